@@ -1,0 +1,3 @@
+"""An organisation's knowledge, reconciled stage by stage into LanceDB tables that agents can trust."""
+
+__version__ = "0.1.0"

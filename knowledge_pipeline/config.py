@@ -1,0 +1,195 @@
+"""`knowledge.yaml` and the environment as frozen, validated settings.
+
+Only shapes and rules live here; `config_file` reads, checks and edits the file.
+Relative paths are relative to the folder of the file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+SourceType = Literal["code", "markdown", "openapi", "git_history", "files"]
+Strategy = Literal["fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit"]
+Treatment = Literal["off", "redact", "drop"]
+Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
+Extractor = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "package.module:function"
+SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+
+
+class Frozen(BaseModel):
+    """Base of all settings: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class LocalConnection(Frozen):
+    """A folder of this machine, read as it lies there, `.gitignore` files honoured."""
+
+    type: Literal["local"]
+    path: Path
+
+
+class GitConnection(Frozen):
+    """A git repository by any URL or path that git understands, read at one branch's tip."""
+
+    type: Literal["git"]
+    url: str = Field(min_length=1)
+    branch: str | None = None  # None: the remote's HEAD
+    token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
+
+
+Connection = Annotated[LocalConnection | GitConnection, Field(discriminator="type")]
+
+
+class Chunking(Frozen):
+    """How documents are cut. None: the default of the source type and strategy.
+
+    Token limits count with the embedding model's own tokenizer, header included.
+    """
+
+    strategy: Strategy | None = None
+    max_tokens: int | None = Field(None, ge=16, le=8192)
+    min_tokens: int | None = Field(None, ge=0, le=8192)
+    overlap_tokens: int | None = Field(None, ge=0, le=4096)
+    max_section_depth: int = Field(6, ge=1, le=6)
+    granularity: Literal["file", "class", "function", "method"] = "method"
+    include_imports: bool = True
+    include_comments: bool = True
+    preserve_signatures: bool = True
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> Chunking:
+        limit = self.max_tokens
+        for name in ("min_tokens", "overlap_tokens"):
+            value = getattr(self, name)
+            if limit is not None and value is not None and value >= limit:
+                raise ValueError(f"{name} ({value}) must be smaller than max_tokens ({limit})")
+        return self
+
+
+class Embedding(Frozen):
+    """Which model makes the vectors. Each provider and model is a space of its own."""
+
+    provider: Literal["local", "openai"] = "local"
+    model: str = "all-MiniLM-L6-v2"  # a name, a hub name, or a folder
+    base_url: str = "https://api.openai.com/v1"
+    api_key: SecretStr | None = None
+    dimensions: int | None = Field(None, ge=1, le=16384)  # openai: asked of the endpoint; needed there
+    max_input_tokens: int = Field(8191, ge=16)  # openai: what the endpoint reads of one text
+    batch_size: int = Field(4, ge=1, le=2048)
+    max_concurrent: int = Field(4, ge=1, le=64)
+    requests_per_minute: int | None = Field(None, ge=1)
+    tokens_per_minute: int | None = Field(None, ge=1)
+    price_per_million_tokens: float = Field(0.0, ge=0)
+    timeout_s: float = Field(60.0, gt=0)
+    max_tries: int = Field(6, ge=1, le=20)
+
+
+class MetadataSettings(Frozen):
+    """Which extractors run, and tags put on every chunk of the source."""
+
+    standard: bool = True
+    code: bool = True
+    documents: bool = True
+    custom: tuple[Extractor, ...] = ()
+    tags: tuple[str, ...] = ()
+    coverage: Path | None = None  # a coverage.xml or lcov file, for `test_coverage`
+
+
+class Sanitize(Frozen):
+    """What happens to secrets and personal data before anything is embedded or indexed."""
+
+    secrets: Treatment = "redact"
+    personal_data: Treatment = "off"
+
+
+class Refresh(Frozen):
+    """When a source is refreshed, and when it is read anew from nothing."""
+
+    trigger: Trigger | None = None  # None: the default of the type
+    full_reindex: Literal["weekly", "monthly", "on_demand"] = "on_demand"
+
+
+class AccessSettings(Frozen):
+    """Who may find the source's content."""
+
+    visibility: Literal["public", "tenant", "private"] = "public"
+    tenant: str | None = None
+    principals: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_its_audience(self) -> AccessSettings:
+        if self.visibility != "public" and not self.tenant:
+            raise ValueError(f"visibility {self.visibility!r} needs a tenant")
+        if self.visibility == "private" and not self.principals:
+            raise ValueError("visibility 'private' needs at least one entry in principals")
+        return self
+
+
+class SourceConfig(Frozen):
+    """One configured origin of documents; one Dagster partition."""
+
+    id: SourceId
+    type: SourceType
+    connection: Connection
+    include: tuple[str, ...] = ()  # gitignore syntax; empty: the default of the type
+    exclude: tuple[str, ...] = ()
+    max_bytes: int | None = Field(None, ge=1)  # None: the default of the type
+    languages: tuple[str, ...] = ()  # code: empty means all
+    since: str | None = None  # git_history: "2024-01-31", or a span git understands: "180 days"
+    depth: int = Field(1000, ge=1)  # git_history: at most so many commits
+    chunking: Chunking = Chunking()
+    embedding: Embedding | None = None  # None: the one of the whole project
+    metadata: MetadataSettings = MetadataSettings()
+    sanitize: Sanitize = Sanitize()
+    refresh: Refresh = Refresh()
+    access: AccessSettings = AccessSettings()
+
+
+class Reranking(Frozen):
+    """Which search types are reranked by the cross-encoder, and how long it may take."""
+
+    model: str | None = None  # a cross-encoder's name or folder; None: no reranking
+    types: tuple[Literal["semantic", "code", "similar", "historical"], ...] = ()
+    budget_s: float = Field(0.4, gt=0)
+
+
+class QuerySettings(Frozen):
+    """How questions are answered."""
+
+    fusion: Literal["weighted", "reciprocal_rank"] = "weighted"
+    vector_weight: float = Field(0.5, ge=0, le=1)
+    rerank: Reranking = Reranking()
+
+
+class Releases(Frozen):
+    """How many releases can be rolled back to."""
+
+    keep: int = Field(10, ge=1, le=1000)
+
+
+class Settings(Frozen):
+    """The whole of `knowledge.yaml`."""
+
+    version: Literal[1] = 1
+    store: Path = Path(".knowledge")
+    embedding: Embedding = Embedding()
+    query: QuerySettings = QuerySettings()
+    releases: Releases = Releases()
+    sources: tuple[SourceConfig, ...] = ()
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> Settings:
+        seen: set[str] = set()
+        for source in self.sources:
+            if source.id in seen:
+                raise ValueError(f"two sources have the id {source.id!r}: ids must be unique")
+            seen.add(source.id)
+        return self
+
+    def embedding_of(self, source: SourceConfig) -> Embedding:
+        """The model settings that a source's chunks are embedded with."""
+        return source.embedding or self.embedding

@@ -1,0 +1,62 @@
+"""What every embedding provider offers.
+
+A space is one model at one revision with one text template: its name is part of
+paths and its vectors are never compared with another space's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from knowledge_pipeline.records import Tokenize
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Identity of a vector space, known without loading the model's weights."""
+
+    name: str  # fit for a file name: "all-minilm-l6-v2-1f2e3d4c"; changes with model, revision or template
+    model: str
+    dimensions: int
+    max_tokens: int  # what the model reads of one text; the rest is cut
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a provider consumed since it was opened."""
+
+    texts: int = 0
+    tokens: int = 0
+    requests: int = 0
+    cost: float = 0.0
+
+
+class Embedder(Protocol):
+    """Makes vectors of one space. Loads weights or connects at the first text, not before."""
+
+    @property
+    def space(self) -> Space: ...
+
+    @property
+    def usage(self) -> Usage: ...
+
+    def tokenizer(self) -> Tokenize:
+        """The model's own tokenizer, or the nearest there is, loaded without the weights."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """float32, shape (texts, dimensions), rows of length 1, in the order given.
+
+        Raises:
+            ModelMissing: the model cannot be loaded, or the endpoint refuses us.
+            EmbeddingUnavailable: the endpoint did not answer within the bounded tries.
+        """
+        ...
+
+    def embed_query(self, text: str) -> np.ndarray:
+        """float32, shape (dimensions,), length 1. Errors as `embed`."""
+        ...

@@ -1,0 +1,70 @@
+"""Every exception this project raises on purpose.
+
+KnowledgeError
+├── PermanentError            a retry cannot help: fix what the message names
+│   ├── ConfigError           knowledge.yaml or the environment is wrong
+│   ├── SourceRefused         a source does not exist, is not readable, or refuses us
+│   ├── ModelMissing          an embedding or reranking model cannot be loaded
+│   ├── StoreError            the tables cannot be used as they are
+│   ├── ReleaseRefused        a check forbids the release
+│   └── NotFound              no such source, chunk, document or release
+├── TransientError            a retry may help
+│   ├── SourceUnavailable     a source did not answer, or limits our rate
+│   ├── EmbeddingUnavailable  an embedding endpoint did not answer
+│   └── Busy                  another process holds the lock
+└── DocumentSkipped           one document cannot be taken; the others go on
+
+A message is one sentence: what was wrong, where, and what to do.
+"""
+
+
+class KnowledgeError(Exception):
+    """Base of all our errors; `str(error)` is fit to show to a user."""
+
+
+class PermanentError(KnowledgeError):
+    """A retry cannot help."""
+
+
+class ConfigError(PermanentError):
+    """`knowledge.yaml` or the environment is wrong."""
+
+
+class SourceRefused(PermanentError):
+    """A source does not exist, is not readable, or refuses us."""
+
+
+class ModelMissing(PermanentError):
+    """An embedding or reranking model cannot be loaded."""
+
+
+class StoreError(PermanentError):
+    """The tables cannot be used as they are."""
+
+
+class ReleaseRefused(PermanentError):
+    """A blocking check forbids the release; the last one stays live."""
+
+
+class NotFound(PermanentError):
+    """No such source, chunk, document or release."""
+
+
+class TransientError(KnowledgeError):
+    """A retry may help."""
+
+
+class SourceUnavailable(TransientError):
+    """A source did not answer, or limits our rate."""
+
+
+class EmbeddingUnavailable(TransientError):
+    """An embedding endpoint did not answer."""
+
+
+class Busy(TransientError):
+    """Another process holds the lock."""
+
+
+class DocumentSkipped(KnowledgeError):
+    """One document cannot be taken; `str(error)` is the recorded reason."""

@@ -1,0 +1,71 @@
+"""The typed values that flow through the pipeline: item, document, chunk.
+
+Frozen, without I/O. Offsets count characters, half-open; lines count from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Metadata = Mapping[str, Any]  # JSON values only
+
+Tokenize = Callable[[str], Sequence[int]]
+"""Character offset of the start of every token of a text, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One document as its source lists it, before it is read.
+
+    `revision` is opaque: equal means unchanged, and it must differ whenever the
+    document that `fetch` returns would differ, its metadata included.
+    """
+
+    uri: str  # unique within the source; valid UTF-8
+    revision: str
+    locator: str = ""  # what the source needs to read it: a blob id, a file path
+    skip: str | None = None  # a reason not to read it at all: "larger than 1000000 bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document, read: its canonical text and what is known about it."""
+
+    uri: str
+    text: str
+    path: str = ""  # POSIX path within the source, or a path-like place
+    title: str = ""
+    language: str | None = None  # a name of `chunking.languages`: "python"
+    url: str | None = None  # where a person opens it; None: derived from source and path
+    author: str | None = None
+    last_modified: datetime | None = None  # with time zone
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A retrievable span of one document.
+
+    `document.text[start_char:end_char] == text` always holds. `header` is context
+    (path, heading trail, class and signature) that is embedded and indexed before
+    the text, and never shown as content.
+    """
+
+    uri: str
+    anchor: str  # structural path: "class Store/def get", "Storage/Architecture"
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int  # line of the last character, inclusive
+    text: str
+    header: str
+    tokens: int  # of `text` alone
+    metadata: Metadata = field(default_factory=dict)
+
+
+def embedded_text(header: str, text: str) -> str:
+    """What is embedded and indexed for full text: the header, an empty line, the text."""
+    return f"{header}\n\n{text}" if header else text
