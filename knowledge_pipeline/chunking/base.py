@@ -1,0 +1,88 @@
+"""What every chunker receives and gives.
+
+A chunker is a pure function from a document to spans of it. All offsets are
+characters; a parser that counts bytes converts at its own door.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Token limits of one chunk's text; room for the header is already taken off."""
+
+    max_tokens: int
+    min_tokens: int = 0  # smaller siblings are merged
+    overlap_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a document that a chunker proposes, half-open, in characters."""
+
+    start_char: int
+    end_char: int
+    anchor: str = ""
+    header: str = ""
+    metadata: Metadata = field(default_factory=dict)
+
+
+class Measured:
+    """A document with its tokens and lines counted once, so that any span is measured in O(log n)."""
+
+    def __init__(self, document: Document, tokenize: Tokenize) -> None:
+        self.document = document
+        self._token_starts = list(tokenize(document.text))
+        self._line_starts = [0]
+        find = document.text.find
+        at = find("\n")
+        while at != -1:
+            self._line_starts.append(at + 1)
+            at = find("\n", at + 1)
+
+    def tokens(self, start_char: int, end_char: int) -> int:
+        """Tokens that start within the span."""
+        return bisect_left(self._token_starts, end_char) - bisect_left(self._token_starts, start_char)
+
+    def line(self, char: int) -> int:
+        """Line of a character, counted from 1."""
+        return bisect_right(self._line_starts, char)
+
+    def end_of_tokens(self, start_char: int, tokens: int) -> int:
+        """The furthest offset such that the span from `start_char` holds at most `tokens` tokens."""
+        index = bisect_left(self._token_starts, start_char) + tokens
+        return self._token_starts[index] if index < len(self._token_starts) else len(self.document.text)
+
+    def chunk(self, span: Span) -> Chunk:
+        """Cut a span out, white space at both ends left off.
+
+        A span of white space alone is kept whole.
+        """
+        text = self.document.text[span.start_char : span.end_char]
+        start_char = span.start_char + len(text) - len(text.lstrip())
+        end_char = span.end_char - (len(text) - len(text.rstrip()))
+        if start_char >= end_char:
+            start_char, end_char = span.start_char, span.end_char
+        return Chunk(
+            uri=self.document.uri,
+            anchor=span.anchor,
+            start_char=start_char,
+            end_char=end_char,
+            start_line=self.line(start_char),
+            end_line=self.line(max(start_char, end_char - 1)),
+            text=self.document.text[start_char:end_char],
+            header=span.header,
+            tokens=self.tokens(start_char, end_char),
+            metadata=span.metadata,
+        )
+
+
+Chunker = Callable[[Measured, Chunking, Limits], Iterator[Span]]
+"""Every character that is not white space lies in at least one span of a non-empty document."""
