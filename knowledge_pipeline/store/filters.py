@@ -1,0 +1,104 @@
+"""Typed conditions on rows, compiled to Lance's filter language in this one place.
+
+Values are always escaped here; nothing else in the project writes a filter by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+Value = str | int | float | bool | datetime
+
+_COLUMN = re.compile(r"^[a-z_][a-z0-9_]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition on a row, already compiled; combine with `&`, `|` and `~`."""
+
+    sql: str
+
+    def __and__(self, other: Filter) -> Filter:
+        return Filter(f"({self.sql} AND {other.sql})")
+
+    def __or__(self, other: Filter) -> Filter:
+        return Filter(f"({self.sql} OR {other.sql})")
+
+    def __invert__(self) -> Filter:
+        return Filter(f"(NOT {self.sql})")
+
+
+NOTHING = Filter("false")
+
+
+def _column(name: str) -> str:
+    if not _COLUMN.match(name):
+        raise ValueError(f"{name!r} is not a column name")
+    return name
+
+
+def literal(value: Value) -> str:
+    """A value in Lance's filter language.
+
+    Double quotes would name a column there, so strings take single quotes, doubled inside.
+    """
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case datetime():
+            return f"timestamp '{value.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}'"
+        case str():
+            return "'" + value.replace("\x00", "").replace("'", "''") + "'"
+
+
+def eq(column: str, value: Value) -> Filter:
+    """The column holds exactly this value."""
+    return Filter(f"({_column(column)} = {literal(value)})")
+
+
+def one_of(column: str, values: Iterable[Value]) -> Filter:
+    """The column holds one of the values; no values match nothing."""
+    listed = ", ".join(literal(value) for value in values)
+    return Filter(f"({_column(column)} IN ({listed}))") if listed else NOTHING
+
+
+def at_least(column: str, value: Value) -> Filter:
+    """The column is not below the value."""
+    return Filter(f"({_column(column)} >= {literal(value)})")
+
+
+def below(column: str, value: Value) -> Filter:
+    """The column is below the value."""
+    return Filter(f"({_column(column)} < {literal(value)})")
+
+
+def is_null(column: str) -> Filter:
+    """The column holds nothing."""
+    return Filter(f"({_column(column)} IS NULL)")
+
+
+def has_any(column: str, values: Iterable[str]) -> Filter:
+    """The list column holds at least one of the values; no values match nothing."""
+    listed = ", ".join(literal(value) for value in values)
+    return Filter(f"array_has_any({_column(column)}, [{listed}])") if listed else NOTHING
+
+
+def glob(column: str, pattern: str) -> Filter:
+    """The path column matches a glob: `*` within a folder, `**` across folders, `?` one character.
+
+    A pattern without a wildcard also matches everything below that folder.
+    """
+    return Filter(f"regexp_like({_column(column)}, {literal(_glob_regex(pattern))})")
+
+
+def _glob_regex(pattern: str) -> str:
+    if not re.search(r"[*?]", pattern):
+        return f"^{re.escape(pattern.rstrip('/'))}(/|$)"
+    pieces = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
+    spelled = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "^" + "".join(spelled.get(piece, re.escape(piece)) for piece in pieces) + "$"

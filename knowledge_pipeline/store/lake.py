@@ -1,0 +1,79 @@
+"""Where every table lies: one folder, one Lance dataset per stage and source.
+
+<root>/snapshot/<type>/<source>.lance
+<root>/chunks/<type>/<source>.lance
+<root>/embeddings/<space>/<source>.lance
+<root>/index/<space>.lance                 one table per space, all sources
+<root>/releases.lance
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowledge_pipeline.store import schemas
+from knowledge_pipeline.store.locks import lock
+from knowledge_pipeline.store.tables import Table
+
+LOCK_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """The store's folder and the tables in it."""
+
+    root: Path
+
+    @property
+    def cache(self) -> Path:
+        """Folder of what can be derived again: git mirrors, joined models."""
+        return self.root / "cache"
+
+    def snapshot(self, source_type: str, source: str) -> Table:
+        """Raw documents of a source, as read."""
+        return Table(self.root / "snapshot" / source_type / f"{source}.lance", schemas.SNAPSHOT)
+
+    def chunks(self, source_type: str, source: str) -> Table:
+        """Chunks of a source."""
+        return Table(self.root / "chunks" / source_type / f"{source}.lance", schemas.CHUNKS)
+
+    def embeddings(self, space: str, source: str, dimensions: int) -> Table:
+        """Vectors of a source's texts in one space."""
+        return Table(self.root / "embeddings" / space / f"{source}.lance", schemas.embeddings(dimensions))
+
+    def index(self, space: str, dimensions: int) -> Table:
+        """Retrievable chunks of all sources of one space."""
+        return Table(self.root / "index" / f"{space}.lance", schemas.index(dimensions))
+
+    def releases(self) -> Table:
+        """The releases; the newest row is live."""
+        return Table(self.root / "releases.lance", schemas.RELEASES)
+
+    def spaces(self) -> dict[str, int]:
+        """Every space that has an index table, with its dimensions."""
+        found: dict[str, int] = {}
+        for path in sorted((self.root / "index").glob("*.lance")):
+            import lancedb
+
+            schema = lancedb.connect(path.parent).open_table(path.stem).schema
+            found[path.stem] = schema.field("vector").type.list_size
+        return found
+
+    def stored_sources(self) -> dict[str, str]:
+        """Every source that has a snapshot, with its type, configured or not."""
+        return {path.stem: path.parent.name for path in sorted((self.root / "snapshot").glob("*/*.lance"))}
+
+    @contextmanager
+    def source_lock(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+        """Two refreshes of one source never overlap. Raises `Busy`."""
+        with lock(self.root / "locks", f"source-{source}", timeout_s=timeout_s):
+            yield
+
+    @contextmanager
+    def index_lock(self, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+        """The index tables and the releases have one writer at a time. Raises `Busy`."""
+        with lock(self.root / "locks", "index", timeout_s=timeout_s):
+            yield

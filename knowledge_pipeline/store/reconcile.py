@@ -1,0 +1,90 @@
+"""The one idea behind every stage: make what exists equal to what should exist.
+
+desired = {key: fingerprint}     cheap: keys and hashes of the input, no content
+actual  = {key: fingerprint}     cheap: two columns of the stage's own table
+write     desired - actual       expensive, but only for what changed
+delete    actual - desired
+
+Each portion is committed as it is made, additions before removals, so that a crash
+leaves too much rather than too little, and the next run finishes the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from knowledge_pipeline.store.tables import Table
+
+MIXED = "\x00mixed"  # rows of one key with different fingerprints: an interrupted write
+
+Make = Callable[[list[str]], Iterable[pa.RecordBatch]]
+"""Makes the complete rows of some keys, each batch holding whole keys only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a reconciliation has to do; both lists are in the order of their input."""
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+    unchanged: int
+
+    @property
+    def write(self) -> list[str]:
+        """Keys whose rows must be made."""
+        return self.added + self.changed
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+def difference(desired: Mapping[str, str], actual: Mapping[str, str], *, full: bool = False) -> Difference:
+    """Compare keys and fingerprints; `full` makes every desired key anew."""
+    added = [key for key in desired if key not in actual]
+    changed = [key for key, mark in desired.items() if key in actual and (full or actual[key] != mark)]
+    removed = [key for key in actual if key not in desired]
+    return Difference(added, changed, removed, len(desired) - len(added) - len(changed))
+
+
+def fingerprints(table: Table, key: str, fingerprint: str) -> dict[str, str]:
+    """What a table holds: the fingerprint of every key, `MIXED` where its rows disagree."""
+    held: dict[str, str] = {}
+    for batch in table.batches([key, fingerprint], batch_rows=16_384):
+        for name, mark in zip(batch[key].to_pylist(), batch[fingerprint].to_pylist(), strict=True):
+            held[name] = mark if held.get(name, mark) == mark else MIXED
+    return held
+
+
+def reconcile(table: Table, planned: Difference, make: Make, *, group: str | None = None) -> None:
+    """Carry a difference out.
+
+    `group` names the column that the difference's keys are of; by default the table's
+    key. Rows of a written group that the new rows do not replace are removed.
+    """
+    group = group or table.key
+    fresh = not table.exists or (not planned.changed and not planned.removed and table.count() == 0)
+    for batch in make(planned.write):
+        if fresh:
+            table.append([batch])
+        else:
+            _replace(table, group, batch)
+    stale = planned.removed if group == table.key else _keys_of(table, group, planned.removed)
+    table.delete(stale)
+    table.tidy()
+
+
+def _replace(table: Table, group: str, batch: pa.RecordBatch) -> None:
+    table.upsert([batch])
+    if group != table.key:
+        kept = set(batch[table.key].to_pylist())
+        groups = dict.fromkeys(batch[group].to_pylist())
+        table.delete(key for key in _keys_of(table, group, groups) if key not in kept)
+
+
+def _keys_of(table: Table, group: str, groups: Iterable[str]) -> Iterator[str]:
+    for found in table.rows_of(group, groups, [table.key]):
+        yield from found[table.key].to_pylist()

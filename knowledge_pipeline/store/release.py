@@ -1,0 +1,124 @@
+"""Releases: which version of every index table queries read.
+
+A release is one row, appended in one commit, so all spaces move together and a reader
+sees either the old set of versions or the new one. A tag on each named version keeps
+cleanup away from it. A rollback is a new release that names old versions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.store.filters import below
+from knowledge_pipeline.store.lake import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One set of index versions that was, or is, live."""
+
+    release: int  # counted from 1
+    created_at: datetime
+    tables: Mapping[str, int]  # space -> version of its index table
+    rows: int
+    restores: int | None = None
+
+
+def releases(lake: Lake) -> list[Release]:
+    """All releases that can still be read, the live one last."""
+    rows = lake.releases().rows(lake.releases().schema.names).to_pylist()
+    found = [Release(**{**row, "tables": json.loads(row["tables"])}) for row in rows]
+    return sorted(found, key=lambda release: release.release)
+
+
+def live(lake: Lake) -> Release | None:
+    """The release that queries read; None before the first."""
+    return max(releases(lake), key=lambda release: release.release, default=None)
+
+
+def publish(lake: Lake, *, keep: int) -> Release | None:
+    """Make the newest index versions live; the caller holds the index lock.
+
+    Returns None, and changes nothing, where they already are.
+    """
+    last = live(lake)
+    tables = {space: lake.index(space, size) for space, size in lake.spaces().items()}
+    versions = {space: table.version for space, table in tables.items()}
+    if last and last.tables == versions:
+        return None
+    rows = sum(table.count() for table in tables.values())
+    return _append(lake, versions, rows=rows, keep=keep)
+
+
+def roll_back(lake: Lake, release: int, *, keep: int) -> Release:
+    """Make the versions of an earlier release live again; the caller holds the index lock.
+
+    Raises:
+        NotFound: no such release, or its versions are gone.
+    """
+    found = next((known for known in releases(lake) if known.release == release), None)
+    if found is None:
+        known = ", ".join(str(known.release) for known in releases(lake)) or "none"
+        raise NotFound(f"there is no release {release}; kept releases: {known}")
+    return _append(lake, found.tables, rows=found.rows, keep=keep, restores=release)
+
+
+def _append(
+    lake: Lake, versions: Mapping[str, int], *, rows: int, keep: int, restores: int | None = None
+) -> Release:
+    last = live(lake)
+    made = Release(
+        release=last.release + 1 if last else 1,
+        created_at=datetime.now(UTC),
+        tables=dict(versions),
+        rows=rows,
+        restores=restores,
+    )
+    _tag(lake, made)
+    row = {
+        "release": made.release,
+        "created_at": made.created_at,
+        "tables": json.dumps(made.tables, sort_keys=True),
+        "rows": made.rows,
+        "restores": made.restores,
+    }
+    table = lake.releases()
+    table.append(pa.Table.from_pylist([row], schema=table.schema).to_batches())
+    forget(lake, keep=keep)
+    return made
+
+
+def forget(lake: Lake, *, keep: int) -> None:
+    """Keep the newest `keep` releases: older rows go, and the tags that held their versions."""
+    known = [release.release for release in releases(lake)]
+    dropped, kept = known[:-keep], set(known[-keep:])
+    if not dropped:
+        return
+    table = lake.releases()
+    table.delete_where(below("release", min(kept)))
+    table.tidy()
+    for space, dimensions in lake.spaces().items():
+        tags = lake.index(space, dimensions).opened().tags
+        for tag in tags.list():
+            if tag.startswith("release-") and int(tag.removeprefix("release-")) not in kept:
+                tags.delete(tag)
+
+
+def _tag(lake: Lake, made: Release) -> None:
+    dimensions = lake.spaces()
+    for space, version in made.tables.items():
+        if space not in dimensions:
+            raise NotFound(
+                f"release {made.restores} names the space {space!r}, whose table is gone: index again"
+            )
+        tags, name = lake.index(space, dimensions[space]).opened().tags, f"release-{made.release}"
+        with suppress(ValueError, RuntimeError):  # left by a run that died before its release was written
+            tags.delete(name)
+        tags.create(name, version)

@@ -1,0 +1,134 @@
+"""Arrow schemas of every table, in one place; every write is cast to one of them.
+
+A change of any schema raises `VERSION`: a store written by another version is refused.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+VERSION = "1"
+
+_STAMP = pa.timestamp("us", "UTC")
+
+
+def _schema(*fields: pa.Field) -> pa.Schema:
+    return pa.schema(list(fields), metadata={"knowledge_schema": VERSION})
+
+
+def _required(name: str, type_: pa.DataType | None = None) -> pa.Field:
+    return pa.field(name, type_ or pa.string(), nullable=False)
+
+
+def _key(name: str) -> pa.Field:
+    """The table's primary key, declared with the schema so that no crash can part the two.
+
+    With a declared key concurrent upserts of one key conflict instead of doubling the row
+    (lancedb#3377); it is what `set_unenforced_primary_key` writes.
+    """
+    return pa.field(name, pa.string(), False, metadata={"lance-schema:unenforced-primary-key:position": "1"})
+
+
+def _optional(name: str, type_: pa.DataType | None = None) -> pa.Field:
+    return pa.field(name, type_ or pa.string())
+
+
+_DOCUMENT = (
+    _required("path"),
+    _optional("title"),
+    _optional("language"),
+    _optional("url"),
+    _optional("author"),
+    _optional("last_modified", _STAMP),
+)
+
+SNAPSHOT = _schema(
+    _key("uri"),
+    _required("revision"),
+    _required("content_hash"),  # of the whole document: text and all that is known about it
+    *_DOCUMENT,
+    _required("metadata"),  # JSON object
+    _required("text", pa.large_string()),  # empty where skipped
+    _optional("skipped"),  # why the document could not be taken
+    _optional("archived_at", _STAMP),  # since when the source no longer has it
+)
+"""One row per document of the source, as it was read."""
+
+_CHUNK = (
+    _required("uri"),
+    *_DOCUMENT,
+    _required("anchor"),
+    _required("start_char", pa.int64()),
+    _required("end_char", pa.int64()),
+    _required("start_line", pa.int32()),
+    _required("end_line", pa.int32()),
+    _required("tokens", pa.int32()),
+    _required("header"),
+    _required("text", pa.large_string()),
+    _required("content_hash"),  # of the text alone
+    _required("text_key"),  # of header and text: the key of its vector
+    _optional("symbol"),
+    _optional("symbol_kind"),
+    _optional("section"),
+    _optional("page", pa.int32()),
+    _required("metadata"),  # JSON object
+    _required("archived", pa.bool_()),
+)
+
+CHUNKS = _schema(
+    _key("id"),
+    *_CHUNK,
+    _required("fingerprint"),  # of the document, the chunker and the sanitizer
+    _required("row_hash"),  # of the chunk columns
+    _optional("skipped"),  # why the document gave no chunk: such a row is a note, not a chunk
+)
+"""One row per chunk of the source's documents."""
+
+
+def embeddings(dimensions: int) -> pa.Schema:
+    """One row per embedded text; the space is the table's place."""
+    return _schema(_key("text_key"), _required("vector", pa.list_(pa.float32(), dimensions)))
+
+
+_WORDS = pa.list_(pa.field("item", pa.string()))
+
+CONTEXT = (
+    _required("source"),
+    _required("source_type"),
+    _optional("repo"),
+    _optional("branch"),
+    _required("tags", _WORDS),
+    _required("visibility"),
+    _optional("tenant"),
+    _required("principals", _WORDS),
+)
+"""Columns of the index that a source's configuration decides, the same for all its rows."""
+
+
+def index(dimensions: int) -> pa.Schema:
+    """One row per retrievable chunk of every source in the space."""
+    return _schema(
+        _key("id"),
+        *CONTEXT,
+        *_CHUNK,
+        _optional("extension"),
+        _required("labels", _WORDS),
+        _optional("project"),
+        _optional("status"),
+        _optional("wiki_space"),
+        _required("words", pa.large_string()),  # header and text, identifiers split: what full text searches
+        _required("vector", pa.list_(pa.float32(), dimensions)),
+        _required("fingerprint"),  # of everything above
+        _required("indexed_at", _STAMP),
+        _required("updated_at", _STAMP),
+    )
+
+
+RELEASES = _schema(
+    _required("release", pa.int64()),
+    _required("created_at", _STAMP),
+    _required("tables"),  # JSON object: space -> version of its index table
+    _required("rows", pa.int64()),
+    _optional("restores", pa.int64()),  # the release that a rollback went back to
+)
+"""One row per release; the newest is live."""

@@ -1,0 +1,180 @@
+"""One Lance table behind a small door: read columns, upsert, delete, stay tidy.
+
+Tables are made at the first write, so that a read of what does not exist yet is empty,
+not an error. Every write goes through `Table._commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.store.filters import Filter, one_of
+from knowledge_pipeline.store.schemas import VERSION
+
+if TYPE_CHECKING:
+    import lancedb.table
+
+KEYS_PER_FILTER = 1000  # one IN list; longer ones cost more to plan than to run
+KEPT_VERSIONS = 4  # of every table, beside the tagged ones
+COMMITS_BETWEEN_TIDYING = 8
+
+
+def portions(items: Iterable[str], size: int = KEYS_PER_FILTER) -> Iterator[list[str]]:
+    """Cut a stream of keys into lists of at most `size`."""
+    iterator = iter(items)
+    while portion := list(islice(iterator, size)):
+        yield portion
+
+
+class Table:
+    """A Lance table with one schema and one primary key, opened at its newest version."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path  # "<root>/chunks/code/docs.lance"
+        self.schema = schema
+        self.key = next((field.name for field in schema if field.metadata), schema.names[0])
+        self._opened: lancedb.table.Table | None = None
+
+    @property
+    def name(self) -> str:
+        """The table's name within its folder."""
+        return self.path.name.removesuffix(".lance")
+
+    @property
+    def exists(self) -> bool:
+        """Whether a first write has made the table."""
+        return (self.path / "_versions").is_dir()
+
+    @property
+    def version(self) -> int:
+        """Newest version; 0 before the first write."""
+        return self.opened().version if self.exists else 0
+
+    def opened(self) -> lancedb.table.Table:
+        """The LanceDB handle.
+
+        Raises:
+            StoreError: the table was written with another schema.
+        """
+        if self._opened is None:
+            import lancedb
+
+            self._opened = lancedb.connect(self.path.parent).open_table(self.name)
+            self._require_schema(self._opened.schema)
+        return self._opened
+
+    def _require_schema(self, found: pa.Schema) -> None:
+        written_by = (found.metadata or {}).get(b"knowledge_schema", b"none").decode()
+        if written_by == VERSION and found.equals(self.schema):
+            return
+        raise StoreError(
+            f"table {self.path.parent.name}/{self.name} was written with schema version {written_by}, and this "
+            f"program writes version {VERSION}: index into a new store folder, or use the program that wrote it"
+        )
+
+    def rows(self, columns: Sequence[str], where: Filter | None = None) -> pa.Table:
+        """Chosen columns of the rows that match, in no particular order."""
+        if not self.exists:
+            return pa.schema([self.schema.field(name) for name in columns]).empty_table()
+        return self._dataset().to_table(columns=list(columns), filter=where.sql if where else None)
+
+    def rows_of(self, column: str, values: Iterable[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Rows whose column holds one of many values, portion by portion."""
+        for portion in portions(values):
+            yield self.rows(columns, one_of(column, portion))
+
+    def batches(
+        self, columns: Sequence[str], where: Filter | None = None, *, batch_rows: int = 1024
+    ) -> Iterator[pa.RecordBatch]:
+        """The same as `rows`, streamed."""
+        if self.exists:
+            scanner = self._dataset().scanner(
+                columns=list(columns), filter=where.sql if where else None, batch_size=batch_rows
+            )
+            yield from scanner.to_batches()
+
+    def count(self, where: Filter | None = None) -> int:
+        """How many rows match."""
+        return self.opened().count_rows(where.sql if where else None) if self.exists else 0
+
+    def append(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Add rows whose keys the table is known not to hold, in one commit."""
+        reader = self._reader(batches)
+        self._commit(lambda: self._made().add(reader))
+
+    def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Insert rows, replacing those with the same key, in one commit.
+
+        Keys must be unique within one call. The index is bypassed because the indexed
+        path doubles rows when two writers meet (lancedb#3377).
+        """
+        reader = self._reader(batches)
+
+        def write() -> None:
+            merge = self._made().merge_insert(self.key).when_matched_update_all()
+            merge.when_not_matched_insert_all().use_index(False).execute(reader)
+
+        self._commit(write)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove rows by key, a commit for every thousand."""
+        for portion in portions(keys):
+            chosen = one_of(self.key, portion).sql
+            self._commit(lambda: self.opened().delete(chosen))
+
+    def delete_where(self, where: Filter) -> None:
+        """Remove all rows that match, in one commit; none is made when nothing matches."""
+        if self.count(where):
+            self._commit(lambda: self.opened().delete(where.sql))
+
+    def _commit(self, write: Callable[[], Any]) -> None:
+        write()
+
+    def _reader(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, iter(batches))
+
+    def _made(self) -> lancedb.table.Table:
+        if not self.exists:
+            import lancedb
+
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                lancedb.connect(self.path.parent).create_table(self.name, schema=self.schema)
+        return self.opened()
+
+    def _dataset(self) -> Any:
+        return self.opened().to_lance()
+
+    def tidy(self) -> None:
+        """Compact small fragments and drop old versions, every few commits; tagged versions stay."""
+        if self.exists and self.version >= self._oldest_version() + KEPT_VERSIONS + COMMITS_BETWEEN_TIDYING:
+            self.compact()
+
+    def _oldest_version(self) -> int:
+        untagged = {entry["version"] for entry in self.opened().list_versions()}
+        tagged = {tag["version"] for tag in self.opened().tags.list().values()}
+        return min(untagged - tagged, default=self.version)
+
+    def compact(self, *, kept_versions: int = KEPT_VERSIONS) -> None:
+        """Merge small fragments, take unindexed rows into the indexes, drop old versions."""
+        self.opened().optimize()
+        self._dataset().cleanup_old_versions(
+            older_than=timedelta(0), retain_versions=kept_versions, error_if_tagged_old_versions=False
+        )
+        self._opened = None
+
+    def erase_deleted(self) -> None:
+        """Make what was deleted unreadable: rewrite the files that hold it, drop every untagged old version."""
+        self._dataset().optimize.compact_files(
+            materialize_deletions=True, materialize_deletions_threshold=0.0
+        )
+        self._opened = None
+        self.compact(kept_versions=1)
