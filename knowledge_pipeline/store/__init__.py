@@ -1,0 +1,1 @@
+"""The only door to Lance and DuckDB: schemas, tables, reconciling, releases, reading."""

@@ -59,30 +59,35 @@ def fingerprints(table: Table, key: str, fingerprint: str) -> dict[str, str]:
     return held
 
 
-def reconcile(table: Table, planned: Difference, make: Make, *, group: str | None = None) -> None:
+def reconcile(
+    table: Table, planned: Difference, make: Make, *, group: str | None = None, whole: bool = False
+) -> None:
     """Carry a difference out.
 
-    `group` names the column that the difference's keys are of; by default the table's
-    key. Rows of a written group that the new rows do not replace are removed.
+    Args:
+        table: what is made equal.
+        planned: the difference of its keys.
+        make: gives the rows; each batch is one commit, so that a kill loses one batch at most.
+        group: the column that the difference's keys are of; by default the table's key. Rows
+            of a written group that the new rows do not replace are removed.
+        whole: all rows in one commit instead, for a table that others read or write.
     """
     group = group or table.key
-    fresh = not table.exists or (not planned.changed and not planned.removed and table.count() == 0)
-    for batch in make(planned.write):
-        if fresh:
-            table.append([batch])
-        else:
-            _replace(table, group, batch)
-    stale = planned.removed if group == table.key else _keys_of(table, group, planned.removed)
-    table.delete(stale)
+    fresh = not planned.changed and not planned.removed and table.count() == 0
+    write = table.append if fresh else table.upsert
+    made = iter(make(planned.write)) if planned.write else iter(())
+    for portion in [made] if whole and planned.write else ([batch] for batch in made):
+        write(portion)
+        if group != table.key and not fresh:
+            _remove_replaced(table, group, portion)
+    table.delete(planned.removed if group == table.key else _keys_of(table, group, planned.removed))
     table.tidy()
 
 
-def _replace(table: Table, group: str, batch: pa.RecordBatch) -> None:
-    table.upsert([batch])
-    if group != table.key:
-        kept = set(batch[table.key].to_pylist())
-        groups = dict.fromkeys(batch[group].to_pylist())
-        table.delete(key for key in _keys_of(table, group, groups) if key not in kept)
+def _remove_replaced(table: Table, group: str, written: list[pa.RecordBatch]) -> None:
+    kept = {key for batch in written for key in batch[table.key].to_pylist()}
+    groups = dict.fromkeys(name for batch in written for name in batch[group].to_pylist())
+    table.delete([key for key in _keys_of(table, group, groups) if key not in kept])
 
 
 def _keys_of(table: Table, group: str, groups: Iterable[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,8 +77,9 @@ class Table:
         if written_by == VERSION and found.equals(self.schema):
             return
         raise StoreError(
-            f"table {self.path.parent.name}/{self.name} was written with schema version {written_by}, and this "
-            f"program writes version {VERSION}: index into a new store folder, or use the program that wrote it"
+            f"table {self.path.parent.name}/{self.name} was written with schema version {written_by}, "
+            f"and this program writes version {VERSION}: index into a new store folder, "
+            "or use the program that wrote it"
         )
 
     def rows(self, columns: Sequence[str], where: Filter | None = None) -> pa.Table:
@@ -127,8 +129,7 @@ class Table:
     def delete(self, keys: Iterable[str]) -> None:
         """Remove rows by key, a commit for every thousand."""
         for portion in portions(keys):
-            chosen = one_of(self.key, portion).sql
-            self._commit(lambda: self.opened().delete(chosen))
+            self._commit(partial(self.opened().delete, one_of(self.key, portion).sql))
 
     def delete_where(self, where: Filter) -> None:
         """Remove all rows that match, in one commit; none is made when nothing matches."""
@@ -163,18 +164,21 @@ class Table:
         tagged = {tag["version"] for tag in self.opened().tags.list().values()}
         return min(untagged - tagged, default=self.version)
 
-    def compact(self, *, kept_versions: int = KEPT_VERSIONS) -> None:
+    def compact(self) -> None:
         """Merge small fragments, take unindexed rows into the indexes, drop old versions."""
         self.opened().optimize()
+        self.forget_versions()
+
+    def forget_versions(self, *, keep: int = KEPT_VERSIONS) -> None:
+        """Drop all but the newest versions, and the files that only they need; tagged ones stay."""
         self._dataset().cleanup_old_versions(
-            older_than=timedelta(0), retain_versions=kept_versions, error_if_tagged_old_versions=False
+            older_than=timedelta(0), retain_versions=keep, error_if_tagged_old_versions=False
         )
         self._opened = None
 
     def erase_deleted(self) -> None:
-        """Make what was deleted unreadable: rewrite the files that hold it, drop every untagged old version."""
+        """Rewrite the files that still hold deleted rows; old versions keep theirs until forgotten."""
         self._dataset().optimize.compact_files(
             materialize_deletions=True, materialize_deletions_threshold=0.0
         )
         self._opened = None
-        self.compact(kept_versions=1)

@@ -1,0 +1,153 @@
+"""Chunks: spans of a source's documents. Key: uri; fingerprint: document, chunker, sanitizer.
+
+A document that gives no chunk leaves one row that says why, so that it is not cut again
+at every refresh.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from knowledge_pipeline.chunking import registry as chunking
+from knowledge_pipeline.embedding.registry import open_embedder
+from knowledge_pipeline.records import Chunk, Document, Tokenize, embedded_text
+from knowledge_pipeline.sanitizing import sanitize as sanitizing
+from knowledge_pipeline.stages.base import Pass, Stats, digest, measured
+from knowledge_pipeline.store.filters import is_null
+from knowledge_pipeline.store.reconcile import difference, fingerprints, reconcile
+from knowledge_pipeline.store.tables import Table, portions
+
+_COMMIT_DOCUMENTS = 256
+
+_COLUMNS = ("symbol", "symbol_kind", "section", "page")  # metadata with a column of its own
+_UNSHARED = frozenset({"page_starts"})  # document metadata that is for the chunkers alone
+
+
+def refresh(this: Pass) -> Stats:
+    """Bring the chunks of one source up to date with its snapshot."""
+    snapshot = this.lake.snapshot(this.source.type, this.source.id)
+    table = this.lake.chunks(this.source.type, this.source.id)
+    with measured("chunks", this.source.id) as stats:
+        desired = _desired(this, snapshot)
+        planned = difference(desired, fingerprints(table, "uri", "fingerprint"), full=this.full)
+        cutting = _Cutting(this, snapshot, table, desired, stats)
+        reconcile(table, planned, cutting.batches, group="uri")
+        stats.seen = len(desired)
+        stats.count(planned)
+        stats.skipped = Counter(table.rows(["skipped"], ~is_null("skipped"))["skipped"].to_pylist())
+        stats.rows, stats.version = table.count(is_null("skipped")), table.version
+    return stats
+
+
+def _desired(this: Pass, snapshot: Table) -> dict[str, str]:
+    space = open_embedder(this.settings.embedding_of(this.source)).space
+    cutter = digest(
+        chunking.fingerprint(this.source, model_tokens=space.max_tokens, tokenizer=space.name),
+        sanitizing.fingerprint(this.source.sanitize),
+    )
+    rows = snapshot.rows(["uri", "content_hash", "archived_at"], is_null("skipped"))
+    columns = (rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at"))
+    return {
+        uri: digest(hash_, str(gone is not None), cutter) for uri, hash_, gone in zip(*columns, strict=True)
+    }
+
+
+class _Cutting:
+    """Makes the chunk rows of chosen documents and counts what it met."""
+
+    def __init__(
+        self, this: Pass, snapshot: Table, table: Table, desired: dict[str, str], stats: Stats
+    ) -> None:
+        self._this, self._snapshot, self._table = this, snapshot, table
+        self._desired, self._stats = desired, stats
+        embedder = open_embedder(this.settings.embedding_of(this.source))
+        self._tokenize: Tokenize = embedder.tokenizer()
+        self._model_tokens = embedder.space.max_tokens
+
+    def batches(self, uris: list[str]) -> Iterator[pa.RecordBatch]:
+        done = 0
+        for portion in portions(uris, _COMMIT_DOCUMENTS):
+            made: list[dict[str, Any]] = []
+            for found in self._snapshot.rows_of("uri", portion, self._snapshot.schema.names):
+                for stored in found.to_pylist():
+                    made.extend(self._rows(stored))
+                    done += 1
+                    self._this.report("chunks", done, len(uris))
+            yield pa.RecordBatch.from_pylist(made, schema=self._table.schema)
+
+    def _rows(self, stored: dict[str, Any]) -> list[dict[str, Any]]:
+        base = {name: stored[name] for name in ("uri", "path", "title", "language", "url", "author")}
+        base["last_modified"] = stored["last_modified"]
+        base["archived"] = stored["archived_at"] is not None
+        base["fingerprint"] = self._desired[stored["uri"]]
+        clean = sanitizing.sanitize(stored["text"], self._this.source.sanitize)
+        self._stats.found.update(clean.found)
+        if clean.dropped:
+            return [_note(base, f"dropped by the sanitizer: {', '.join(sorted(clean.found))}")]
+        metadata = json.loads(stored["metadata"])
+        chunks = self._cut(Document(**_known(stored), text=clean.text, metadata=metadata))
+        self._stats.notes.update(chunk.metadata["note"] for chunk in chunks[:1] if "note" in chunk.metadata)
+        self._stats.tokens += sum(chunk.tokens for chunk in chunks)
+        return _chunk_rows(self._this.source.id, base, metadata, chunks) or [_note(base, "no text")]
+
+    def _cut(self, document: Document) -> list[Chunk]:
+        return chunking.chunk_document(
+            document, self._this.source, tokenize=self._tokenize, model_tokens=self._model_tokens
+        )
+
+
+def _known(stored: dict[str, Any]) -> dict[str, Any]:
+    names = ("uri", "path", "title", "language", "url", "author", "last_modified")
+    return {name: stored[name] for name in names}
+
+
+def _note(base: dict[str, Any], reason: str) -> dict[str, Any]:
+    empty = Chunk(base["uri"], "", 0, 0, 1, 1, "", "", 0)
+    return _chunk_row(base, {}, empty, id_=digest("no chunk", base["uri"])) | {"skipped": reason}
+
+
+def _chunk_rows(
+    source: str, base: dict[str, Any], metadata: dict[str, Any], chunks: list[Chunk]
+) -> list[dict[str, Any]]:
+    """Rows of one document. An id is made of source, place in the structure, and content.
+
+    Only chunks that agree in all of that are told apart by their order.
+    """
+    shared = {key: value for key, value in metadata.items() if key not in _UNSHARED}
+    twins: Counter[tuple[str, str]] = Counter()
+    rows: list[dict[str, Any]] = []
+    for chunk in chunks:
+        twin = (chunk.anchor, chunk.text)
+        id_ = digest(source, chunk.uri, *twin, str(twins[twin]))
+        twins[twin] += 1
+        rows.append(_chunk_row(base, shared, chunk, id_=id_))
+    return rows
+
+
+def _chunk_row(base: dict[str, Any], shared: dict[str, Any], chunk: Chunk, *, id_: str) -> dict[str, Any]:
+    metadata = {**shared, **chunk.metadata}
+    row = {
+        **base,
+        "id": id_,
+        "title": metadata.pop("title", None) or base["title"],
+        "anchor": chunk.anchor,
+        "start_char": chunk.start_char,
+        "end_char": chunk.end_char,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "tokens": chunk.tokens,
+        "header": chunk.header,
+        "text": chunk.text,
+        "content_hash": digest(chunk.text),
+        "text_key": digest(embedded_text(chunk.header, chunk.text)),
+        **{name: metadata.pop(name, None) for name in _COLUMNS},
+        "metadata": json.dumps(metadata, sort_keys=True, default=str),
+        "skipped": None,
+    }
+    row["row_hash"] = digest(*(f"{name}={row[name]}" for name in sorted(row) if name != "fingerprint"))
+    return row

@@ -1,0 +1,129 @@
+"""Embeddings: one vector per text of a source, in its space. Key: the hash of the text.
+
+A text embedded once with a model is never embedded again by it: vectors of texts that
+are gone stay until maintenance collects them, and a text that another source of the
+space already has is taken from the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from knowledge_pipeline.embedding.base import Embedder
+from knowledge_pipeline.embedding.registry import open_embedder
+from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.records import embedded_text
+from knowledge_pipeline.stages.base import Pass, Stats, measured
+from knowledge_pipeline.store.filters import is_null, one_of
+from knowledge_pipeline.store.reconcile import difference, reconcile
+from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
+
+_COMMIT_TEXTS = 512
+
+
+def refresh(this: Pass) -> Stats:
+    """Embed what the chunks of one source hold and its space does not.
+
+    Raises:
+        ModelMissing, EmbeddingUnavailable: what was embedded before that is kept.
+    """
+    embedder = open_embedder(this.settings.embedding_of(this.source))
+    chunks = this.lake.chunks(this.source.type, this.source.id)
+    table = this.lake.embeddings(embedder.space.name, this.source.id, embedder.space.dimensions)
+    with measured("embeddings", this.source.id) as stats:
+        desired = dict.fromkeys(chunks.rows(["text_key"], is_null("skipped"))["text_key"].to_pylist(), "")
+        actual = dict.fromkeys(table.rows(["text_key"])["text_key"].to_pylist(), "")
+        planned = difference(desired, {key: "" for key in actual if key in desired}, full=this.reembed)
+        making = _Embedding(this, embedder, chunks, table)
+        reconcile(table, planned, making.batches)
+        stats.seen = len(desired)
+        stats.count(planned)
+        stats.notes.update({"taken from another source": making.borrowed} if making.borrowed else {})
+        stats.tokens, stats.cost = embedder.usage.tokens, embedder.usage.cost
+        stats.rows, stats.version = len(desired), table.version
+    return stats
+
+
+class _Embedding:
+    """Makes the vectors of chosen texts: borrowed from the index where it has them, else embedded."""
+
+    def __init__(self, this: Pass, embedder: Embedder, chunks: Table, table: Table) -> None:
+        self._this, self._embedder = this, embedder
+        self._chunks, self._table = chunks, table
+        self.borrowed = 0
+
+    def batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
+        missing = set(keys)
+        if not self._this.reembed:
+            for batch in self._borrow(keys):
+                missing.difference_update(batch["text_key"].to_pylist())
+                self.borrowed += batch.num_rows
+                yield batch
+        yield from self._embed(missing)
+
+    def _borrow(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
+        space = self._embedder.space
+        index = self._this.lake.index(space.name, space.dimensions)
+        for found in index.rows_of("text_key", keys, ["text_key", "vector"]):
+            unique = {key: at for at, key in enumerate(found["text_key"].to_pylist())}
+            if unique:
+                yield from (
+                    found.take(list(unique.values())).cast(self._table.schema).combine_chunks().to_batches()
+                )
+
+    def _embed(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
+        waiting: dict[str, str] = {}
+        done, total = 0, len(missing)
+        for key, text in self._texts(missing):
+            waiting[key] = text
+            if len(waiting) == _COMMIT_TEXTS or done + len(waiting) == total:
+                yield self._vectors(waiting, done=done, total=total)
+                done += len(waiting)
+                waiting = {}
+        if waiting:
+            yield self._vectors(waiting, done=done, total=total)
+
+    def _texts(self, missing: set[str]) -> Iterator[tuple[str, str]]:
+        left = set(missing)
+        where = is_null("skipped")
+        if len(left) <= KEYS_PER_FILTER:
+            where = where & one_of("text_key", sorted(left))
+        for batch in self._chunks.batches(["text_key", "header", "text"], where) if left else ():
+            for row in batch.to_pylist():
+                if row["text_key"] in left:
+                    left.discard(row["text_key"])
+                    yield row["text_key"], embedded_text(row["header"], row["text"])
+
+    def _vectors(self, texts: Mapping[str, str], *, done: int, total: int) -> pa.RecordBatch:
+        """Embed in small portions, so that progress is seen, and return one commit's rows.
+
+        Sorted by length first: texts of one batch are padded to the longest.
+        """
+        keys = sorted(texts, key=lambda key: len(texts[key]))
+        made: list[np.ndarray] = []
+        step = max(32, self._this.settings.embedding_of(self._this.source).batch_size)
+        for start in range(0, len(keys), step):
+            made.append(self._embedder.embed([texts[key] for key in keys[start : start + step]]))
+            self._this.report("embeddings", done + min(start + step, len(keys)), total)
+        vectors = np.concatenate(made)
+        require_sound(vectors, self._this.source.id)
+        flat = pa.array(vectors.reshape(-1), pa.float32())
+        column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+        return pa.RecordBatch.from_arrays([pa.array(keys), column], schema=self._table.schema)
+
+
+def require_sound(vectors: np.ndarray, source: str) -> None:
+    """Refuse vectors that are not finite or not of length 1.
+
+    Raises:
+        StoreError: naming the source; nothing was written.
+    """
+    lengths = np.linalg.norm(vectors, axis=1)
+    if not np.isfinite(lengths).all() or np.abs(lengths - 1).max(initial=0) > 1e-3:
+        raise StoreError(
+            f"the embedding model gave vectors for source {source!r} that are not finite or not of length 1: "
+            "check the model, then refresh again"
+        )

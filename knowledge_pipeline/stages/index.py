@@ -1,0 +1,164 @@
+"""Index: the retrievable rows of a source, in the table of its space. Key: chunk id.
+
+The table is shared by all sources of the space, so the lock is held while it is written:
+one upsert, then one delete, which readers at a release do not see between.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from knowledge_pipeline.embedding.registry import space_of
+from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.identifiers import searchable
+from knowledge_pipeline.records import embedded_text
+from knowledge_pipeline.sources.registry import place
+from knowledge_pipeline.stages.base import Pass, Stats, digest, measured
+from knowledge_pipeline.store import indexes, schemas
+from knowledge_pipeline.store.filters import eq, is_null
+from knowledge_pipeline.store.reconcile import difference, reconcile
+from knowledge_pipeline.store.tables import Table, portions
+
+VERSION = "1"  # of how a chunk becomes an index row
+_BATCH_ROWS = 1024
+_FROM_CHUNK = [field.name for field in schemas.index(1) if field.name in schemas.CHUNKS.names]
+_FROM_CHUNK.remove("fingerprint")
+
+
+def refresh(this: Pass) -> Stats:
+    """Bring the index rows of one source up to date with its chunks and vectors.
+
+    Raises:
+        Busy: another process kept the index for too long.
+        StoreError: a chunk has no vector; run the embeddings stage first.
+    """
+    space = space_of(this.settings.embedding_of(this.source))
+    chunks = this.lake.chunks(this.source.type, this.source.id)
+    with measured("index", this.source.id) as stats, this.lake.index_lock():
+        table = this.lake.index(space.name, space.dimensions)
+        mine = eq("source", this.source.id)
+        context = _context(this)
+        planned = difference(_desired(chunks, context), _held(table, this.source.id), full=this.full)
+        rows = _IndexRows(this, chunks, table, context)
+        reconcile(table, planned, rows.batches, whole=True)
+        _leave_other_spaces(this, space.name)
+        if planned:
+            indexes.maintain(table)
+        stats.seen = len(planned.write) + planned.unchanged
+        stats.count(planned)
+        stats.rows, stats.version = table.count(mine), table.version
+    return stats
+
+
+def _context(this: Pass) -> dict[str, Any]:
+    """Columns that the configuration decides, the same for all rows of the source."""
+    source, where = this.source, place(this.source)
+    return {
+        "source": source.id,
+        "source_type": source.type,
+        "repo": where.repo,
+        "branch": where.branch,
+        "web_prefix": where.web_prefix,
+        "tags": sorted(source.metadata.tags),
+        "visibility": source.access.visibility,
+        "tenant": source.access.tenant,
+        "principals": sorted(source.access.principals),
+    }
+
+
+def _desired(chunks: Table, context: dict[str, Any]) -> dict[str, str]:
+    mark = digest(VERSION, json.dumps(context, sort_keys=True))
+    rows = chunks.rows(["id", "row_hash"], is_null("skipped"))
+    return {
+        id_: hash_ + mark
+        for id_, hash_ in zip(*(rows[name].to_pylist() for name in ("id", "row_hash")), strict=True)
+    }
+
+
+def _held(table: Table, source: str) -> dict[str, str]:
+    rows = table.rows(["id", "fingerprint"], eq("source", source))
+    return dict(zip(rows["id"].to_pylist(), rows["fingerprint"].to_pylist(), strict=True))
+
+
+def _leave_other_spaces(this: Pass, space: str) -> None:
+    """Remove the source's rows from the spaces that its former models made."""
+    for other, dimensions in this.lake.spaces().items():
+        if other != space:
+            table = this.lake.index(other, dimensions)
+            table.delete_where(eq("source", this.source.id))
+            table.tidy()
+
+
+class _IndexRows:
+    """Makes the index rows of chosen chunks."""
+
+    def __init__(self, this: Pass, chunks: Table, table: Table, context: dict[str, Any]) -> None:
+        self._this, self._chunks, self._table = this, chunks, table
+        self._mark = digest(VERSION, json.dumps(context, sort_keys=True))
+        self._web_prefix = context["web_prefix"]
+        self._context = {name: context[name] for name in context if name != "web_prefix"}
+        self._now = datetime.now(UTC)
+
+    def batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
+        done = 0
+        for portion in portions(ids, _BATCH_ROWS):
+            chunks = [
+                row
+                for found in self._chunks.rows_of("id", portion, [*_FROM_CHUNK, "row_hash"])
+                for row in found.to_pylist()
+            ]
+            vectors = self._vectors({row["text_key"] for row in chunks})
+            since = self._indexed_at(portion)
+            rows = [self._row(chunk, vectors, since.get(chunk["id"], self._now)) for chunk in chunks]
+            done += len(rows)
+            self._this.report("index", done, len(ids))
+            yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
+
+    def _vectors(self, keys: set[str]) -> dict[str, list[float]]:
+        space = space_of(self._this.settings.embedding_of(self._this.source))
+        table = self._this.lake.embeddings(space.name, self._this.source.id, space.dimensions)
+        found: dict[str, list[float]] = {}
+        for rows in table.rows_of("text_key", sorted(keys), ["text_key", "vector"]):
+            found.update(zip(rows["text_key"].to_pylist(), rows["vector"].to_pylist(), strict=True))
+        if len(found) < len(keys):
+            raise StoreError(
+                f"{len(keys) - len(found)} chunks of source {self._this.source.id!r} have no vector: "
+                "run the embeddings stage, then the index stage again"
+            )
+        return found
+
+    def _indexed_at(self, ids: list[str]) -> dict[str, datetime]:
+        found: dict[str, datetime] = {}
+        for rows in self._table.rows_of("id", ids, ["id", "indexed_at"]):
+            found.update(zip(rows["id"].to_pylist(), rows["indexed_at"].to_pylist(), strict=True))
+        return found
+
+    def _row(self, chunk: dict[str, Any], vectors: dict[str, list[float]], since: datetime) -> dict[str, Any]:
+        metadata = json.loads(chunk["metadata"])
+        tags = sorted({*self._context["tags"], *metadata.get("tags", ())})
+        return {
+            **self._context,
+            **{name: chunk[name] for name in _FROM_CHUNK},
+            "url": chunk["url"] or self._url(chunk["path"]),
+            "tags": tags,
+            "extension": PurePosixPath(chunk["path"]).suffix.lower() or None,
+            "labels": list(metadata.get("labels", ())),
+            "project": metadata.get("project"),
+            "status": metadata.get("status"),
+            "wiki_space": metadata.get("space"),
+            "words": searchable(embedded_text(chunk["header"], chunk["text"])),
+            "vector": vectors[chunk["text_key"]],
+            "fingerprint": chunk["row_hash"] + self._mark,
+            "indexed_at": since,
+            "updated_at": self._now,
+        }
+
+    def _url(self, path: str) -> str | None:
+        return self._web_prefix + quote(path) if self._web_prefix else None

@@ -1,0 +1,87 @@
+"""The stages in their order, for one source and for many.
+
+The CLI calls this; Dagster calls the same stage functions, one asset each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from knowledge_pipeline.config import Settings, SourceConfig
+from knowledge_pipeline.errors import KnowledgeError, NotFound
+from knowledge_pipeline.stages import chunks, embeddings, index, release, snapshot
+from knowledge_pipeline.stages.base import Pass, Report, Stats, silent
+from knowledge_pipeline.store.lake import Lake
+
+STAGES: dict[str, Callable[[Pass], Stats]] = {
+    "snapshot": snapshot.refresh,
+    "chunks": chunks.refresh,
+    "embeddings": embeddings.refresh,
+    "index": index.refresh,
+}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a refresh of some sources did; a source that failed keeps what it had."""
+
+    stats: list[Stats] = field(default_factory=list[Stats])
+    failures: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
+    release: Stats | None = None
+
+
+def refresh_source(this: Pass) -> list[Stats]:
+    """Bring one source up to date, stage by stage, without releasing it.
+
+    Raises:
+        Busy: another process refreshes the same source.
+        KnowledgeError: as the stages do.
+    """
+    with this.lake.source_lock(this.source.id):
+        return [refresh(this) for refresh in STAGES.values()]
+
+
+def refresh(
+    lake: Lake,
+    settings: Settings,
+    sources: Iterable[SourceConfig],
+    *,
+    full: bool = False,
+    reembed: bool = False,
+    allow_empty: bool = False,
+    report: Callable[[SourceConfig], Report] = lambda source: silent,
+) -> Outcome:
+    """Bring sources up to date and release what they gave.
+
+    One source that fails does not stop the others; it is named in the outcome.
+    """
+    outcome = Outcome()
+    template = (
+        Pass(lake, settings, settings.sources[0], full, reembed, allow_empty) if settings.sources else None
+    )
+    for source in sources:
+        assert template is not None
+        try:
+            outcome.stats += refresh_source(replace(template, source=source, report=report(source)))
+        except KnowledgeError as error:
+            outcome.failures[source.id] = error
+    try:
+        outcome.release = release.refresh(lake, settings)
+    except KnowledgeError as error:
+        outcome.failures["release"] = error
+    return outcome
+
+
+def chosen(settings: Settings, ids: Iterable[str]) -> list[SourceConfig]:
+    """Configured sources by id; all of them where no id is given.
+
+    Raises:
+        NotFound: no source has such an id.
+    """
+    by_id = {source.id: source for source in settings.sources}
+    ids = list(ids) or list(by_id)
+    for id_ in ids:
+        if id_ not in by_id:
+            raise NotFound(f"there is no source {id_!r}; configured sources: {', '.join(by_id) or 'none'}")
+    return [by_id[id_] for id_ in ids]
