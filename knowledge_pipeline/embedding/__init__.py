@@ -1,0 +1,1 @@
+"""Texts to vectors: one provider a module, all behind `base.Embedder`."""

@@ -39,10 +39,14 @@ class Embedder(Protocol):
     """Makes vectors of one space. Loads weights or connects at the first text, not before."""
 
     @property
-    def space(self) -> Space: ...
+    def space(self) -> Space:
+        """The space that the vectors belong to."""
+        ...
 
     @property
-    def usage(self) -> Usage: ...
+    def usage(self) -> Usage:
+        """What was consumed since the embedder was opened."""
+        ...
 
     def tokenizer(self) -> Tokenize:
         """The model's own tokenizer, or the nearest there is, loaded without the weights."""

@@ -1,0 +1,218 @@
+"""Vectors from a sentence-transformers model on this machine.
+
+Torch is imported at the first text; a space is told from small files alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.embedding.base import Space, Usage
+from knowledge_pipeline.embedding.model_folders import model_folder
+from knowledge_pipeline.embedding.spaces import space_name
+from knowledge_pipeline.embedding.tokens import encodable, model_tokenizer
+from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.records import Tokenize
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_BATCH_SIZE = 4  # on a CPU bigger batches pay for padding and cache misses
+_WEIGHTS = (".safetensors", ".bin")
+_EDGE_BYTES = 1 << 20  # of weights: this much of both ends is hashed
+_SPECIAL_TOKENS = 2  # of the window, one before and one after the text
+_UNBOUNDED_TOKENS = 8192  # for a model that averages all tokens of a text, however many
+
+
+def local_space(settings: Embedding) -> Space:
+    """The space of a local model, from its configuration and both ends of its weights.
+
+    Raises:
+        ModelMissing: there is no such model, or its files are damaged.
+    """
+    return _space(model_folder(settings.model), settings)
+
+
+class LocalEmbedder:
+    """One sentence-transformers model. Threads may share it; one at a time computes."""
+
+    def __init__(self, settings: Embedding) -> None:
+        self._folder = model_folder(settings.model)
+        self._settings = settings
+        self.space = _space(self._folder, settings)
+        self.usage = Usage()
+        self._model: SentenceTransformer | None = None
+        self._tokenize: Tokenize | None = None
+        self._lock = (
+            threading.Lock()
+        )  # a fast tokenizer that two threads use at once raises "Already borrowed"
+
+    def tokenizer(self) -> Tokenize:
+        """The model's own tokenizer; see `tokens.model_tokenizer`."""
+        if self._tokenize is None:
+            self._tokenize = model_tokenizer(self._folder)
+        return self._tokenize
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """See `base.Embedder.embed`; sentence-transformers itself sorts the texts by length."""
+        return self._encode(texts, "encode_document")
+
+    def embed_query(self, text: str) -> np.ndarray:
+        """See `base.Embedder.embed_query`; a model with prompts for queries gets them."""
+        return self._encode([text], "encode_query")[0]
+
+    def _encode(self, texts: Sequence[str], method: str) -> np.ndarray:
+        if not texts:
+            return np.empty((0, self.space.dimensions), np.float32)
+        clean = [encodable(text) for text in texts]
+        with self._lock:
+            if self._model is None:
+                self._model = _load(self._folder, self._settings)
+            vectors = getattr(self._model, method)(
+                clean,
+                batch_size=self._settings.batch_size or _BATCH_SIZE,
+                normalize_embeddings=True,
+                show_progress_bar=False,
+            )
+            self._count(clean)
+        vectors = np.asarray(vectors, dtype=np.float32)
+        self._check(vectors)
+        return vectors
+
+    def _count(self, texts: Sequence[str]) -> None:
+        tokenize = self.tokenizer()
+        tokens = sum(min(len(tokenize(text)), self.space.max_tokens) for text in texts)
+        self.usage = replace(
+            self.usage, texts=self.usage.texts + len(texts), tokens=self.usage.tokens + tokens
+        )
+
+    def _check(self, vectors: np.ndarray) -> None:
+        if vectors.shape[1:] != (self.space.dimensions,):
+            raise ModelMissing(
+                f"the model {self.space.model!r} makes vectors of shape {vectors.shape[1:]}, but its "
+                f"files promise {self.space.dimensions} dimensions: the folder is damaged, install it again"
+            )
+        bad = np.flatnonzero(~(np.abs(np.linalg.norm(vectors, axis=1) - 1.0) < 1e-3))  # NaN compares false
+        if bad.size:
+            raise ModelMissing(
+                f"the model {self.space.model!r} made no usable vector of text {bad[0]} (counted from 0): "
+                "the text has no token that the model knows, or the model's weights are damaged"
+            )
+
+
+def _load(folder: Path, settings: Embedding) -> SentenceTransformer:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of deprecations between torch, transformers and old model folders
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        try:
+            return SentenceTransformer(str(folder), truncate_dim=settings.dimensions, local_files_only=True)
+        except Exception as error:  # whatever torch, transformers or safetensors raise of damaged files
+            raise ModelMissing(
+                f"sentence-transformers cannot load the model {settings.model!r} ({type(error).__name__}): "
+                "its files are damaged, or of a kind that needs another version; install or download it again"
+            ) from error
+
+
+def _space(folder: Path, settings: Embedding) -> Space:
+    try:
+        modules = _modules(folder)
+        dimensions, max_tokens = _dimensions(folder, modules), _max_tokens(folder, modules)
+        identity = list(_identity(folder))
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelMissing(
+            f"the folder of the model {settings.model!r} is damaged ({type(error).__name__} in its "
+            "configuration): install or download it again"
+        ) from error
+    if settings.dimensions:
+        dimensions = min(dimensions, settings.dimensions)
+    name = space_name(settings.model, dimensions, *identity)
+    return Space(name=name, model=settings.model, dimensions=dimensions, max_tokens=max_tokens)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _modules(folder: Path) -> list[tuple[str, Path]]:
+    """Kind and folder of each step of the model; a bare transformer is averaged by sentence-transformers."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return [("Transformer", folder)]
+    steps = json.loads(path.read_text(encoding="utf-8"))
+    return [(step["type"].rpartition(".")[2], folder / step["path"]) for step in steps]
+
+
+def _dimensions(folder: Path, modules: list[tuple[str, Path]]) -> int:
+    for kind, place in reversed(modules):
+        config = _json(place / "config.json")
+        if kind == "Dense":
+            return config["out_features"]
+        if kind == "StaticEmbedding":
+            return _table_width(place / "model.safetensors")
+        if kind == "Pooling":
+            width = config.get("embedding_dimension") or config["word_embedding_dimension"]
+            return width * _pooling_modes(config)
+        if kind == "Transformer":
+            return config.get("hidden_size") or config.get("dim") or config["d_model"]
+    raise KeyError("no module of the model gives vectors")
+
+
+def _pooling_modes(config: dict[str, Any]) -> int:
+    """How many averages are put side by side: named since sentence-transformers 6, one switch each before."""
+    modes = config.get("pooling_mode")
+    if modes is None:
+        modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
+    return 1 if isinstance(modes, str) else max(len(modes), 1)
+
+
+def _table_width(weights: Path) -> int:
+    with weights.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return next(entry["shape"][1] for key, entry in header.items() if key.startswith("embedding"))
+
+
+def _max_tokens(folder: Path, modules: list[tuple[str, Path]]) -> int:
+    kind, place = modules[0]
+    if kind == "StaticEmbedding":
+        return _UNBOUNDED_TOKENS
+    window = _json(place / "sentence_bert_config.json").get("max_seq_length")
+    if not window:
+        limits = (
+            _json(place / "config.json").get("max_position_embeddings"),
+            _json(place / "tokenizer_config.json").get("model_max_length"),
+        )
+        window = min((limit for limit in limits if limit), default=512)
+    return int(window) - _SPECIAL_TOKENS
+
+
+def _identity(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name and hash of every file that decides the vectors."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.suffix == ".json" and path.name != "data_config.json":  # that one lists training sets
+            yield name, hashlib.sha256(path.read_bytes()).hexdigest()
+        elif path.suffix in _WEIGHTS:
+            yield name, _hash_of_ends(path)
+
+
+def _hash_of_ends(path: Path) -> str:
+    size = path.stat().st_size
+    digest = hashlib.sha256(str(size).encode())
+    with path.open("rb") as file:
+        digest.update(file.read(_EDGE_BYTES))
+        file.seek(max(size - _EDGE_BYTES, 0))
+        digest.update(file.read(_EDGE_BYTES))
+    return digest.hexdigest()
