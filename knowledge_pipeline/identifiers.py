@@ -11,12 +11,21 @@ from __future__ import annotations
 import re
 
 _WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*", re.UNICODE)
-_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+", re.UNICODE)
+_RUN = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
+_HUMP = re.compile(r"u+(?=ul)|ul+|u+|l+")
 
 
 def parts(word: str) -> list[str]:
     """Lower-case parts of one identifier: `parseHTML5` gives parse, html, 5."""
-    return [part.lower() for part in _PART.findall(word)]
+    return [hump for run in _RUN.findall(word) for hump in _humps(run)]
+
+
+def _humps(run: str) -> list[str]:
+    """Parts of a run of letters, cut where the case says so, in any alphabet."""
+    if run.islower() or run.isdigit():
+        return [run]
+    cases = "".join("u" if letter.isupper() else "l" for letter in run)
+    return [run[match.start() : match.end()].lower() for match in _HUMP.finditer(cases)]
 
 
 def _spell(match: re.Match[str]) -> str:

@@ -90,8 +90,8 @@ def _refuse_sudden_emptiness(this: Pass, items: Mapping[str, Item], actual: Mapp
     live = sum(1 for mark in actual.values() if mark != _ARCHIVED)
     if live and not items and not this.allow_empty:
         raise SourceRefused(
-            f"source {this.source.id!r} lists no document at all, but {live} are stored: nothing was changed; "
-            "check its connection and patterns, or refresh with --allow-empty if it really is empty now"
+            f"source {this.source.id!r} lists no document at all, but {live} are stored: nothing was "
+            "changed; check its connection and patterns, or refresh with --allow-empty if it is empty now"
         )
 
 

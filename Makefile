@@ -1,0 +1,54 @@
+# The front door. `make demo` and `make test` are all a fresh machine needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+export DAGSTER_HOME ?= $(CURDIR)/.dagster
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo dev test check bench docs format clean
+
+help:  ## show the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check 'torch>=2.13,<2.14'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+setup: $(VENV)/.ready  ## make the virtual environment
+
+demo: setup  ## set up, index this repository, search it
+	$(BIN)/knowledge index
+	$(BIN)/knowledge search "how is a crash between two writes repaired" --limit 3
+	$(BIN)/knowledge search "where are secrets removed from text" --type code --limit 3
+	$(BIN)/knowledge search "what makes a release" --limit 3
+	@echo
+	@echo "Open the Dagster UI with: make dev"
+
+dev: setup  ## open the Dagster UI on http://localhost:3000
+	mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml
+	$(BIN)/dagster dev -w workspace.yaml
+
+test: setup  ## run the tests, the long ones last
+	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m slow
+
+check: setup  ## formatting, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+bench: setup  ## measure speed, memory and disk; prints tables
+	$(BIN)/python -m benchmarks.refresh
+
+docs: setup  ## paste each command's help into the docs
+	$(BIN)/python -m cog -r docs/cli.md
+
+format: setup  ## format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove the environment and every index
+	rm -rf $(VENV) .knowledge .dagster

@@ -1,0 +1,3 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations

@@ -1,0 +1,113 @@
+"""Filters against a real table, with plain Python as the oracle; injection changes nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.tables import Table
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), False, metadata={"lance-schema:unenforced-primary-key:position": "1"}),
+        pa.field("path", pa.string()),
+        pa.field("tags", pa.list_(pa.field("item", pa.string()))),
+        pa.field("at", pa.timestamp("us", "UTC")),
+    ],
+    metadata={"knowledge_schema": "1"},
+)
+NASTY = [
+    "' OR true --",
+    "a'b",
+    'a"b',
+    "a\\b",
+    "%",
+    "_",
+    "é😀",
+    "a/b(c)[d].py",
+    "",
+    "x;y",
+    "a\nb",
+    "tag, other",
+]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    made = Table(tmp_path_factory.mktemp("filters") / "t.lance", SCHEMA)
+    now = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    rows = [{"id": str(at), "path": name, "tags": [name, "all"], "at": now} for at, name in enumerate(NASTY)]
+    rows.append({"id": "null", "path": None, "tags": [], "at": None})
+    made.append([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)])
+    return made
+
+
+@pytest.mark.parametrize("value", NASTY)
+def test_a_value_finds_itself_and_nothing_else(table: Table, value: str) -> None:
+    assert table.rows(["path"], filters.eq("path", value))["path"].to_pylist() == [value]
+    assert table.rows(["path"], filters.one_of("path", [value]))["path"].to_pylist() == [value]
+    assert table.rows(["path"], filters.has_any("tags", [value]))["path"].to_pylist() == [value]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=20).filter(lambda text: text not in NASTY and "\x00" not in text))
+def test_any_other_text_finds_nothing(table: Table, value: str) -> None:
+    assert table.count(filters.eq("path", value)) == 0
+
+
+def test_a_column_name_cannot_carry_a_condition() -> None:
+    with pytest.raises(ValueError, match="not a column name"):
+        filters.eq("path = '' OR id", "x")
+
+
+def test_no_values_match_nothing(table: Table) -> None:
+    assert table.count(filters.one_of("path", [])) == table.count(filters.has_any("tags", [])) == 0
+
+
+def test_conditions_combine_as_logic_does(table: Table) -> None:
+    both = filters.eq("path", "%") | filters.eq("path", "_")
+    assert table.count(both) == 2
+    assert table.count(both & filters.eq("path", "%")) == 1
+    assert table.count(~both & ~filters.is_null("path")) == len(NASTY) - 2
+
+
+def test_times_compare_to_the_microsecond(table: Table) -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    assert table.count(filters.at_least("at", at)) == len(NASTY)
+    assert table.count(filters.at_least("at", at.replace(microsecond=7))) == 0
+    assert table.count(filters.below("at", at)) == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("src/auth", "src/auth/a.py", True),
+        ("src/auth/", "src/auth/a.py", True),
+        ("src/auth", "src/author.py", False),
+        ("src/auth", "src/auth", True),
+        ("*.py", "a.py", True),
+        ("*.py", "src/a.py", False),
+        ("**/*.py", "a.py", True),
+        ("**/*.py", "src/x/a.py", True),
+        ("src/**", "src/x/a.py", True),
+        ("src/?.py", "src/a.py", True),
+        ("src/?.py", "src//.py", False),
+        ("a+b(c).py", "a+b(c).py", True),
+        ("a.py", "axpy", False),
+    ],
+)
+def test_globs_match_paths(tmp_path: Path, pattern: str, path: str, matches: bool) -> None:
+    table = Table(tmp_path / "t.lance", SCHEMA)
+    table.append(
+        [pa.RecordBatch.from_pylist([{"id": "1", "path": path, "tags": [], "at": None}], schema=SCHEMA)]
+    )
+    assert table.count(filters.glob("path", pattern)) == int(matches)
+    if "/" not in path and "**" not in pattern and "(" not in pattern:
+        assert fnmatch(path, pattern) == matches

@@ -1,0 +1,44 @@
+"""Locks between real processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline.errors import Busy
+from knowledge_pipeline.store.locks import lock
+
+
+def hold(folder: Path, held: Event) -> None:
+    with lock(folder, "index", timeout_s=5):
+        held.set()
+        time.sleep(60)
+
+
+def test_a_second_process_is_told_and_a_killed_holder_leaves_nothing_behind(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    held = spawn.Event()
+    holder = spawn.Process(target=hold, args=(tmp_path, held))
+    holder.start()
+    assert held.wait(30)
+    with (
+        pytest.raises(Busy, match="another process is working on 'index'"),
+        lock(tmp_path, "index", timeout_s=0.1),
+    ):
+        pass
+    holder.kill()
+    holder.join()
+    assert holder.exitcode == -signal.SIGKILL
+    with lock(tmp_path, "index", timeout_s=5):
+        pass
+
+
+def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
+    with lock(tmp_path / "locks", "../../x", timeout_s=1):
+        pass
+    assert [path.parent.name for path in tmp_path.rglob("*.lock")] == ["locks"]

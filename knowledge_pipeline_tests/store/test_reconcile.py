@@ -1,0 +1,139 @@
+"""The reconcile on a real Lance table, against a plain dictionary as its oracle."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_pipeline.store.reconcile import MIXED, difference, fingerprints, reconcile
+from knowledge_pipeline.store.tables import Table
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), False, metadata={"lance-schema:unenforced-primary-key:position": "1"}),
+        pa.field("uri", pa.string(), nullable=False),
+        pa.field("mark", pa.string(), nullable=False),
+    ],
+    metadata={"knowledge_schema": "1"},
+)
+STATES = st.lists(
+    st.dictionaries(st.sampled_from("abcdef'\"\\%é"), st.sampled_from("123"), max_size=6),
+    min_size=1,
+    max_size=5,
+)
+
+
+class Crash(Exception):
+    """Stands for a kill."""
+
+
+def rows_of(desired: dict[str, str], uris: list[str], *, parts: int = 2) -> Iterator[pa.RecordBatch]:
+    """`parts` rows for each uri, a batch for each uri."""
+    for uri in uris:
+        mark = desired[uri]
+        rows = [{"id": f"{uri}{mark}{part}", "uri": uri, "mark": mark} for part in range(parts)]
+        yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def refresh(table: Table, desired: dict[str, str]) -> None:
+    planned = difference(desired, fingerprints(table, "uri", "mark"))
+    reconcile(table, planned, lambda uris: rows_of(desired, uris), group="uri")
+
+
+def content(table: Table) -> list[tuple[str, str]]:
+    rows = table.rows(["id", "mark"])
+    return sorted(zip(rows["id"].to_pylist(), rows["mark"].to_pylist(), strict=True))
+
+
+def wanted(desired: dict[str, str]) -> list[tuple[str, str]]:
+    return sorted((f"{uri}{mark}{part}", mark) for uri, mark in desired.items() for part in range(2))
+
+
+@settings(max_examples=15, deadline=None)
+@given(STATES)
+def test_after_any_sequence_of_states_the_table_is_the_last_one(states: list[dict[str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for desired in states:
+            refresh(Table(Path(folder) / "t.lance", SCHEMA), desired)
+        assert content(Table(Path(folder) / "t.lance", SCHEMA)) == wanted(states[-1])
+
+
+@settings(max_examples=15, deadline=None)
+@given(STATES, st.integers(1, 12))
+def test_a_crash_before_any_write_is_healed_by_the_next_refresh(
+    states: list[dict[str, str]], crash_at: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        writes = 0
+
+        class Fragile(Table):
+            def _commit(self, write) -> None:  # type: ignore[no-untyped-def]
+                nonlocal writes
+                writes += 1
+                if writes == crash_at:
+                    raise Crash
+                super()._commit(write)
+
+        for desired in states:
+            try:
+                refresh(Fragile(Path(folder) / "t.lance", SCHEMA), desired)
+            except Crash:
+                continue
+        refresh(Table(Path(folder) / "t.lance", SCHEMA), states[-1])
+        assert content(Table(Path(folder) / "t.lance", SCHEMA)) == wanted(states[-1])
+
+
+def test_a_refresh_without_a_difference_makes_no_version(tmp_path: Path) -> None:
+    desired = {"a": "1", "b": "2"}
+    refresh(Table(tmp_path / "t.lance", SCHEMA), desired)
+    before = Table(tmp_path / "t.lance", SCHEMA).version
+    refresh(Table(tmp_path / "t.lance", SCHEMA), desired)
+    assert Table(tmp_path / "t.lance", SCHEMA).version == before > 0
+
+
+def test_rows_of_one_key_that_disagree_are_made_again(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t.lance", SCHEMA)
+    halfway = [{"id": "a10", "uri": "a", "mark": "1"}, {"id": "a20", "uri": "a", "mark": "2"}]
+    table.append([pa.RecordBatch.from_pylist(halfway, schema=SCHEMA)])
+    assert fingerprints(table, "uri", "mark") == {"a": MIXED}
+    refresh(table, {"a": "2"})
+    assert content(table) == wanted({"a": "2"})
+
+
+def test_a_whole_reconcile_makes_one_version_for_many_batches(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t.lance", SCHEMA)
+    first, second = {"a": "1"}, {"a": "1", "b": "1", "c": "1"}
+    for desired in (first, second):
+        ids = {f"{uri}{mark}{part}": mark for uri, mark in desired.items() for part in range(2)}
+        planned = difference(ids, fingerprints(table, "id", "mark"))
+        before = table.version
+
+        def make(keys: list[str]) -> Iterator[pa.RecordBatch]:
+            for key in keys:
+                yield pa.RecordBatch.from_pylist([{"id": key, "uri": key[0], "mark": "1"}], schema=SCHEMA)
+
+        reconcile(table, planned, make, whole=True)
+    assert table.version == before + 1
+    assert content(table) == wanted(second)
+
+
+def test_versions_and_files_stay_bounded_over_many_commits(tmp_path: Path) -> None:
+    for mark in range(60):
+        refresh(Table(tmp_path / "t.lance", SCHEMA), {"a": str(mark), "b": "1"})
+    table = Table(tmp_path / "t.lance", SCHEMA)
+    assert len(table.opened().list_versions()) <= 20
+    assert sum(1 for path in tmp_path.rglob("*") if path.is_file()) < 120
+    assert content(table) == wanted({"a": "59", "b": "1"})
+
+
+def test_a_store_of_another_schema_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    Table(tmp_path / "t.lance", SCHEMA).append(rows_of({"a": "1"}, ["a"]))
+    other = pa.schema([*SCHEMA, pa.field("more", pa.string())], metadata={"knowledge_schema": "1"})
+    with pytest.raises(Exception, match=r"schema version 1.*index into a new store folder"):
+        Table(tmp_path / "t.lance", other).rows(["id"])
