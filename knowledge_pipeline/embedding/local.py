@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _BATCH_SIZE = 4  # on a CPU bigger batches pay for padding and cache misses
 _WEIGHTS = (".safetensors", ".bin")
+_computing = threading.Lock()  # a fast tokenizer that two threads use at once raises "Already borrowed"
 _EDGE_BYTES = 1 << 20  # of weights: this much of both ends is hashed
 _SPECIAL_TOKENS = 2  # of the window, one before and one after the text
 _UNBOUNDED_TOKENS = 8192  # for a model that averages all tokens of a text, however many
@@ -51,17 +53,10 @@ class LocalEmbedder:
         self._settings = settings
         self.space = _space(self._folder, settings)
         self.usage = Usage()
-        self._model: SentenceTransformer | None = None
-        self._tokenize: Tokenize | None = None
-        self._lock = (
-            threading.Lock()
-        )  # a fast tokenizer that two threads use at once raises "Already borrowed"
 
     def tokenizer(self) -> Tokenize:
         """The model's own tokenizer; see `tokens.model_tokenizer`."""
-        if self._tokenize is None:
-            self._tokenize = model_tokenizer(self._folder)
-        return self._tokenize
+        return _tokenizer(self._folder)
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`; sentence-transformers itself sorts the texts by length."""
@@ -75,10 +70,9 @@ class LocalEmbedder:
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
         clean = [encodable(text) for text in texts]
-        with self._lock:
-            if self._model is None:
-                self._model = _load(self._folder, self._settings)
-            vectors = getattr(self._model, method)(
+        with _computing:
+            model = _load(self._folder, self._settings.model, self._settings.dimensions)
+            vectors = getattr(model, method)(
                 clean,
                 batch_size=self._settings.batch_size or _BATCH_SIZE,
                 normalize_embeddings=True,
@@ -110,7 +104,14 @@ class LocalEmbedder:
             )
 
 
-def _load(folder: Path, settings: Embedding) -> SentenceTransformer:
+@lru_cache(maxsize=4)
+def _tokenizer(folder: Path) -> Tokenize:
+    return model_tokenizer(folder)
+
+
+@lru_cache(maxsize=4)
+def _load(folder: Path, name: str, dimensions: int | None) -> SentenceTransformer:
+    """The model, loaded once in a process however many sources and questions use it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of deprecations between torch, transformers and old model folders
         from sentence_transformers import SentenceTransformer
@@ -118,10 +119,10 @@ def _load(folder: Path, settings: Embedding) -> SentenceTransformer:
 
         logging.disable_progress_bar()
         try:
-            return SentenceTransformer(str(folder), truncate_dim=settings.dimensions, local_files_only=True)
+            return SentenceTransformer(str(folder), truncate_dim=dimensions, local_files_only=True)
         except Exception as error:  # whatever torch, transformers or safetensors raise of damaged files
             raise ModelMissing(
-                f"sentence-transformers cannot load the model {settings.model!r} ({type(error).__name__}): "
+                f"sentence-transformers cannot load the model {name!r} ({type(error).__name__}): "
                 "its files are damaged, or of a kind that needs another version; install or download it again"
             ) from error
 

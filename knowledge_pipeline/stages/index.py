@@ -104,6 +104,8 @@ class _IndexRows:
         self._mark = digest(VERSION, json.dumps(context, sort_keys=True))
         self._web_prefix = context["web_prefix"]
         self._context = {name: context[name] for name in context if name != "web_prefix"}
+        space = space_of(this.settings.embedding_of(this.source))
+        self._embeddings = this.lake.embeddings(space.name, this.source.id, space.dimensions)
         self._now = datetime.now(UTC)
 
     def batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
@@ -122,10 +124,8 @@ class _IndexRows:
             yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
 
     def _vectors(self, keys: set[str]) -> dict[str, list[float]]:
-        space = space_of(self._this.settings.embedding_of(self._this.source))
-        table = self._this.lake.embeddings(space.name, self._this.source.id, space.dimensions)
         found: dict[str, list[float]] = {}
-        for rows in table.rows_of("text_key", sorted(keys), ["text_key", "vector"]):
+        for rows in self._embeddings.rows_of("text_key", sorted(keys), ["text_key", "vector"]):
             found.update(zip(rows["text_key"].to_pylist(), rows["vector"].to_pylist(), strict=True))
         if len(found) < len(keys):
             raise StoreError(
