@@ -1,0 +1,1 @@
+"""Where documents come from: one module or two per kind of origin; the store is not known here."""

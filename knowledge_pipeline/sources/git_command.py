@@ -1,0 +1,157 @@
+"""Running git: never through a shell, never asking, never running a repository's own programs.
+
+Everything that git may be told by the environment or by a repository's configuration to
+run (hooks, pagers, helpers of other transports) is off. Credentials travel in the
+environment as an HTTP header: not in arguments, addresses or messages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from knowledge_pipeline.errors import SourceRefused
+
+LOCAL_TIMEOUT_S = 1800.0
+_KEPT = re.compile(
+    r"^GIT_(?:SSH|SSH_COMMAND|SSH_VARIANT|SSL_\w+|PROXY_\w+|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH)$"
+)
+_ALWAYS = (
+    "--no-pager",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.fsmonitor=false",
+    "-c", "core.quotePath=false",
+    "-c", "log.showSignature=false",
+    "-c", "gc.autoDetach=false",
+    "-c", "maintenance.autoDetach=false",
+    "-c", "http.lowSpeedLimit=1000",
+    "-c", "http.lowSpeedTime=60",
+)  # fmt: skip
+
+
+class GitFailed(Exception):
+    """A git command ended with an error; never leaves `sources`."""
+
+    def __init__(self, stderr: str, *, timed_out: bool = False) -> None:
+        super().__init__(stderr)
+        self.stderr = stderr
+        self.timed_out = timed_out
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of every git command; no transport is allowed unless `extra` says so."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _KEPT.match(name)
+    }
+    kept.update(
+        LC_ALL="C",
+        GIT_TERMINAL_PROMPT="0",
+        GIT_ASKPASS="",
+        SSH_ASKPASS="",
+        GIT_OPTIONAL_LOCKS="0",
+        GIT_NO_REPLACE_OBJECTS="1",
+        GIT_ALLOW_PROTOCOL="",
+    )
+    kept.update(extra or {})
+    return kept
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    repository: Path | None,
+    extra: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout_s: float = LOCAL_TIMEOUT_S,
+) -> bytes:
+    """The output of one git command.
+
+    Raises:
+        GitFailed: it ended with an error, or ran longer than `timeout_s`.
+        SourceRefused: git is not installed.
+    """
+    with _started(arguments, repository, extra) as child:
+        try:
+            output, errors = child.communicate(stdin, timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise GitFailed(f"no end after {timeout_s:g} seconds", timed_out=True) from error
+        if child.returncode != 0:
+            raise GitFailed(errors.decode("utf-8", "replace"))
+        return output
+
+
+def stream(
+    arguments: Sequence[str], *, repository: Path, timeout_s: float = LOCAL_TIMEOUT_S
+) -> Iterator[bytes]:
+    """The NUL-terminated fields of a git command's output, as they come; errors as `run`.
+
+    An error is raised after the last field: what was yielded before it may be part of the whole.
+    """
+    with tempfile.TemporaryFile() as errors, _started(arguments, repository, None, errors=errors) as child:
+        assert child.stdout is not None and child.stdin is not None
+        child.stdin.close()
+        watchdog = threading.Timer(timeout_s, _kill, (child,))
+        watchdog.start()
+        try:
+            yield from _fields(child.stdout)
+            returncode = child.wait()
+        finally:
+            watchdog.cancel()
+        if returncode != 0:
+            errors.seek(0)
+            raise GitFailed(errors.read().decode("utf-8", "replace"), timed_out=returncode < 0)
+
+
+def command(arguments: Sequence[str], repository: Path | None) -> list[str]:
+    """The whole argument list of a git command."""
+    where = [] if repository is None else [f"--git-dir={repository}"]
+    return ["git", *_ALWAYS, *where, *arguments]
+
+
+def _fields(output: IO[bytes]) -> Iterator[bytes]:
+    rest = b""
+    while block := output.read(1 << 16):
+        *whole, rest = (rest + block).split(b"\0")
+        yield from whole
+    if rest:
+        yield rest
+
+
+@contextmanager
+def _started(
+    arguments: Sequence[str],
+    repository: Path | None,
+    extra: Mapping[str, str] | None,
+    errors: int | IO[bytes] = subprocess.PIPE,
+):
+    """A running git in a session of its own, so that it has no terminal and dies whole."""
+    try:
+        child = subprocess.Popen(  # noqa: S603 - a list, no shell
+            command(arguments, repository),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(extra),
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise SourceRefused("git is not installed, or not on PATH: install it") from error
+    with child:
+        try:
+            yield child
+        finally:
+            if child.poll() is None:
+                _kill(child)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)

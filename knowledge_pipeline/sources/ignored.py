@@ -1,0 +1,101 @@
+"""`.gitignore` files of a folder, at every level, as git applies them.
+
+A rule in a deeper folder wins over one above; nothing below an ignored folder can be
+brought back. Unlike git, a file that is tracked although a rule names it is left out:
+the index of git is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from knowledge_pipeline.errors import SourceRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules that hold in one folder of a walk: its own before those from above it."""
+
+    spec: GitIgnoreSpec
+    below: str = ""  # the rules' folder, seen from the walk's root: "src/"
+    above: str = ""  # the walk's root, seen from a rules' folder above it: "packages/one/"
+    outer: Rules | None = None
+
+    def ignores(self, path: str) -> bool:
+        """Whether a file, or a folder (with a slash at its end), is ignored."""
+        rules: Rules | None = self
+        while rules is not None:
+            verdict = rules.spec.check_file(rules.above + path.removeprefix(rules.below)).include
+            if verdict is not None:
+                return verdict
+            rules = rules.outer
+        return False
+
+
+def rules_at(root: Path) -> Rules | None:
+    """The rules that hold in the folder where a walk begins.
+
+    Those of the repository around it hold too, unless they ignore the folder itself: it
+    was asked for by name.
+    """
+    outer: Rules | None = None
+    for folder in _folders_from_repository(root):
+        above = f"{root.relative_to(folder).as_posix()}/"
+        outer = _with_files_of(folder, outer, above=above)
+        if outer is not None and outer.ignores(""):
+            outer = None
+            break
+    return _with_files_of(root, outer)
+
+
+def rules_below(folder: Path, path: str, outer: Rules | None) -> Rules | None:
+    """The rules that hold in a folder of the walk, given those of the folder above."""
+    spec = _read(folder / ".gitignore")
+    return outer if spec is None else Rules(spec, below=f"{path}/", outer=outer)
+
+
+def _with_files_of(folder: Path, outer: Rules | None, *, above: str = "") -> Rules | None:
+    for name in (".git/info/exclude", ".gitignore"):
+        spec = _read(folder / name)
+        if spec is not None:
+            outer = Rules(spec, above=above, outer=outer)
+    return outer
+
+
+def _folders_from_repository(root: Path) -> list[Path]:
+    """The folders above `root` that lie in the same repository, outermost first; itself not."""
+    if (root / ".git").exists():
+        return []
+    above: list[Path] = []
+    for folder in root.parents:
+        above.append(folder)
+        if (folder / ".git").exists():
+            return above[::-1]
+    return []
+
+
+def _read(file: Path) -> GitIgnoreSpec | None:
+    """The rules of one file; None if there is none, or a symbolic link, which git passes over too."""
+    try:
+        if file.is_symlink() or not file.is_file():
+            return None
+        text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise SourceRefused(
+            f"{file} cannot be read ({error.strerror}), so what it ignores is not known: make it readable"
+        ) from error
+    return GitIgnoreSpec.from_lines(_valid_lines(text))
+
+
+def _valid_lines(text: str) -> Iterator[str]:
+    """The lines that are patterns; git passes over the others without a word."""
+    for line in text.split("\n"):
+        try:
+            GitIgnoreSpec.from_lines([line.removesuffix("\r")])
+        except ValueError:
+            continue
+        yield line.removesuffix("\r")

@@ -1,0 +1,37 @@
+"""File paths as bytes, as text, and as uris that are always valid UTF-8.
+
+Inside `sources` a path is text in which bytes that are not UTF-8 are lone surrogates
+("surrogateescape"), whatever the locale. It leaves this folder as a uri or as shown text.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+_ESCAPED = re.compile("[%\udc80-\udcff]")
+
+
+def path_of_bytes(raw: bytes) -> str:
+    """A path that the system or git gave."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def bytes_of_path(path: str) -> bytes:
+    """The bytes that the system and git know the path by."""
+    return path.encode("utf-8", "surrogateescape")
+
+
+def uri_of(path: str) -> str:
+    """A unique uri: the path itself, `%` and bytes that are not UTF-8 written as `%XX`."""
+    return _ESCAPED.sub(lambda match: f"%{bytes_of_path(match[0])[0]:02X}", path)
+
+
+def path_of(uri: str) -> str:
+    """The path that `uri_of` was given."""
+    return path_of_bytes(unquote_to_bytes(uri))
+
+
+def shown(path: str) -> str:
+    """The path as a person may read it: bytes that are not UTF-8 become U+FFFD."""
+    return bytes_of_path(path).decode("utf-8", "replace")

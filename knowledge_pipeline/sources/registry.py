@@ -1,0 +1,58 @@
+"""From a source's configuration to the source: the one list of source types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from knowledge_pipeline.config import GitConnection, SourceConfig
+from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.sources.base import Source
+from knowledge_pipeline.sources.documents import FileSource, code_in, every, openapi_in, read_text
+from knowledge_pipeline.sources.git import GitTree
+from knowledge_pipeline.sources.local import LocalTree
+from knowledge_pipeline.sources.mirror import Mirror
+from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
+from knowledge_pipeline.sources.place import Place, place
+from knowledge_pipeline.sources.reading import reading_version
+from knowledge_pipeline.sources.remote import remote_of
+from knowledge_pipeline.sources.trees import Tree
+
+__all__ = ["Place", "open_source", "place"]
+
+_FORMAT = "1"  # of the documents that `documents` makes
+
+
+def open_source(source: SourceConfig, *, cache: Path) -> Source:
+    """The source that a configuration names; nothing is read or fetched before `discover`.
+
+    Args:
+        source: as configured.
+        cache: a folder for what can be made again: mirrors of repositories, under `mirrors/`.
+
+    Raises:
+        ConfigError: the type cannot be read over this connection, or a pattern is wrong.
+    """
+    return _file_source(source, cache)
+
+
+def _file_source(source: SourceConfig, cache: Path) -> FileSource:
+    chosen = selection(source)
+    tree = _tree(source, cache, chosen)
+    listed = every
+    if source.type == "code":
+        listed = code_in(tree, chosen)
+    elif source.type == "openapi":
+        listed = openapi_in(tree)
+    max_bytes = source.max_bytes or DEFAULTS[source.type].max_bytes
+    return FileSource(tree, listed, read_text, f"{_FORMAT}.{reading_version()}", max_bytes)
+
+
+def _tree(source: SourceConfig, cache: Path, chosen: Selection) -> Tree:
+    connection = source.connection
+    if not isinstance(connection, GitConnection):
+        return LocalTree(connection.path, chosen)
+    if source.type == "files":
+        raise ConfigError(
+            f"source {source.id!r}: type 'files' reads a local folder only: use connection.type local"
+        )
+    return GitTree(Mirror(remote_of(connection), cache), connection.branch, chosen)

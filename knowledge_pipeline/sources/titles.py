@@ -1,0 +1,69 @@
+"""The title of a text document: its front matter's, its first heading, or its file name."""
+
+from __future__ import annotations
+
+import re
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?P<fields>.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+_TITLE_FIELD = re.compile(
+    r"""^title:[ \t]*(?P<quote>["']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*$""", re.MULTILINE
+)
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*$")
+_SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
+_UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
+_INLINE = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
+_LOOKED_AT_CHARS = 65_536
+
+
+def title_of(path: str, text: str, language: str | None) -> str:
+    """What a document calls itself; its file name where it does not say."""
+    found = ""
+    if language == "markdown":
+        found = _of_markdown(text[:_LOOKED_AT_CHARS])
+    elif language == "rst":
+        found = _of_restructured_text(text[:_LOOKED_AT_CHARS])
+    return found or path.rpartition("/")[2]
+
+
+def _of_markdown(text: str) -> str:
+    front = _FRONT_MATTER.match(text)
+    if front is not None:
+        named = _TITLE_FIELD.search(front["fields"])
+        if named is not None and named["title"].strip():
+            return named["title"].strip()
+        text = text[front.end() :]
+    fence, above = "", ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) else fence
+        elif mark:
+            fence, above = mark[1], ""
+        elif heading := _ATX.match(line):
+            if title := _plain(heading["title"]):
+                return title
+        elif above and _SETEXT.match(line) and (title := _plain(above)):
+            return title
+        else:
+            above = line
+    return ""
+
+
+def _of_restructured_text(text: str) -> str:
+    above = ""
+    for line in text.splitlines():
+        if (
+            _UNDERLINE.match(line)
+            and above
+            and not _UNDERLINE.match(above)
+            and not above.startswith((" ", "..", ":"))
+        ):
+            return _plain(above)
+        above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
+    return ""
+
+
+def _plain(heading: str) -> str:
+    """A heading without its markup."""
+    return " ".join(_INLINE.sub("", heading).split())

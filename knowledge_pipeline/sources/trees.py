@@ -1,0 +1,56 @@
+"""A tree of files, wherever it lies: what a folder and a commit have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file that the source's selection wants, as its tree lists it."""
+
+    path: str  # POSIX, relative to the tree's root; see `names`
+    size_bytes: int
+    revision: str
+    locator: str
+    skip: str | None = None  # a reason not to read it
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One file, read."""
+
+    payload: bytes
+    author: str | None
+    last_modified: datetime | None
+
+
+class Tree(Protocol):
+    """Files below one root, symbolic links never followed."""
+
+    def entries(self) -> Iterator[Entry]:
+        """Every wanted file, each once; errors as `Source.discover`."""
+        ...
+
+    def head(self, entry: Entry, limit_bytes: int) -> bytes:
+        """The first bytes of a listed file; fewer than asked only where it ends."""
+        ...
+
+    def read(self, path: str, locator: str, limit_bytes: int) -> Content:
+        """A whole file, from what its entry said; errors as `Source.fetch`.
+
+        A file of more than `limit_bytes` is skipped.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free what was opened."""
+        ...
+
+
+def too_large(size_bytes: int, limit_bytes: int) -> str:
+    """The reason recorded for a file over the limit."""
+    return f"larger than {limit_bytes} bytes ({size_bytes})"
