@@ -1,3 +1,27 @@
 """An organisation's knowledge, reconciled stage by stage into LanceDB tables that agents can trust."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.query.access import Access as Access
+    from knowledge_pipeline.query.filters import Filters as Filters
+    from knowledge_pipeline.query.knowledge_base import KnowledgeBase as KnowledgeBase
+
 __version__ = "0.1.0"
+
+_DOORS = {
+    "Access": "knowledge_pipeline.query.access",
+    "Filters": "knowledge_pipeline.query.filters",
+    "KnowledgeBase": "knowledge_pipeline.query.knowledge_base",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a door when it is first used: importing the package itself stays cheap."""
+    if name not in _DOORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_DOORS[name]), name)

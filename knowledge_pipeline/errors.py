@@ -7,6 +7,7 @@ KnowledgeError
 │   ├── ModelMissing          an embedding or reranking model cannot be loaded
 │   ├── StoreError            the tables cannot be used as they are
 │   ├── ReleaseRefused        a check forbids the release
+│   ├── QuestionRefused       a question cannot be answered as it is asked
 │   └── NotFound              no such source, chunk, document or release
 ├── TransientError            a retry may help
 │   ├── SourceUnavailable     a source did not answer, or limits our rate
@@ -44,6 +45,10 @@ class StoreError(PermanentError):
 
 class ReleaseRefused(PermanentError):
     """A blocking check forbids the release; the last one stays live."""
+
+
+class QuestionRefused(PermanentError):
+    """A question is empty, too long, or has a filter that makes no sense."""
 
 
 class NotFound(PermanentError):

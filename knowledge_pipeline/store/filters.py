@@ -88,6 +88,18 @@ def has_any(column: str, values: Iterable[str]) -> Filter:
     return Filter(f"array_has_any({_column(column)}, [{listed}])") if listed else NOTHING
 
 
+def equals_folded(column: str, value: str) -> Filter:
+    """The text column holds this value, letter case aside."""
+    pattern = f"(?i)^{re.escape(value)}$"
+    return Filter(f"regexp_like({_column(column)}, {literal(pattern)})")
+
+
+def mentions(column: str, value: str) -> Filter:
+    """The text column holds the value as whole words, letter case aside: `jane` in "Jane Doe"."""
+    pattern = rf"(?i)(^|\W){re.escape(value)}(\W|$)"
+    return Filter(f"regexp_like({_column(column)}, {literal(pattern)})")
+
+
 def glob(column: str, pattern: str) -> Filter:
     """The path column matches a glob: `*` within a folder, `**` across folders, `?` one character.
 

@@ -1,0 +1,64 @@
+"""Who is asking, and the rows that they may see.
+
+Every function that reads content takes an `Access`, and what `filter` makes of it is
+part of the condition that the store itself evaluates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.filters import Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A caller's tenant and principals; a row is visible as its own `visibility` says.
+
+    Raises:
+        ValueError: a name is empty, or holds a character that the store would drop, so
+            that it could be taken for another name.
+    """
+
+    tenant: str | None
+    principals: frozenset[str]
+    everything: bool = False
+
+    def __post_init__(self) -> None:
+        names = [*self.principals, *([] if self.tenant is None else [self.tenant])]
+        for name in names:
+            if not name or "\x00" in name or not _is_unicode(name):
+                raise ValueError(f"{name!r} cannot name a tenant or a principal")
+
+    @classmethod
+    def operator(cls) -> Access:
+        """Sees every row: whoever can read the store's files anyway."""
+        return cls(tenant=None, principals=frozenset(), everything=True)
+
+    @classmethod
+    def public(cls) -> Access:
+        """Sees public rows alone."""
+        return cls(tenant=None, principals=frozenset())
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+def filter(access: Access) -> Filter:
+    """Public rows, rows of the caller's tenant, and private ones that name one of the caller's principals."""
+    if access.everything:
+        return ~filters.NOTHING
+    visible = filters.eq("visibility", "public")
+    if access.tenant is None:
+        return visible
+    visible |= filters.eq("visibility", "tenant") & filters.eq("tenant", access.tenant)
+    if access.principals:
+        private = filters.eq("visibility", "private") & filters.eq("tenant", access.tenant)
+        visible |= private & filters.has_any("principals", sorted(access.principals))
+    return visible

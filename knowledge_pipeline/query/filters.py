@@ -1,0 +1,135 @@
+"""What a caller may narrow a search by, typed, and compiled in one place to the store's conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from operator import and_, or_
+
+from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.languages import language_of
+from knowledge_pipeline.query import access as accesses
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.filters import Filter
+
+MAX_VALUES = 200  # in all fields of one `Filters` together
+
+_LANGUAGES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Conditions on results: all fields must hold, any value of a field will do, an empty field is none.
+
+    Raises:
+        QuestionRefused: more than `MAX_VALUES` values.
+    """
+
+    languages: tuple[str, ...] = ()  # a name ("python") or a file name's end ("py")
+    extensions: tuple[str, ...] = ()  # "py", with or without the dot
+    sources: tuple[str, ...] = ()
+    source_types: tuple[str, ...] = ()
+    repos: tuple[str, ...] = ()  # the whole name, or its last parts: "requests", "psf/requests"
+    branches: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  # globs; a path without a wildcard also means all below it
+    authors: tuple[str, ...] = ()  # whole words of a name or address, letter case aside
+    tags: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    spaces: tuple[str, ...] = ()  # of a wiki
+    since: datetime | None = None  # last modified then or later; without a time zone it is UTC
+    until: datetime | None = None  # last modified before then
+    include_archived: bool = False
+
+    def __post_init__(self) -> None:
+        found = sum(len(getattr(self, name)) for name in _FIELDS)
+        if found > MAX_VALUES:
+            raise QuestionRefused(
+                f"found {found} filter values; allowed: at most {MAX_VALUES} in one question"
+            )
+
+    def conditions(self) -> list[Filter]:
+        """One condition for every field that is set; `include_archived` is no condition."""
+        made = [
+            compile_(tuple(clean(value) for value in getattr(self, name)))
+            for name, compile_ in _FIELDS.items()
+            if getattr(self, name)
+        ]
+        if self.since:
+            made.append(filters.at_least("last_modified", _aware(self.since)))
+        if self.until:
+            made.append(filters.below("last_modified", _aware(self.until)))
+        return made
+
+
+def where(access: Access, *narrowed: Filters) -> Filter:
+    """The rows that a caller may see and asks for: all of the filters hold at once."""
+    parts = [accesses.filter(access)]
+    if not any(filters_.include_archived for filters_ in narrowed):
+        parts.append(filters.eq("archived", False))
+    parts += [condition for filters_ in narrowed for condition in filters_.conditions()]
+    return reduce(and_, parts)
+
+
+def clean(value: str) -> str:
+    """Text that the store can take: what is no valid Unicode, and NUL, become `?`."""
+    return value.encode("utf-8", "replace").decode().replace("\x00", "?")
+
+
+def _exactly(column: str) -> Callable[[Sequence[str]], Filter]:
+    return lambda values: filters.one_of(column, values)
+
+
+def _any_of(make: Callable[[str], Filter]) -> Callable[[Sequence[str]], Filter]:
+    return lambda values: reduce(or_, map(make, values))
+
+
+def _folded(column: str) -> Callable[[Sequence[str]], Filter]:
+    return _any_of(lambda value: filters.equals_folded(column, value))
+
+
+def _languages(values: Iterable[str]) -> Filter:
+    names = {name for value in values for name in _language_names(value.lower())}
+    return filters.one_of("language", sorted(names))
+
+
+def _language_names(value: str) -> set[str]:
+    by_ending = language_of(f"x.{value}")
+    return {_LANGUAGES.get(value, value), *([by_ending] if by_ending else [])}
+
+
+def _extensions(values: Iterable[str]) -> Filter:
+    return filters.one_of("extension", sorted({"." + value.lower().removeprefix(".") for value in values}))
+
+
+def _repo(value: str) -> Filter:
+    return filters.glob("repo", value) | filters.glob("repo", f"**/{value}")
+
+
+def _path(value: str) -> Filter:
+    return filters.glob("path", value.removeprefix("./").lstrip("/"))
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_FIELDS: dict[str, Callable[[Sequence[str]], Filter]] = {
+    "languages": _languages,
+    "extensions": _extensions,
+    "sources": _exactly("source"),
+    "source_types": _exactly("source_type"),
+    "repos": _any_of(_repo),
+    "branches": _exactly("branch"),
+    "paths": _any_of(_path),
+    "authors": _any_of(lambda value: filters.mentions("author", value)),
+    "tags": lambda values: filters.has_any("tags", values),
+    "labels": lambda values: filters.has_any("labels", values),
+    "projects": _folded("project"),
+    "statuses": _folded("status"),
+    "spaces": _folded("wiki_space"),
+}

@@ -1,0 +1,148 @@
+"""The candidates of all searches and spaces become one list, best first. Pure.
+
+Scores of different searches do not compare, so each is first brought into [0, 1]: cosine
+similarities between the worst and the best candidate of their space, BM25 as a share of
+the best score of all spaces (its own zero means "no word matches"). A candidate that one
+search did not find counts as zero there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from knowledge_pipeline.query.hits import Candidates, Explanation, Found, Hit, Passage
+from knowledge_pipeline.query.understand import Question
+
+Method = Literal["weighted", "reciprocal_rank"]
+
+SYMBOL_BOOST = 0.25  # share of the way to 1 for a passage whose symbol the question names
+PATH_BOOST = 0.25  # the same for its file
+_RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
+
+_SEPARATOR = re.compile(r"::|#|->|/")
+
+Ranked = Mapping[str, tuple[int, Found]]
+"""Passage id -> rank from 1 and what was found."""
+
+
+def fuse(
+    candidates: Sequence[Candidates], question: Question, *, method: Method, vector_weight: float
+) -> list[Hit]:
+    """One list of hits, best first; equal scores are ordered by id.
+
+    The order of the input does not matter. A passage that several spaces hold counts once, by
+    its best score there.
+    """
+    words = _ranked(found for each in candidates for found in each.matching or ())
+    hits: dict[str, Hit] = {}
+    for each in candidates:
+        for hit in _of_space(each, words, question, method=method, vector_weight=vector_weight):
+            known = hits.get(hit.passage.id)
+            if known is None or _order(hit) < _order(known):
+                hits[hit.passage.id] = hit
+    return sorted(hits.values(), key=_order)
+
+
+def _order(hit: Hit) -> tuple[float, str, str]:
+    return -hit.score, hit.passage.id, hit.explanation.space
+
+
+def _ranked(found: Iterable[Found]) -> dict[str, tuple[int, Found]]:
+    finite = [each for each in found if math.isfinite(each.score)]
+    ordered = sorted(finite, key=lambda each: (-each.score, each.passage.id))
+    best: dict[str, Found] = {}
+    for each in ordered:
+        best.setdefault(each.passage.id, each)
+    return {key: (rank, each) for rank, (key, each) in enumerate(best.items(), start=1)}
+
+
+def _of_space(
+    candidates: Candidates, words: Ranked, question: Question, *, method: Method, vector_weight: float
+) -> list[Hit]:
+    vectors = _ranked(candidates.nearest or ())
+    own = {each.passage.id: each.passage for each in candidates.matching or () if each.passage.id in words}
+    own |= {key: found.passage for key, (_, found) in vectors.items()}
+    vector_parts, word_parts = _parts(vectors, words, method)
+    weight = _weight(vectors, words, 0.5 if method == "reciprocal_rank" else vector_weight)
+    hits: list[Hit] = []
+    for key, passage in own.items():
+        fused = weight * vector_parts.get(key, 0.0) + (1 - weight) * word_parts.get(key, 0.0)
+        boosts = _boosts(passage, question)
+        hits.append(
+            Hit(
+                passage=passage,
+                score=_boosted(fused, boosts),
+                explanation=Explanation(
+                    space=candidates.space,
+                    vector_rank=_rank(vectors, key),
+                    vector_score=_score(vectors, key),
+                    bm25_rank=_rank(words, key),
+                    bm25_score=_score(words, key),
+                    boosts=boosts,
+                    fused=fused,
+                ),
+            )
+        )
+    return hits
+
+
+def _weight(vectors: Ranked, words: Ranked, configured: float) -> float:
+    """A search that found nothing, or could not be made, leaves all the weight to the other."""
+    if not vectors:
+        return 0.0
+    return configured if words else 1.0
+
+
+def _parts(vectors: Ranked, words: Ranked, method: Method) -> tuple[dict[str, float], dict[str, float]]:
+    if method == "reciprocal_rank":
+        return _by_rank(vectors), _by_rank(words)
+    best = max((found.score for _, found in words.values()), default=0.0)
+    shares = {key: found.score / best if best > 0 else 0.0 for key, (_, found) in words.items()}
+    return _min_max(vectors), shares
+
+
+def _by_rank(ranked: Ranked) -> dict[str, float]:
+    """Reciprocal ranks, scaled so that the first has 1."""
+    return {key: (_RANK_OFFSET + 1) / (_RANK_OFFSET + rank) for key, (rank, _) in ranked.items()}
+
+
+def _min_max(ranked: Ranked) -> dict[str, float]:
+    scores = {key: found.score for key, (_, found) in ranked.items()}
+    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+    if low == high:
+        return dict.fromkeys(scores, 1.0)
+    return {key: (score - low) / (high - low) for key, score in scores.items()}
+
+
+def _rank(ranked: Ranked, key: str) -> int | None:
+    return ranked[key][0] if key in ranked else None
+
+
+def _score(ranked: Ranked, key: str) -> float | None:
+    return ranked[key][1].score if key in ranked else None
+
+
+def _boosted(fused: float, boosts: Mapping[str, float]) -> float:
+    """Each boost takes the score its share of the way to 1, so that order and range hold."""
+    missing = 1.0 - fused
+    for boost in boosts.values():
+        missing *= 1.0 - boost
+    return 1.0 - missing
+
+
+def _boosts(passage: Passage, question: Question) -> dict[str, float]:
+    boosts: dict[str, float] = {}
+    if any(_ends_with(symbol, name) for symbol in passage.symbols for name in question.identifiers):
+        boosts["symbol"] = SYMBOL_BOOST
+    if any(_ends_with(passage.path, path) for path in question.paths):
+        boosts["path"] = PATH_BOOST
+    return boosts
+
+
+def _ends_with(name: str, asked: str) -> bool:
+    """`get` and `Store.get` both name `app.Store.get`; letter case does not matter."""
+    name, asked = (_SEPARATOR.sub(".", text).casefold() for text in (name, asked))
+    return name == asked or name.endswith(f".{asked}")

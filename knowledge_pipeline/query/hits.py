@@ -1,0 +1,68 @@
+"""The values that flow through a query: passage, candidates, hit, and why a hit is where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from knowledge_pipeline.records import Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One row of the index, as far as an answer needs it."""
+
+    id: str
+    source: str
+    uri: str
+    path: str
+    text: str
+    content_hash: str  # of the text alone
+    header: str = ""
+    title: str | None = None
+    url: str | None = None
+    symbols: tuple[str, ...] = ()  # qualified names of what the text defines: "Store.get"
+    start_char: int = 0
+    start_line: int = 0
+    end_line: int = 0
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A passage as one search found it; a higher score is better, scores of one search compare."""
+
+    passage: Passage
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What the two searches of one space found; None: that search could not be made."""
+
+    space: str
+    nearest: Sequence[Found] | None  # score: cosine similarity
+    matching: Sequence[Found] | None  # score: BM25
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where a hit's score comes from. Ranks count from 1; None: that search did not find it."""
+
+    space: str
+    vector_rank: int | None
+    vector_score: float | None
+    bm25_rank: int | None
+    bm25_score: float | None
+    boosts: Mapping[str, float]
+    fused: float
+    rerank: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage with its score in [0, 1]."""
+
+    passage: Passage
+    score: float
+    explanation: Explanation

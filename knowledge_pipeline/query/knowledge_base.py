@@ -1,0 +1,175 @@
+"""The Python door: open a project's knowledge and ask it, from plain or from asynchronous code."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from knowledge_pipeline import config_file
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.assemble import Answer
+from knowledge_pipeline.query.engine import Engine, SearchType
+from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.query.status import Status, read_status
+from knowledge_pipeline.store.lake import Lake
+
+Answered = TypeVar("Answered")
+
+
+class KnowledgeBase:
+    """A store and the settings that explain it. Threads may share one; it is a context manager.
+
+    `access` is whose questions these are. Whoever opens the store's files can read them all, so
+    the default sees everything; a service passes the access of its caller with every question.
+    """
+
+    def __init__(self, settings: Settings, *, access: Access | None = None) -> None:
+        self.settings = settings
+        self.access = access or Access.operator()
+        self._lake = Lake(settings.store)
+        self._engine = Engine(settings, self._lake)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
+        """Open by settings, by a `knowledge.yaml`, or by a folder in or under the one that has it.
+
+        Raises:
+            ConfigError: there is no `knowledge.yaml`, or it is wrong.
+        """
+        if isinstance(place, Settings):
+            return cls(place, access=access)
+        path = Path(place).expanduser()
+        return cls(config_file.load(config_file.find(path) if path.is_dir() else path), access=access)
+
+    def search(
+        self,
+        text: str,
+        *,
+        type: SearchType = "semantic",
+        filters: Filters = Filters(),  # noqa: B008 - frozen
+        limit: int | None = None,
+        explain: bool = False,
+        access: Access | None = None,
+    ) -> Answer:
+        """See `Engine.search`."""
+        who = access or self.access
+        return self._wait(
+            self._engine.search(text, who, type=type, filters=filters, limit=limit, explain=explain)
+        )
+
+    def similar(
+        self,
+        *,
+        text: str | None = None,
+        path: str | None = None,
+        source: str | None = None,
+        filters: Filters = Filters(),  # noqa: B008 - frozen
+        limit: int | None = None,
+        explain: bool = False,
+        access: Access | None = None,
+    ) -> Answer:
+        """See `Engine.similar`."""
+        who = access or self.access
+        return self._wait(
+            self._engine.similar(
+                who, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
+            )
+        )
+
+    def get(self, id: str, *, access: Access | None = None) -> Answer:
+        """See `Engine.get`."""
+        return self._wait(self._engine.get(id, access or self.access))
+
+    def status(self, *, access: Access | None = None) -> Status:
+        """What is live and how much of it the caller may see; see `Status`."""
+        return self._wait(read_status(self.settings, self._lake, access or self.access))
+
+    async def asearch(
+        self,
+        text: str,
+        *,
+        type: SearchType = "semantic",
+        filters: Filters = Filters(),  # noqa: B008 - frozen
+        limit: int | None = None,
+        explain: bool = False,
+        access: Access | None = None,
+    ) -> Answer:
+        """See `Engine.search`."""
+        who = access or self.access
+        return await self._elsewhere(
+            self._engine.search(text, who, type=type, filters=filters, limit=limit, explain=explain)
+        )
+
+    async def asimilar(
+        self,
+        *,
+        text: str | None = None,
+        path: str | None = None,
+        source: str | None = None,
+        filters: Filters = Filters(),  # noqa: B008 - frozen
+        limit: int | None = None,
+        explain: bool = False,
+        access: Access | None = None,
+    ) -> Answer:
+        """See `Engine.similar`."""
+        who = access or self.access
+        return await self._elsewhere(
+            self._engine.similar(
+                who, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
+            )
+        )
+
+    async def aget(self, id: str, *, access: Access | None = None) -> Answer:
+        """See `Engine.get`."""
+        return await self._elsewhere(self._engine.get(id, access or self.access))
+
+    async def astatus(self, *, access: Access | None = None) -> Status:
+        """See `status`."""
+        return await self._elsewhere(read_status(self.settings, self._lake, access or self.access))
+
+    def close(self) -> None:
+        """Free the threads; nothing can be asked after."""
+        with self._lock:
+            if not self._closed and self._loop is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+            self._closed = True
+        self._engine.close()
+
+    def __enter__(self) -> KnowledgeBase:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait(self, asked: Coroutine[Any, Any, Answered]) -> Answered:
+        return self._started(asked).result()
+
+    async def _elsewhere(self, asked: Coroutine[Any, Any, Answered]) -> Answered:
+        """On the one loop that the engine belongs to, whatever loop the caller is on."""
+        return await asyncio.wrap_future(self._started(asked))
+
+    def _started(self, asked: Coroutine[Any, Any, Answered]) -> Future[Answered]:
+        """Under way on the background loop, which starts with the first question."""
+        with self._lock:
+            if self._closed:
+                asked.close()
+                raise RuntimeError("this KnowledgeBase is closed")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_run, args=(self._loop,), name="knowledge-base", daemon=True).start()
+            return asyncio.run_coroutine_threadsafe(asked, self._loop)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()

@@ -1,0 +1,74 @@
+"""What is live: the release, and its rows by source, type and space."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.filters import Filters, where
+from knowledge_pipeline.query.live import LiveIndex
+from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.readers import IndexReader
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Rows that the caller may see in the live release, archived ones aside."""
+
+    release: int
+    created_at: datetime
+    rows: int
+    by_source: Mapping[str, int]  # a source without rows is listed for an operator
+    by_type: Mapping[str, int]
+    by_space: Mapping[str, int]
+    unindexed: Mapping[str, int]  # space -> rows of its newest version that are found by scanning
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain dictionaries, strings and numbers."""
+        return {**asdict(self), "created_at": self.created_at.isoformat()}
+
+
+async def read_status(settings: Settings, lake: Lake, access: Access) -> Status:
+    """Count the live release.
+
+    Raises:
+        NotFound: nothing is released yet.
+    """
+    opened = await LiveIndex(lake).opened()
+    sources = lake.stored_sources() | {source.id: source.type for source in settings.sources}
+    counted = await asyncio.gather(*(_by_source(reader, sources, access) for reader in opened.readers))
+    by_space = {reader.space: await reader.count(where(access)) for reader in opened.readers}
+    total: Counter[str] = Counter(dict.fromkeys(sources, 0) if access.everything else ())
+    for counts in counted:
+        total.update(counts)
+    by_type: Counter[str] = Counter()
+    for source, rows in total.items():
+        by_type[sources[source]] += rows
+    unindexed = {reader.space: await asyncio.to_thread(_unindexed, lake, reader) for reader in opened.readers}
+    return Status(
+        release=opened.release.release,
+        created_at=opened.release.created_at,
+        rows=sum(by_space.values()),
+        by_source=dict(sorted(total.items())),
+        by_type=dict(sorted(by_type.items())),
+        by_space=by_space,
+        unindexed=unindexed,
+    )
+
+
+async def _by_source(reader: IndexReader, sources: Mapping[str, str], access: Access) -> dict[str, int]:
+    counts = await asyncio.gather(
+        *(reader.count(where(access, Filters(sources=(source,)))) for source in sources)
+    )
+    return {source: count for source, count in zip(sources, counts, strict=True) if count}
+
+
+def _unindexed(lake: Lake, reader: IndexReader) -> int:
+    return indexes.unindexed_rows(lake.index(reader.space, reader.dimensions))
