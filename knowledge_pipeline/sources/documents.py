@@ -39,7 +39,7 @@ class FileSource:
     read: Reader
     version: str  # changes whenever the same bytes may give another document
     max_bytes: int
-    opened: tuple[Callable[[], None], ...] = ()  # closed with the source
+    close_reader: Callable[[], None] = lambda: None
 
     def __enter__(self) -> FileSource:
         return self
@@ -48,8 +48,7 @@ class FileSource:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.tree.close()
-        for close in self.opened:
-            close()
+        self.close_reader()
 
     def discover(self) -> Iterator[Item]:
         """Every wanted file with its revision; too large ones, links and submodules as skipped."""

@@ -84,19 +84,40 @@ def signature(commit: bytes) -> Signature:
     Format: https://git-scm.com/docs/git-hash-object, "commit" objects: header lines, an
     empty line, the message.
     """
+    fields = _header(commit)
+    name = fields.get(b"author", b"").partition(b" <")[0]
+    return Signature(_decoded(name, fields).strip() or None, _time(fields))
+
+
+def message(commit: bytes) -> str:
+    """The message from a commit object, without NUL."""
+    return (
+        _decoded(commit.partition(b"\n\n")[2], _header(commit))
+        .replace("\0", "")
+        .replace("\r\n", "\n")
+        .strip()
+    )
+
+
+def parents(commit: bytes) -> tuple[str, ...]:
+    """Ids of a commit object's parents, in order."""
+    lines = commit.partition(b"\n\n")[0].split(b"\n")
+    return tuple(line[7:].decode("ascii") for line in lines if line.startswith(b"parent "))
+
+
+def _header(commit: bytes) -> dict[bytes, bytes]:
     fields: dict[bytes, bytes] = {}
     for line in commit.partition(b"\n\n")[0].split(b"\n"):
         name, _, value = line.partition(b" ")
         fields.setdefault(name, value)
-    name = fields.get(b"author", b"").partition(b" <")[0]
-    return Signature(_decoded(name, fields.get(b"encoding", b"utf-8")).strip() or None, _time(fields))
+    return fields
 
 
-def _decoded(name: bytes, encoding: bytes) -> str:
+def _decoded(text: bytes, fields: dict[bytes, bytes]) -> str:
     try:
-        return name.decode(encoding.decode("ascii", "replace"), "replace")
+        return text.decode(fields.get(b"encoding", b"utf-8").decode("ascii", "replace"), "replace")
     except LookupError:
-        return name.decode("utf-8", "replace")
+        return text.decode("utf-8", "replace")
 
 
 def _time(fields: dict[bytes, bytes]) -> datetime | None:

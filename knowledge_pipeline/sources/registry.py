@@ -8,7 +8,10 @@ from knowledge_pipeline.config import GitConnection, SourceConfig
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.documents import FileSource, code_in, every, openapi_in, read_text
+from knowledge_pipeline.sources.extraction import extraction_version
+from knowledge_pipeline.sources.extraction_worker import Extractor
 from knowledge_pipeline.sources.git import GitTree
+from knowledge_pipeline.sources.git_history import FolderHistory, GitHistory, MirrorHistory
 from knowledge_pipeline.sources.local import LocalTree
 from knowledge_pipeline.sources.mirror import Mirror
 from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
@@ -32,7 +35,17 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
     Raises:
         ConfigError: the type cannot be read over this connection, or a pattern is wrong.
     """
-    return _file_source(source, cache)
+    return _git_history(source, cache) if source.type == "git_history" else _file_source(source, cache)
+
+
+def _git_history(source: SourceConfig, cache: Path) -> GitHistory:
+    connection = source.connection
+    if isinstance(connection, GitConnection):
+        history = MirrorHistory(Mirror(remote_of(connection), cache), connection.branch)
+    else:
+        history = FolderHistory(connection.path)
+    commit_prefix = place(source).commit_prefix
+    return GitHistory(history, depth=source.depth, since=source.since, commit_prefix=commit_prefix)
 
 
 def _file_source(source: SourceConfig, cache: Path) -> FileSource:
@@ -44,6 +57,11 @@ def _file_source(source: SourceConfig, cache: Path) -> FileSource:
     elif source.type == "openapi":
         listed = openapi_in(tree)
     max_bytes = source.max_bytes or DEFAULTS[source.type].max_bytes
+    if source.type == "files":
+        extractor = Extractor()
+        return FileSource(
+            tree, every, extractor, f"{_FORMAT}.{extraction_version()}", max_bytes, extractor.close
+        )
     return FileSource(tree, listed, read_text, f"{_FORMAT}.{reading_version()}", max_bytes)
 
 
