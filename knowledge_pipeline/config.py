@@ -7,7 +7,7 @@ Relative paths are relative to the folder of the file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -18,11 +18,28 @@ Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
 Extractor = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "package.module:function"
 SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
+_TRIGGERS: dict[SourceType, Trigger] = {
+    "code": "on_commit",
+    "markdown": "on_commit",
+    "openapi": "on_commit",
+    "git_history": "weekly",
+    "files": "daily",
+}
+
 
 class Frozen(BaseModel):
     """Base of all settings: frozen, and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_means_default(cls, values: Any) -> Any:
+        """A known key without a value (`exclude:` with every line commented out) is not set."""
+        if not isinstance(values, dict):
+            return values
+        given = cast("dict[str, Any]", values)
+        return {k: v for k, v in given.items() if v is not None or k not in cls.model_fields}
 
 
 class LocalConnection(Frozen):
@@ -51,10 +68,10 @@ class Chunking(Frozen):
     """
 
     strategy: Strategy | None = None
-    max_tokens: int | None = Field(None, ge=16, le=8192)
-    min_tokens: int | None = Field(None, ge=0, le=8192)
-    overlap_tokens: int | None = Field(None, ge=0, le=4096)
-    max_section_depth: int = Field(6, ge=1, le=6)
+    max_tokens: int | None = Field(default=None, ge=16, le=8192)
+    min_tokens: int | None = Field(default=None, ge=0, le=8192)
+    overlap_tokens: int | None = Field(default=None, ge=0, le=4096)
+    max_section_depth: int = Field(default=6, ge=1, le=6)
     granularity: Literal["file", "class", "function", "method"] = "method"
     include_imports: bool = True
     include_comments: bool = True
@@ -77,15 +94,15 @@ class Embedding(Frozen):
     model: str = "all-MiniLM-L6-v2"  # a name, a hub name, or a folder
     base_url: str = "https://api.openai.com/v1"
     api_key: SecretStr | None = None
-    dimensions: int | None = Field(None, ge=1, le=16384)  # openai: asked of the endpoint; needed there
-    max_input_tokens: int = Field(8191, ge=16)  # openai: what the endpoint reads of one text
-    batch_size: int = Field(4, ge=1, le=2048)
-    max_concurrent: int = Field(4, ge=1, le=64)
-    requests_per_minute: int | None = Field(None, ge=1)
-    tokens_per_minute: int | None = Field(None, ge=1)
-    price_per_million_tokens: float = Field(0.0, ge=0)
-    timeout_s: float = Field(60.0, gt=0)
-    max_tries: int = Field(6, ge=1, le=20)
+    dimensions: int | None = Field(default=None, ge=1, le=16384)  # needed for openai; local: cut to so many
+    max_input_tokens: int = Field(default=8191, ge=16)  # openai: what the endpoint reads of one text
+    batch_size: int | None = Field(default=None, ge=1, le=2048)  # None: 4 on this machine, 128 a request
+    max_concurrent: int = Field(default=4, ge=1, le=64)
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    price_per_million_tokens: float = Field(default=0.0, ge=0)
+    timeout_s: float = Field(default=60.0, gt=0)
+    max_tries: int = Field(default=6, ge=1, le=20)
 
 
 class MetadataSettings(Frozen):
@@ -137,10 +154,10 @@ class SourceConfig(Frozen):
     connection: Connection
     include: tuple[str, ...] = ()  # gitignore syntax; empty: the default of the type
     exclude: tuple[str, ...] = ()
-    max_bytes: int | None = Field(None, ge=1)  # None: the default of the type
+    max_bytes: int | None = Field(default=None, ge=1)  # None: the default of the type
     languages: tuple[str, ...] = ()  # code: empty means all
     since: str | None = None  # git_history: "2024-01-31", or a span git understands: "180 days"
-    depth: int = Field(1000, ge=1)  # git_history: at most so many commits
+    depth: int = Field(default=1000, ge=1)  # git_history: at most so many commits
     chunking: Chunking = Chunking()
     embedding: Embedding | None = None  # None: the one of the whole project
     metadata: MetadataSettings = MetadataSettings()
@@ -149,26 +166,31 @@ class SourceConfig(Frozen):
     access: AccessSettings = AccessSettings()
 
 
+def trigger_of(source: SourceConfig) -> Trigger:
+    """When a source is refreshed: as configured, else by the default of its type."""
+    return source.refresh.trigger or _TRIGGERS[source.type]
+
+
 class Reranking(Frozen):
     """Which search types are reranked by the cross-encoder, and how long it may take."""
 
     model: str | None = None  # a cross-encoder's name or folder; None: no reranking
     types: tuple[Literal["semantic", "code", "similar", "historical"], ...] = ()
-    budget_s: float = Field(0.4, gt=0)
+    budget_s: float = Field(default=0.4, gt=0)
 
 
 class QuerySettings(Frozen):
     """How questions are answered."""
 
     fusion: Literal["weighted", "reciprocal_rank"] = "weighted"
-    vector_weight: float = Field(0.5, ge=0, le=1)
+    vector_weight: float = Field(default=0.5, ge=0, le=1)
     rerank: Reranking = Reranking()
 
 
 class Releases(Frozen):
     """How many releases can be rolled back to."""
 
-    keep: int = Field(10, ge=1, le=1000)
+    keep: int = Field(default=10, ge=1, le=1000)
 
 
 class Settings(Frozen):

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from knowledge_pipeline.config import Frozen, Settings, SourceConfig, SourceType, trigger_of
+from knowledge_pipeline.config_problems import models_of
+
+DOCUMENTED = Path(__file__).parent.parent / "docs" / "configuration.md"
+
+
+def source(kind: str, **settings: object) -> SourceConfig:
+    connection = {"type": "local", "path": "."}
+    return SourceConfig.model_validate({"id": "a", "type": kind, "connection": connection, **settings})
+
+
+def models() -> list[type[Frozen]]:
+    return Frozen.__subclasses__()
+
+
+def test_every_type_has_the_default_trigger_of_the_specification():
+    triggers = {kind: trigger_of(source(kind)) for kind in get_args(SourceType)}
+    assert triggers == {
+        "code": "on_commit",
+        "markdown": "on_commit",
+        "openapi": "on_commit",
+        "git_history": "weekly",
+        "files": "daily",
+    }
+
+
+def test_a_configured_trigger_wins_over_the_default():
+    assert trigger_of(source("files", refresh={"trigger": "hourly"})) == "hourly"
+
+
+def test_secrets_are_redacted_and_personal_data_kept_by_default():
+    sanitize = source("code").sanitize
+    assert (sanitize.secrets, sanitize.personal_data) == ("redact", "off")
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)
+def test_settings_are_frozen_and_refuse_unknown_keys(model):
+    assert model.model_config["frozen"] and model.model_config["extra"] == "forbid"
+
+
+def test_a_known_key_without_a_value_means_its_default():
+    assert source("code", exclude=None, chunking=None, depth=None) == source("code")
+
+
+def test_an_unknown_key_without_a_value_is_refused():
+    with pytest.raises(ValidationError, match="exlude"):
+        source("code", exlude=None)
+
+
+@pytest.mark.parametrize("name", ["min_tokens", "overlap_tokens"])
+def test_limits_must_be_smaller_than_the_largest_chunk(name):
+    with pytest.raises(ValidationError, match=rf"{name} \(64\) must be smaller than max_tokens \(64\)"):
+        source("code", chunking={"max_tokens": 64, name: 64})
+
+
+@pytest.mark.parametrize(
+    "access",
+    [{"visibility": "tenant"}, {"visibility": "private", "tenant": "t"}],
+    ids=["tenant", "principals"],
+)
+def test_restricted_sources_must_name_their_audience(access):
+    with pytest.raises(ValidationError, match="needs"):
+        source("code", access=access)
+
+
+def test_two_sources_cannot_have_one_id():
+    with pytest.raises(ValidationError, match="two sources have the id 'a'"):
+        Settings(sources=(source("code"), source("files")))
+
+
+def test_a_source_is_embedded_by_its_own_model_or_that_of_the_project():
+    own = source("code", embedding={"model": "code-model"})
+    settings = Settings(sources=(own,))
+    assert settings.embedding_of(own).model == "code-model"
+    assert settings.embedding_of(source("files")) == settings.embedding
+
+
+def keys(model: type[Frozen], above: str = "") -> list[str]:
+    found = []
+    for name, field in model.model_fields.items():
+        found.append(above + name)
+        if (above + name) != "sources":
+            found += [key for inner in models_of(field.annotation) for key in keys(inner, f"{above}{name}.")]
+    return found
+
+
+@pytest.mark.parametrize("key", dict.fromkeys(keys(Settings) + keys(SourceConfig)))
+def test_the_reference_names_every_key(key):
+    shown = DOCUMENTED.read_text(encoding="utf-8")
+    assert f"| `{key}` |" in shown
