@@ -1,0 +1,108 @@
+"""Blocks and sections: the structure of a prose document, whatever markup it is written in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from knowledge_pipeline.records import Document
+
+_HEADING_CHARS = 120
+_NEW_LINE = re.compile(r"\r\n?|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block at the top level of a document; it reaches to where the next begins.
+
+    `breaks` are the inner places where it is cut first: the items of a list.
+    """
+
+    start_char: int
+    end_char: int
+    kind: Literal["heading", "prose", "verbatim"]  # verbatim: code, a table, front matter
+    level: int = 0  # of a heading: 1 to 6
+    title: str = ""  # of a heading: its text without markup
+    breaks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with what follows it up to the next; `trail` is empty before the first heading."""
+
+    trail: tuple[str, ...]  # titles from the top down to this section's own
+    level: int
+    blocks: tuple[Block, ...]
+
+    @property
+    def start_char(self) -> int:
+        """First character."""
+        return self.blocks[0].start_char
+
+    @property
+    def end_char(self) -> int:
+        """Behind the last character."""
+        return self.blocks[-1].end_char
+
+
+def blocks_of(document: Document) -> tuple[Block, ...]:
+    """The blocks of a document, which together hold all its text.
+
+    reStructuredText is read as such, anything else as Markdown.
+    """
+    is_rst = document.language == "rst" or document.path.lower().endswith((".rst", ".rest"))
+    return _blocks(document.text, "rst" if is_rst else "markdown")
+
+
+@lru_cache(maxsize=4)
+def _blocks(text: str, markup: Literal["rst", "markdown"]) -> tuple[Block, ...]:
+    """Remembered, because the chunker and the metadata extractor read the same document in turn."""
+    if markup == "rst":
+        from knowledge_pipeline.chunking.rst import rst_blocks
+
+        return tuple(rst_blocks(text))
+    from knowledge_pipeline.chunking.markdown import markdown_blocks
+
+    return tuple(markdown_blocks(text))
+
+
+def sections(blocks: Sequence[Block], max_depth: int = 6) -> Iterator[Section]:
+    """Sections in the order of the document; a heading deeper than `max_depth` opens none."""
+    open_titles: list[tuple[int, str]] = []
+    level, current = 0, list[Block]()
+    for block in blocks:
+        if block.kind == "heading" and block.level <= max_depth:
+            if current:
+                yield Section(tuple(title for _, title in open_titles), level, tuple(current))
+            open_titles = [(above, title) for above, title in open_titles if above < block.level]
+            open_titles.append((block.level, block.title))
+            level, current = block.level, []
+        current.append(block)
+    if current:
+        yield Section(tuple(title for _, title in open_titles), level, tuple(current))
+
+
+def reaching(blocks: Sequence[Block], start_char: int, end_char: int) -> Iterator[Block]:
+    """The blocks with every gap closed: the first begins at `start_char`, each ends where the next begins."""
+    kept = [block for block in blocks if start_char <= block.start_char < end_char]
+    if not kept:
+        kept = [Block(start_char, end_char, "prose")]
+    starts = [start_char, *(block.start_char for block in kept[1:]), end_char]
+    for block, start, end in zip(kept, starts, starts[1:], strict=False):
+        if start < end:
+            yield replace(block, start_char=start, end_char=end)
+
+
+def line_starts(text: str) -> list[int]:
+    """Where each line begins, and the text's end; as in Markdown, a lone carriage return ends a line."""
+    starts = [0, *(match.end() for match in _NEW_LINE.finditer(text))]
+    return starts if starts[-1] == len(text) else [*starts, len(text)]
+
+
+def title_of_heading(text: str) -> str:
+    """A heading's text on one line, at most 120 characters."""
+    title = " ".join(text.split())
+    return title if len(title) <= _HEADING_CHARS else title[: _HEADING_CHARS - 1].rstrip() + "…"

@@ -1,0 +1,87 @@
+"""What a chunk of a document says about its place in it: title, section, links, tags, page."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, cast
+
+from knowledge_pipeline.chunking.front_matter import front_matter
+from knowledge_pipeline.chunking.headings import Outline, has_headings, title_of
+from knowledge_pipeline.records import Chunk, Document, Metadata
+
+VERSION = 1
+
+_MAX_LINKS = 50
+_MAX_TAGS = 50
+_MAX_LINK_CHARS = 1000
+_LINK = re.compile(
+    r"\]\(\s{0,9}<?([^\s<>()]+(?:\([^\s<>()]*\)[^\s<>()]*)*)"  # [text](target)
+    r"|^ {0,3}\[[^\]\n]{1,999}\]:[ \t]{0,99}<?([^\s<>]+)"  # [label]: target
+    r"|`[^`<>\n]{0,999}<([^<>`\s]+)>`_"  # `text <target>`_ of reStructuredText
+    r"|\b(https?://[^\s<>\"'`\[\](){}|\\^]+)",
+    re.MULTILINE,
+)
+
+
+class DocumentFacts:
+    """The facts of one document, from which those of each of its chunks are told."""
+
+    def __init__(self, document: Document) -> None:
+        self._outline = Outline(document)
+        self._page_starts = _page_starts(document)
+        self._front_matter: Metadata = front_matter(document.text) if has_headings(document) else {}
+        self._title = title_of(document)
+        self.tags = _tags(self._front_matter)
+
+    def of(self, chunk: Chunk) -> Metadata:
+        """Metadata of one chunk; a fact that is not known is left out."""
+        facts: dict[str, Any] = self._section(chunk)
+        facts["title"] = self._title
+        facts["links"] = links(chunk.text)
+        facts["front_matter"] = self._front_matter
+        if self._page_starts:
+            facts["page"] = max(1, bisect_right(self._page_starts, chunk.start_char))
+        return {key: fact for key, fact in facts.items() if fact not in ("", [], {})}
+
+    def _section(self, chunk: Chunk) -> dict[str, Any]:
+        """The section of the chunk's first character, else the first heading in it."""
+        section = self._outline.at(chunk.start_char) or self._outline.at(chunk.end_char - 1)
+        if section is None:
+            return {}
+        trail = section.trail
+        return {
+            "section": trail[-1],
+            "header_level": section.level,
+            "parent_section": trail[-2] if len(trail) > 1 else "",
+        }
+
+
+def links(text: str) -> list[str]:
+    """The targets of a text's links, each once, in order; at most 50."""
+    found: dict[str, None] = {}
+    for match in _LINK.finditer(text):
+        target = (match[1] or match[2] or match[3] or match[4].rstrip(".,;:!?*_")).strip()
+        if target and len(target) <= _MAX_LINK_CHARS:
+            found[target] = None
+        if len(found) == _MAX_LINKS:
+            break
+    return list(found)
+
+
+def _page_starts(document: Document) -> Sequence[int]:
+    starts: Any = document.metadata.get("page_starts", ())
+    return sorted(int(start) for start in starts)
+
+
+def _tags(matter: Metadata) -> list[str]:
+    """Tags and keywords of front matter, whether listed or written with commas."""
+    found: dict[str, None] = {}
+    for key in ("tags", "keywords"):
+        given = matter.get(key)
+        listed = given.split(",") if isinstance(given, str) else given
+        for tag in cast("list[Any]", listed) if isinstance(listed, list) else []:
+            if isinstance(tag, str | int) and str(tag).strip():
+                found[str(tag).strip()] = None
+    return list(found)[:_MAX_TAGS]

@@ -1,0 +1,86 @@
+"""reStructuredText as blocks: titles by their underlines, paragraphs, and what is indented under them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal
+
+from knowledge_pipeline.chunking.blocks import Block, line_starts, reaching, title_of_heading
+
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*\Z")
+_VERBATIM = (".. code", ".. sourcecode", ".. parsed-literal", ".. list-table", ".. csv-table", "+--", "===")
+_SHORTEST_UNDERLINE = 3
+_ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)\s*(?:<[^`>]*>)?`")
+_MARKS = re.compile(r"``|`__?|`|\*\*|\|")
+
+
+def rst_blocks(text: str) -> Iterator[Block]:
+    """The blocks of a reStructuredText; they hold all of it.
+
+    A title's level is the order in which its style (mark, overlined or not) first
+    appears, as docutils defines it. Levels below the sixth count as the sixth.
+    """
+    starts = line_starts(text)
+    rows = [text[start:end] for start, end in pairwise(starts)]
+    styles: list[tuple[str, bool]] = []
+    found: list[Block] = []
+    number = 0
+    while number < len(rows):
+        taken = _title(rows, number)
+        if taken:
+            title, style, height = taken
+            if style not in styles:
+                styles.append(style)
+            level = min(styles.index(style) + 1, 6)
+            found.append(Block(starts[number], starts[number + height], "heading", level, title))
+            number += height
+        else:
+            behind = _block_end(rows, number)
+            found.append(Block(starts[number], starts[behind], _kind(rows[number])))
+            number = behind
+    yield from reaching(found, 0, len(text))
+
+
+def _title(rows: list[str], number: int) -> tuple[str, tuple[str, bool], int] | None:
+    """Text, style and height in lines of the title that begins at a line; None if none does."""
+    over = _adornment(rows, number)
+    if over and number + 2 < len(rows) and _adornment(rows, number + 2) == over:
+        text = rows[number + 1].strip()
+        if text and not _adornment(rows, number + 1):
+            return _plain(text), (over, True), 3
+    text = rows[number].rstrip()
+    under = _adornment(rows, number + 1)
+    if not under or over or not text or text[0].isspace():
+        return None
+    if len(rows[number + 1].rstrip()) < min(len(text), _SHORTEST_UNDERLINE):
+        return None
+    return _plain(text), (under, False), 2
+
+
+def _adornment(rows: list[str], number: int) -> str:
+    """The mark that a line consists of; "" for any other line."""
+    if number >= len(rows):
+        return ""
+    match = _ADORNMENT.match(rows[number])
+    return match[1] if match and len(rows[number].rstrip()) > 1 else ""
+
+
+def _block_end(rows: list[str], number: int) -> int:
+    """The line behind a block: the first after a blank one that is not indented."""
+    blank = not rows[number].strip()
+    for at in range(number + 1, len(rows)):
+        if not rows[at].strip():
+            blank = True
+        elif blank and not rows[at][0].isspace():
+            return at
+    return len(rows)
+
+
+def _kind(row: str) -> Literal["prose", "verbatim"]:
+    return "verbatim" if row.startswith(_VERBATIM) else "prose"
+
+
+def _plain(text: str) -> str:
+    return title_of_heading(_MARKS.sub("", _ROLE.sub(r"\1", text)))
