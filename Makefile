@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test check bench docs format clean
+.PHONY: help setup demo dev test check bench eval docs format clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,10 @@ check: setup  ## formatting, lint, types, layers
 
 bench: setup  ## measure speed, memory and disk; prints tables
 	$(BIN)/python -m benchmarks.refresh
+
+eval: setup  ## score the golden questions of this repository
+	$(BIN)/knowledge index
+	$(BIN)/python -m evaluation
 
 docs: setup  ## paste each command's help into the docs
 	$(BIN)/python -m cog -r docs/cli.md

@@ -1,3 +1,94 @@
-"""Fixtures that many tests share."""
+"""Fixtures that many tests share: an embedding endpoint on a real socket, and projects in a folder."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowledge_pipeline.config import Embedding, Settings
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.pipeline import Outcome
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+
+
+@pytest.fixture(scope="session")
+def embedding_server() -> Iterator[OpenAIServer]:
+    """One endpoint for the whole session; tests that make it fail start their own."""
+    with OpenAIServer() as server:
+        yield server
+
+
+def embedding_by(server: OpenAIServer, **changes: Any) -> Embedding:
+    """Settings that embed by a test's endpoint."""
+    return Embedding.model_validate(
+        {
+            "provider": "openai",
+            "model": "hashed-words",
+            "base_url": server.url,
+            "api_key": server.key,
+            "dimensions": server.dimensions,
+            **changes,
+        }
+    )
+
+
+class Project:
+    """A folder with a store and settings that a test changes as a user would."""
+
+    def __init__(self, root: Path, embedding: Embedding) -> None:
+        self.root = root
+        self.lake = Lake(root / "store")
+        self.embedding = embedding
+        self.sources: dict[str, dict[str, Any]] = {}
+
+    def declare(self, id_: str, type_: str, folder: Path, **rest: Any) -> None:
+        """Add a source over a local folder, or change it."""
+        connection = {"type": "local", "path": folder}
+        self.sources[id_] = {"id": id_, "type": type_, "connection": connection, **rest}
+
+    @property
+    def settings(self) -> Settings:
+        """What `knowledge.yaml` would say now."""
+        return Settings.model_validate(
+            {"store": self.lake.root, "embedding": self.embedding, "sources": list(self.sources.values())}
+        )
+
+    def refresh(self, *ids: str, **options: Any) -> Outcome:
+        """Refresh all sources, or some, and release."""
+        settings = self.settings
+        return pipeline.refresh(self.lake, settings, pipeline.chosen(settings, ids), **options)
+
+
+@pytest.fixture
+def project(tmp_path: Path, embedding_server: OpenAIServer) -> Project:
+    """An empty project."""
+    return Project(tmp_path, embedding_by(embedding_server))
+
+
+def tables(project: Project, *, archived: bool = True) -> dict[str, list[dict[str, Any]]]:
+    """Everything that the stages hold, in a fixed order, but for times of writing.
+
+    Vectors of texts that are gone may stay in the embeddings, so those are seen through the index.
+    """
+    held: dict[str, list[dict[str, Any]]] = {}
+    for source in project.settings.sources:
+        for stage in (project.lake.snapshot, project.lake.chunks):
+            table = stage(source.type, source.id)
+            held[f"{table.path.parent.parent.name} {source.id}"] = table.rows(table.schema.names).to_pylist()
+    for space, dimensions in project.lake.spaces().items():
+        table = project.lake.index(space, dimensions)
+        held[f"index {space}"] = table.rows(table.schema.names).to_pylist()
+    for name, rows in held.items():
+        if not archived:
+            rows[:] = [row for row in rows if not row.get("archived") and not row.get("archived_at")]
+        for row in rows:
+            for time in ("indexed_at", "updated_at"):
+                row.pop(time, None)
+            if row.get("archived_at"):
+                row["archived_at"] = "some time"
+        held[name] = sorted(rows, key=lambda row: row.get("id") or row["uri"])
+    return {name: rows for name, rows in held.items() if rows}

@@ -22,6 +22,7 @@ from knowledge_pipeline.store.reconcile import difference, reconcile
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 _COMMIT_TEXTS = 512
+_LOCAL_STEP = 64  # a few seconds of a local model between two reports; an endpoint gets all at once
 
 
 def refresh(this: Pass) -> Stats:
@@ -104,7 +105,8 @@ class _Embedding:
         """
         keys = sorted(texts, key=lambda key: len(texts[key]))
         made: list[np.ndarray] = []
-        step = max(32, self._this.settings.embedding_of(self._this.source).batch_size)
+        local = self._this.settings.embedding_of(self._this.source).provider == "local"
+        step = _LOCAL_STEP if local else _COMMIT_TEXTS
         for start in range(0, len(keys), step):
             made.append(self._embedder.embed([texts[key] for key in keys[start : start + step]]))
             self._this.report("embeddings", done + min(start + step, len(keys)), total)

@@ -47,6 +47,8 @@ def refresh(this: Pass) -> Stats:
         context = _context(this)
         planned = difference(_desired(chunks, context), _held(table, this.source.id), full=this.full)
         rows = _IndexRows(this, chunks, table, context)
+        if planned.write:
+            rows.require_vectors()
         reconcile(table, planned, rows.batches, whole=True)
         _leave_other_spaces(this, space.name)
         if planned:
@@ -123,15 +125,24 @@ class _IndexRows:
             self._this.report("index", done, len(ids))
             yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
 
+    def require_vectors(self) -> None:
+        """Refuse to start while a chunk has no vector, because nothing may fail within the one commit.
+
+        Raises:
+            StoreError: naming the source and how many are missing.
+        """
+        needed = set(self._chunks.rows(["text_key"], is_null("skipped"))["text_key"].to_pylist())
+        missing = needed.difference(self._embeddings.rows(["text_key"])["text_key"].to_pylist())
+        if missing:
+            raise StoreError(
+                f"{len(missing)} texts of source {self._this.source.id!r} have no vector: "
+                "run the embeddings stage, then the index stage again"
+            )
+
     def _vectors(self, keys: set[str]) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {}
         for rows in self._embeddings.rows_of("text_key", sorted(keys), ["text_key", "vector"]):
             found.update(zip(rows["text_key"].to_pylist(), rows["vector"].to_pylist(), strict=True))
-        if len(found) < len(keys):
-            raise StoreError(
-                f"{len(keys) - len(found)} chunks of source {self._this.source.id!r} have no vector: "
-                "run the embeddings stage, then the index stage again"
-            )
         return found
 
     def _indexed_at(self, ids: list[str]) -> dict[str, datetime]:

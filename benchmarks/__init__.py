@@ -1,0 +1,1 @@
+"""Speed, memory and disk, measured side by side in one run; never timed tests."""

@@ -1,0 +1,1 @@
+"""Golden questions, and their scores through the product's own search."""

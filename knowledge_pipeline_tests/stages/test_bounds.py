@@ -1,0 +1,70 @@
+"""Two hundred refreshes: versions and disk stay bounded, and every row is found."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.readers import open_index
+from knowledge_pipeline.store.release import live
+from knowledge_pipeline_tests.conftest import Project
+
+
+def versions_and_bytes(project: Project) -> dict[str, tuple[int, int]]:
+    """Of every table."""
+    return {
+        path.parent.name + "/" + path.parent.parent.name: (
+            sum(1 for _ in path.iterdir()),
+            sum(file.stat().st_size for file in path.parent.rglob("*") if file.is_file()),
+        )
+        for path in project.lake.root.rglob("_versions")
+    }
+
+
+async def lost_rows(project: Project) -> tuple[list[str], list[str]]:
+    """Ids that a full-text or a vector search for the row's own content does not find."""
+    now = live(project.lake)
+    assert now is not None
+    ((space, version),) = now.tables.items()
+    reader = await open_index(project.lake.root, space, version)
+    live_rows = eq("archived", False)
+    rows = await reader.rows(live_rows, limit=10_000, columns=["id", "symbol", "vector"])
+    by_words, by_vector = [], []
+    for row in rows:
+        found = await reader.matching(row["symbol"], live_rows, limit=len(rows), columns=["id"])
+        by_words += [row["id"]] if row["id"] not in {hit["id"] for hit in found} else []
+        near = await reader.nearest(np.array(row["vector"], "f4"), live_rows, limit=5, columns=["id"])
+        by_vector += [row["id"]] if row["id"] not in {hit["id"] for hit in near} else []
+    return by_words, by_vector
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_two_hundred_refreshes_keep_every_table_bounded_and_every_row_found(
+    project: Project, tmp_path: Path
+) -> None:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    for number in range(50):
+        (folder / f"m{number}.py").write_text(f"def function{number}x():\n    return {number}\n")
+    project.declare("main", "code", folder)
+    project.refresh()
+    halfway: dict[str, tuple[int, int]] = {}
+    for turn in range(200):
+        number = turn % 50
+        (folder / f"m{number}.py").write_text(f"def function{number}x():\n    return {number}, {turn}\n")
+        assert project.refresh().failures == {}
+        if turn == 99:
+            halfway = versions_and_bytes(project)
+        if turn % 40 == 39:
+            assert asyncio.run(lost_rows(project)) == ([], [])
+    end = versions_and_bytes(project)
+    assert all(versions <= 30 for versions, _ in end.values()), end
+    for name, (_, size) in end.items():
+        assert size <= 1.5 * halfway[name][1] + 200_000, (
+            f"{name} grew from {halfway[name][1]} to {size} bytes"
+        )

@@ -1,0 +1,57 @@
+"""Several processes at once: nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline_tests.conftest import Project, tables
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def refresh(root: Path, embedding: Embedding, sources: dict[str, dict[str, Any]], ids: list[str]) -> None:
+    """Refresh some sources in a process of its own."""
+    project = Project(root, embedding)
+    project.sources = sources
+    settings = project.settings
+    outcome = pipeline.refresh(project.lake, settings, pipeline.chosen(settings, ids))
+    if outcome.failures.keys() - {"release"}:  # another process may be between its upsert and its release
+        raise SystemExit(str(outcome.failures))
+
+
+def all_at_once(project: Project, *chosen: list[str]) -> None:
+    """One process for each list of source ids."""
+    arguments = [(project.root, project.embedding, project.sources, ids) for ids in chosen]
+    processes = [SPAWN.Process(target=refresh, args=one) for one in arguments]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * len(processes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", [[["s0"], ["s1"], ["s2"], ["s3"]], [["s0", "s1"], ["s1", "s0"], ["s0"]]])
+def test_processes_that_refresh_at_once_leave_what_one_after_the_other_would(
+    project: Project, tmp_path: Path, chosen: list[list[str]]
+) -> None:
+    for number in range(4):
+        folder = tmp_path / f"repo{number}"
+        folder.mkdir()
+        for file in range(30):
+            (folder / f"m{file}.py").write_text(f"def f{file}():\n    return {number}, {file}\n")
+        project.declare(f"s{number}", "code", folder)
+    all_at_once(project, *chosen)
+    project.refresh()
+    calm = Project(tmp_path / "calm", project.embedding)
+    calm.sources = project.sources
+    calm.refresh()
+    assert tables(project) == tables(calm)
+    (index,) = (rows for name, rows in tables(project).items() if name.startswith("index"))
+    assert len({row["id"] for row in index}) == len(index) == 4 * 30

@@ -1,0 +1,174 @@
+"""Releases, rollbacks and purges, seen through what a reader of the live release finds."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from knowledge_pipeline.errors import NotFound, ReleaseRefused
+from knowledge_pipeline.stages import purge, release
+from knowledge_pipeline.store.filters import Filter, eq
+from knowledge_pipeline.store.readers import open_index
+from knowledge_pipeline.store.release import live, releases
+from knowledge_pipeline_tests.conftest import Project
+
+EVERYTHING = Filter("true")
+
+
+def found(project: Project, where: Filter = EVERYTHING) -> list[str]:
+    """Texts that the live release holds."""
+
+    async def read() -> list[str]:
+        now = live(project.lake)
+        texts: list[str] = []
+        for space, version in now.tables.items() if now else ():
+            reader = await open_index(project.lake.root, space, version)
+            texts += [row["text"] for row in await reader.rows(where, limit=10_000, columns=["text"])]
+        return sorted(texts)
+
+    return asyncio.run(read())
+
+
+@pytest.fixture
+def folder(project: Project, tmp_path: Path) -> Path:
+    """A source of one file, refreshed and released."""
+    made = tmp_path / "repo"
+    made.mkdir()
+    (made / "a.py").write_text("first = 1\n")
+    project.declare("main", "code", made)
+    project.refresh()
+    return made
+
+
+def test_readers_see_what_was_released_and_nothing_else(project: Project, folder: Path) -> None:
+    (folder / "a.py").write_text("second = 2\n")
+    from knowledge_pipeline.stages.base import Pass
+    from knowledge_pipeline.stages.pipeline import refresh_source
+
+    refresh_source(Pass(project.lake, project.settings, project.settings.sources[0]))
+    assert found(project) == ["first = 1"]
+    release.refresh(project.lake, project.settings)
+    assert found(project) == ["second = 2"]
+
+
+def test_a_rollback_brings_the_old_rows_back_and_can_be_rolled_back_itself(
+    project: Project, folder: Path
+) -> None:
+    (folder / "a.py").write_text("second = 2\n")
+    project.refresh()
+    release.rollback(project.lake, project.settings, 1)
+    assert (found(project), live(project.lake).restores) == (["first = 1"], 1)  # type: ignore[union-attr]
+    release.rollback(project.lake, project.settings, 2)
+    assert found(project) == ["second = 2"]
+
+
+def test_a_refresh_after_a_rollback_releases_the_newest_again(project: Project, folder: Path) -> None:
+    (folder / "a.py").write_text("second = 2\n")
+    project.refresh()
+    release.rollback(project.lake, project.settings, 1)
+    project.refresh()
+    assert found(project) == ["second = 2"]
+
+
+def test_a_release_that_is_not_there_is_refused_by_name(project: Project, folder: Path) -> None:
+    with pytest.raises(NotFound, match=r"there is no release 99; kept releases: 1"):
+        release.rollback(project.lake, project.settings, 99)
+
+
+def test_only_the_configured_number_of_releases_is_kept(project: Project, folder: Path) -> None:
+    settings = project.settings.model_copy(
+        update={"releases": project.settings.releases.model_copy(update={"keep": 3})}
+    )
+    for number in range(6):
+        (folder / "a.py").write_text(f"number = {number}\n")
+        project.refresh()
+        release.refresh(project.lake, settings)
+    project.sources["main"]["metadata"] = {"tags": ["x"]}
+    with_keep = settings.model_copy(update={"sources": project.settings.sources})
+    from knowledge_pipeline.stages import pipeline
+
+    pipeline.refresh(project.lake, with_keep, with_keep.sources)
+    assert [known.release for known in releases(project.lake)] == [6, 7, 8]
+    space = next(iter(project.lake.spaces()))
+    tags = project.lake.index(space, 32).opened().tags.list()
+    assert sorted(tags) == ["release-6", "release-7", "release-8"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "double", "unsound"])
+def test_a_damaged_index_is_not_released(project: Project, folder: Path, damage: str) -> None:
+    (folder / "b.py").write_text("more = 1\n")
+    project.refresh()
+    space, dimensions = next(iter(project.lake.spaces().items()))
+    table = project.lake.index(space, dimensions)
+    first, second = table.rows(table.schema.names).to_pylist()
+    now = {"updated_at": datetime.now(UTC)}
+    if damage == "missing":
+        table.delete([first["id"]])
+    elif damage == "double":
+        table.delete([first["id"], second["id"]])
+        table.append([pa.RecordBatch.from_pylist([first | now, first | now], schema=table.schema)])
+    else:
+        broken = first | now | {"vector": [2.0] * dimensions}
+        table.upsert([pa.RecordBatch.from_pylist([broken], schema=table.schema)])
+    before = live(project.lake)
+    problem = {
+        "missing": "has 2 chunks but 1 rows in the index",
+        "double": "1 chunk ids are in space .* twice",
+        "unsound": "not finite or not of length 1",
+    }
+    with pytest.raises(ReleaseRefused, match=problem[damage]):
+        release.refresh(project.lake, project.settings)
+    assert live(project.lake) == before
+
+
+def test_a_vanished_file_leaves_the_search_but_not_the_archive(project: Project, folder: Path) -> None:
+    (folder / "b.py").write_text("other = 1\n")
+    project.refresh()
+    (folder / "a.py").unlink()
+    project.refresh()
+    assert found(project, eq("archived", False)) == ["other = 1"]
+    assert found(project) == ["first = 1", "other = 1"]
+    (folder / "a.py").write_text("first = 1\n")
+    project.refresh()
+    assert found(project, eq("archived", False)) == ["first = 1", "other = 1"]
+
+
+def test_purging_the_archived_leaves_no_trace_in_any_file(project: Project, folder: Path) -> None:
+    secret = "Zanzibarquux"
+    (folder / "b.py").write_text(f"{secret} = 1\n")
+    project.refresh()
+    assert traces(project, secret) > 0
+    (folder / "b.py").unlink()
+    project.refresh()
+    assert purge.purge_documents(project.lake, project.settings, "main") == 1
+    assert found(project) == ["first = 1"]
+    assert traces(project, secret) == 0
+    assert project.refresh().failures == {}
+    assert found(project) == ["first = 1"]
+
+
+def test_purging_a_source_leaves_no_trace_and_spares_the_others(
+    project: Project, folder: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    secret = "Zanzibarquux"
+    (other / "b.py").write_text(f"{secret} = 1\n")
+    project.declare("other", "code", other)
+    project.refresh()
+    del project.sources["other"]
+    assert purge.purge_source(project.lake, project.settings, "other") == 1
+    assert found(project) == ["first = 1"]
+    assert traces(project, secret) == 0
+    with pytest.raises(NotFound, match="nothing of a source 'other' is stored"):
+        purge.purge_source(project.lake, project.settings, "other")
+
+
+def traces(project: Project, word: str) -> int:
+    """Files of the store that hold a word, in any case."""
+    files = [path for path in project.lake.root.rglob("*") if path.is_file()]
+    return sum(1 for path in files if word.lower().encode() in path.read_bytes().lower())
