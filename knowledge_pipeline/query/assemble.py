@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from knowledge_pipeline.query.hits import Explanation, Hit, Passage
@@ -47,7 +48,11 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; `explain` only where it was asked for."""
-        return _pruned(asdict(self))
+        answer = _plain(asdict(self))
+        for holder in (answer, *answer["results"]):
+            if holder["explain"] is None:
+                del holder["explain"]
+        return answer
 
 
 def assemble(hits: Iterable[Hit], *, limit: int, explain: bool) -> tuple[Result, ...]:
@@ -88,9 +93,13 @@ def _link(url: str | None, lines: str) -> str | None:
     return url
 
 
-def _pruned(answer: dict[str, Any]) -> dict[str, Any]:
-    results: Sequence[dict[str, Any]] = answer["results"]
-    for holder in (answer, *results):
-        if holder["explain"] is None:
-            del holder["explain"]
-    return {**answer, "degraded": list(answer["degraded"]), "results": list(results)}
+def _plain(value: Any) -> Any:
+    """The value as JSON has it."""
+    match value:
+        case dict():
+            return {key: _plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+        case datetime():
+            return value.isoformat()
+    return value

@@ -37,7 +37,7 @@ def load(model: str) -> CrossEncoder:
     try:
         if folder and (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file():
             return OnnxCrossEncoder(folder)
-        return TorchCrossEncoder(model)
+        return TorchCrossEncoder(str(folder or model))
     except Exception as error:  # whatever onnxruntime, torch, transformers or the hub raise
         raise ModelMissing(
             f"the reranker {model!r} cannot be loaded ({type(error).__name__}): set query.rerank.model to a "
@@ -48,6 +48,8 @@ def load(model: str) -> CrossEncoder:
 def _folder(model: str) -> Path | None:
     if not model.startswith(_CARRIED):
         path = Path(model).expanduser()
+        if model.startswith((".", "/", "~")) and not path.is_dir():
+            raise ModelMissing(f"the reranker's folder {model!r} does not exist: correct query.rerank.model")
         return path if path.is_dir() else None
     package = importlib.util.find_spec(_CARRIED.rstrip("/"))
     if package is None or package.origin is None:

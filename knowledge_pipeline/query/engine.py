@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -66,7 +66,7 @@ class _Asked:
     type: SearchType
     limit: int
     condition: Filter
-    explain: bool
+    explained: Mapping[str, Any] | None  # what the answer says of the question; None: nothing
 
     @property
     def candidates(self) -> int:
@@ -108,8 +108,10 @@ class Engine:
         profile = _profile(type)
         with watch.step("understand"):
             question = as_is(_bounded(text)) if type == "similar" else understand(text)
-            condition = where(access, filters, question.filters, profile.filters)
-        asked = _Asked(question, type, _limit(limit, profile), condition, explain)
+            narrowed = (filters, question.filters, profile.filters)
+            condition = where(access, *narrowed)
+        explained = _explained(question, *narrowed) if explain else None
+        asked = _Asked(question, type, _limit(limit, profile), condition, explained)
         with watch.step("open"):
             opened = await self._live.opened()
         return await self._answer(asked, opened, self._embedded(question.text), watch)
@@ -146,17 +148,17 @@ class Engine:
             raise QuestionRefused("nothing to be similar to: give a text or a path")
         with watch.step("open"):
             opened = await self._live.opened()
-        condition, vectors, wanted = where(access, filters), {}, text
+        narrowed, condition, vectors = filters, where(access, filters), {}
         with watch.step("look_up"):
             if path is not None:
                 found = await lookup.example(opened.readers, path, access, source=source)
-                kind = () if filters.source_types else (found.source_type,)
-                condition = where(access, filters, Filters(source_types=kind)) & found.others
+                narrowed = replace(filters, source_types=filters.source_types or (found.source_type,))
+                condition = where(access, narrowed) & found.others
                 if text is None:
-                    wanted, vectors = found.text[:MAX_EXAMPLE_CHARS], found.vectors
-        question = as_is(_bounded(wanted or ""))
-        limit = _limit(limit, PROFILES["similar"])
-        asked = _Asked(question, "similar", limit, condition, explain)
+                    text, vectors = found.text[:MAX_EXAMPLE_CHARS], found.vectors
+        question = as_is(_bounded(text or ""))
+        explained = _explained(question, narrowed) if explain else None
+        asked = _Asked(question, "similar", _limit(limit, PROFILES["similar"]), condition, explained)
         return await self._answer(asked, opened, self._embedded(question.text, vectors), watch)
 
     async def get(self, id: str, access: Access) -> Answer:
@@ -186,8 +188,8 @@ class Engine:
             hits = reranked.hits
             reasons |= {"rerank": reranked.skipped} if reranked.skipped else {}
         with watch.step("assemble"):
-            results = assemble(hits, limit=asked.limit, explain=asked.explain)
-        explained = _explained(asked, reasons) if asked.explain else None
+            results = assemble(hits, limit=asked.limit, explain=asked.explained is not None)
+        explained = None if asked.explained is None else {**asked.explained, "degraded": reasons}
         return _answer(opened, results, watch, degraded=tuple(reasons), explain=explained)
 
     def _fused(self, asked: _Asked, retrieved: Retrieved) -> Sequence[Hit]:
@@ -235,10 +237,12 @@ def _words(asked: _Asked) -> str:
     return " ".join(list(dict.fromkeys(asked.question.words.split()))[:MAX_EXAMPLE_WORDS])
 
 
-def _explained(asked: _Asked, reasons: Mapping[str, Any]) -> dict[str, Any]:
-    question = asdict(asked.question)
-    stated = {name: value for name, value in question.pop("filters").items() if value}
-    return {"type": asked.type, "question": question, "filters": stated, "degraded": reasons}
+def _explained(question: Question, *narrowed: Filters) -> dict[str, Any]:
+    """How a question was understood, and what its results had to fulfil."""
+    understood = asdict(question)
+    del understood["filters"]
+    stated = [{name: value for name, value in asdict(each).items() if value} for each in narrowed]
+    return {"question": understood, "filters": [each for each in stated if each]}
 
 
 def _answer(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from knowledge_pipeline.query.hits import Candidates, Explanation, Found, Hit, Passage
@@ -18,8 +19,8 @@ from knowledge_pipeline.query.understand import Question
 
 Method = Literal["weighted", "reciprocal_rank"]
 
-SYMBOL_BOOST = 0.25  # share of the way to 1 for a passage whose symbol the question names
-PATH_BOOST = 0.25  # the same for its file
+SYMBOL_BOOST = 0.25  # for a passage whose symbol the question names, beside a fused score of at most 1
+PATH_BOOST = 0.25  # for a passage of a file that it names
 _RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
 
 _SEPARATOR = re.compile(r"::|#|->|/")
@@ -39,11 +40,11 @@ def fuse(
     words = _ranked(found for each in candidates for found in each.matching or ())
     hits: dict[str, Hit] = {}
     for each in candidates:
-        for hit in _of_space(each, words, question, method=method, vector_weight=vector_weight):
+        for hit in _of_space(each, words, method=method, vector_weight=vector_weight):
             known = hits.get(hit.passage.id)
             if known is None or _order(hit) < _order(known):
                 hits[hit.passage.id] = hit
-    return sorted(hits.values(), key=_order)
+    return sorted(_boosted(hits.values(), question), key=_order)
 
 
 def _order(hit: Hit) -> tuple[float, str, str]:
@@ -59,9 +60,7 @@ def _ranked(found: Iterable[Found]) -> dict[str, tuple[int, Found]]:
     return {key: (rank, each) for rank, (key, each) in enumerate(best.items(), start=1)}
 
 
-def _of_space(
-    candidates: Candidates, words: Ranked, question: Question, *, method: Method, vector_weight: float
-) -> list[Hit]:
+def _of_space(candidates: Candidates, words: Ranked, *, method: Method, vector_weight: float) -> list[Hit]:
     vectors = _ranked(candidates.nearest or ())
     own = {each.passage.id: each.passage for each in candidates.matching or () if each.passage.id in words}
     own |= {key: found.passage for key, (_, found) in vectors.items()}
@@ -70,22 +69,16 @@ def _of_space(
     hits: list[Hit] = []
     for key, passage in own.items():
         fused = weight * vector_parts.get(key, 0.0) + (1 - weight) * word_parts.get(key, 0.0)
-        boosts = _boosts(passage, question)
-        hits.append(
-            Hit(
-                passage=passage,
-                score=_boosted(fused, boosts),
-                explanation=Explanation(
-                    space=candidates.space,
-                    vector_rank=_rank(vectors, key),
-                    vector_score=_score(vectors, key),
-                    bm25_rank=_rank(words, key),
-                    bm25_score=_score(words, key),
-                    boosts=boosts,
-                    fused=fused,
-                ),
-            )
+        explanation = Explanation(
+            space=candidates.space,
+            vector_rank=_rank(vectors, key),
+            vector_score=_score(vectors, key),
+            bm25_rank=_rank(words, key),
+            bm25_score=_score(words, key),
+            boosts={},
+            fused=fused,
         )
+        hits.append(Hit(passage, fused, explanation))
     return hits
 
 
@@ -125,12 +118,18 @@ def _score(ranked: Ranked, key: str) -> float | None:
     return ranked[key][1].score if key in ranked else None
 
 
-def _boosted(fused: float, boosts: Mapping[str, float]) -> float:
-    """Each boost takes the score its share of the way to 1, so that order and range hold."""
-    missing = 1.0 - fused
-    for boost in boosts.values():
-        missing *= 1.0 - boost
-    return 1.0 - missing
+def _boosted(hits: Iterable[Hit], question: Question) -> list[Hit]:
+    """Fused scores with their boosts, over the most that the hits' boosts come to: [0, 1] again."""
+    boosted = [(hit, _boosts(hit.passage, question)) for hit in hits]
+    most = max((sum(boosts.values()) for _, boosts in boosted), default=0.0)
+    return [
+        Hit(
+            passage=hit.passage,
+            score=(hit.score + sum(boosts.values())) / (1 + most),
+            explanation=replace(hit.explanation, boosts=boosts),
+        )
+        for hit, boosts in boosted
+    ]
 
 
 def _boosts(passage: Passage, question: Question) -> dict[str, float]:

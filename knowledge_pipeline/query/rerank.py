@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from knowledge_pipeline.query import cross_encoders
 from knowledge_pipeline.query.cross_encoders import CrossEncoder
 from knowledge_pipeline.query.hits import Hit, Passage
 from knowledge_pipeline.records import embedded_text
+
+RETRY_S = 60.0  # after so long a model that was missing is looked for again
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Reranker:
     def __init__(self, settings: Reranking) -> None:
         self._settings = settings
         self._encoder: CrossEncoder | None = None
+        self._missing: tuple[float, ModelMissing] | None = None  # since time.monotonic()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="query-rerank")
 
     def close(self) -> None:
@@ -38,7 +42,7 @@ class Reranker:
 
     def wanted(self, type_: str) -> bool:
         """Whether the settings turn reranking on for a search type."""
-        return self._settings.model is not None and type_ in self._settings.types
+        return bool(self._settings.model) and type_ in self._settings.types
 
     async def rerank(self, question: str, hits: Sequence[Hit]) -> Reranked:
         """All of `hits` by the cross-encoder's score, or as they came, with the reason."""
@@ -57,8 +61,15 @@ class Reranker:
         return Reranked(_by_score(hits, scores))
 
     def _loaded(self) -> CrossEncoder:
-        if self._encoder is None:
+        if self._encoder is not None:
+            return self._encoder
+        if self._missing and time.monotonic() < self._missing[0] + RETRY_S:
+            raise self._missing[1]
+        try:
             self._encoder = cross_encoders.load(self._settings.model or "")
+        except ModelMissing as error:
+            self._missing = time.monotonic(), error
+            raise
         return self._encoder
 
 

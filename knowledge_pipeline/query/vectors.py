@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from knowledge_pipeline.embedding.registry import open_embedder, space_of
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelMissing
 
 ENDPOINT_BUDGET_S = 10.0  # a model on this machine may take longer, at its first question
+RETRY_S = 60.0  # after so long a model that was missing is looked for again
 _THREADS = 4
 
 
@@ -26,6 +28,7 @@ class NoVector(Exception):
 class _Spaces:
     embeddings: Mapping[str, Embedding]  # by name of the space
     problems: tuple[str, ...]  # why a model of the settings has no space
+    read_at: float  # time.monotonic()
 
 
 class QueryVectors:
@@ -63,7 +66,9 @@ class QueryVectors:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     def _embedder(self, space: str) -> tuple[Embedder, float | None]:
-        if self._spaces is None:
+        if self._spaces is None or (
+            self._spaces.problems and time.monotonic() > self._spaces.read_at + RETRY_S
+        ):
             self._spaces = _spaces(self._embeddings)
         embedding = self._spaces.embeddings.get(space)
         if embedding is None:
@@ -81,7 +86,7 @@ def _spaces(embeddings: list[Embedding]) -> _Spaces:
             found.setdefault(space_of(embedding).name, embedding)
         except (ConfigError, ModelMissing) as error:
             problems.append(str(error))
-    return _Spaces(found, tuple(dict.fromkeys(problems)))
+    return _Spaces(found, tuple(dict.fromkeys(problems)), time.monotonic())
 
 
 def _unexplained(space: str, problems: tuple[str, ...]) -> str:

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_pipeline.query.fuse import Method, fuse
+from knowledge_pipeline.query.hits import Candidates, Found, Passage
+from knowledge_pipeline.query.understand import Question, understand
+
+QUESTION = understand("anything at all")
+METHODS: tuple[Method, ...] = ("weighted", "reciprocal_rank")
+
+
+def passage(id: str, *, symbols: tuple[str, ...] = (), path: str = "a.py") -> Passage:
+    return Passage(id=id, source="s", uri=path, path=path, text=id, content_hash=id, symbols=symbols)
+
+
+def found(scores: dict[str, float]) -> list[Found]:
+    return [Found(passage(id), score) for id, score in scores.items()]
+
+
+def fused(
+    vectors: dict[str, float] | None,
+    words: dict[str, float] | None,
+    *,
+    method: Method = "weighted",
+    weight=0.5,
+) -> list[tuple[str, float]]:
+    candidates = Candidates(
+        "one", None if vectors is None else found(vectors), None if words is None else found(words)
+    )
+    hits = fuse([candidates], QUESTION, method=method, vector_weight=weight)
+    return [(hit.passage.id, hit.score) for hit in hits]
+
+
+IDS = st.sampled_from([f"id{number}" for number in range(12)])
+SIMILARITIES = st.dictionaries(IDS, st.integers(-100, 100).map(lambda n: n / 100), max_size=12)
+BM25 = st.dictionaries(IDS, st.integers(1, 3000).map(lambda n: n / 100), max_size=12)
+WEIGHTS = st.integers(0, 10).map(lambda n: n / 10)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.lists(st.tuples(SIMILARITIES, BM25), max_size=3), WEIGHTS, st.sampled_from(METHODS))
+def test_the_order_of_the_candidates_does_not_matter(data, spaces, weight, method):
+    given_ = [Candidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
+    shuffled = [
+        replace(
+            each,
+            nearest=data.draw(st.permutations(each.nearest or [])),
+            matching=data.draw(st.permutations(each.matching or [])),
+        )
+        for each in data.draw(st.permutations(given_))
+    ]
+    assert fuse(shuffled, QUESTION, method=method, vector_weight=weight) == fuse(
+        given_, QUESTION, method=method, vector_weight=weight
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(SIMILARITIES, BM25), min_size=1, max_size=3), WEIGHTS, st.sampled_from(METHODS))
+def test_every_candidate_is_a_hit_once_with_a_score_between_0_and_1(spaces, weight, method):
+    given_ = [Candidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
+    hits = fuse(given_, understand("id3 a.py"), method=method, vector_weight=weight)
+    assert sorted(hit.passage.id for hit in hits) == sorted(
+        {id for space in spaces for side in space for id in side}
+    )
+    assert all(0 <= hit.score <= 1 for hit in hits)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SIMILARITIES, BM25, WEIGHTS, st.sampled_from(METHODS), IDS, st.sampled_from(["vector", "bm25"]))
+def test_a_better_score_never_gives_a_worse_rank(vectors, words, weight, method, id, side):
+    scores = vectors if side == "vector" else words
+    if id not in scores:
+        return
+    before = [each for each, _ in fused(vectors, words, method=method, weight=weight)].index(id)
+    better = scores | {id: scores[id] + 0.3}
+    raised = (better, words) if side == "vector" else (vectors, better)
+    assert [each for each, _ in fused(*raised, method=method, weight=weight)].index(id) <= before
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_equal_scores_are_ordered_by_id(method: Method):
+    assert [id for id, _ in fused({"c": 0.5, "a": 0.5, "b": 0.5}, None, method="weighted")] == ["a", "b", "c"]
+    assert fused({"b": 0.9, "a": 0.1}, {"a": 2.0, "b": 1.0}, method=method) == fused(
+        {"a": 0.1, "b": 0.9}, {"b": 1.0, "a": 2.0}, method=method
+    )
+
+
+@pytest.mark.parametrize(
+    ("vectors", "words"), [(None, {"a": 3.0, "b": 1.0}), ({"a": 0.9, "b": 0.2}, None), ({}, {"a": 3.0})]
+)
+def test_one_search_alone_has_all_the_weight(vectors, words):
+    assert fused(vectors, words, weight=0.3)[0] == ("a", 1.0)
+
+
+def test_the_weight_decides_between_the_searches():
+    vectors, words = {"v": 0.9, "w": 0.1}, {"w": 9.0, "v": 1.0}
+    assert fused(vectors, words, weight=0.9)[0][0] == "v"
+    assert fused(vectors, words, weight=0.1)[0][0] == "w"
+
+
+def test_nothing_found_is_an_empty_list():
+    assert fuse([], QUESTION, method="weighted", vector_weight=0.5) == []
+    assert fused({}, {}) == []
+
+
+def test_scores_that_are_no_numbers_are_not_found_at_all():
+    assert fused({"a": float("nan"), "b": 0.5}, {"a": 1.0}, weight=0.6) == [("b", 0.6), ("a", 0.4)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "passage_"),
+    [
+        ("where is Store.get", passage("z", symbols=("app.Store.get",))),
+        ("where is store::get", passage("z", symbols=("Store.get",))),
+        ("why does `get` fail", passage("z", symbols=("Other", "Store.get"))),
+        ("what is in auth.py", passage("z", path="src/auth.py")),
+        ("what is in src/auth.py", passage("z", path="lib/src/auth.py")),
+    ],
+)
+def test_a_named_symbol_or_file_comes_first_among_equals(asked: str, passage_: Passage):
+    equals = [Found(each, 0.5) for each in (passage("a", path="other.py"), passage_)]
+    hits = fuse([Candidates("one", equals, None)], understand(asked), method="weighted", vector_weight=0.5)
+    assert hits[0].passage == passage_
+    assert hits[0].explanation.boosts
+
+
+def test_a_longer_name_that_ends_alike_is_not_boosted():
+    equals = [Found(passage("a", symbols=("forget",), path="xauth.py"), 0.5)]
+    question: Question = understand("`get` in auth.py")
+    hits = fuse([Candidates("one", equals, None)], question, method="weighted", vector_weight=0.5)
+    assert hits[0].explanation.boosts == {}
+
+
+def test_an_explanation_tells_ranks_and_scores_of_both_searches():
+    candidates = Candidates("one", found({"a": 0.9, "b": 0.1}), found({"b": 4.0, "c": 2.0}))
+    hits = {
+        hit.passage.id: hit.explanation
+        for hit in fuse([candidates], QUESTION, method="weighted", vector_weight=0.5)
+    }
+    assert (hits["b"].vector_rank, hits["b"].vector_score, hits["b"].bm25_rank, hits["b"].bm25_score) == (
+        2,
+        0.1,
+        1,
+        4.0,
+    )
+    assert (hits["a"].bm25_rank, hits["a"].bm25_score, hits["c"].vector_rank) == (None, None, None)
+    assert hits["c"].bm25_rank == 2
+
+
+def test_spaces_meet_in_one_list_and_a_passage_of_both_counts_once():
+    spaces = [
+        Candidates("code", found({"a": 0.9, "b": 0.1}), found({"a": 5.0})),
+        Candidates("prose", found({"c": 0.8, "a": 0.1}), found({"c": 4.0})),
+    ]
+    hits = fuse(spaces, QUESTION, method="weighted", vector_weight=0.5)
+    assert [hit.passage.id for hit in hits] == ["a", "c", "b"]
+    assert hits[0].explanation.space == "code"
