@@ -1,0 +1,57 @@
+"""What detectors give: spans of a text, in characters, each of one kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+MARK = "[REDACTED:"  # no detector may match what holds it, or redaction would not come to rest
+
+_LINE_BREAKS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+class Finding(NamedTuple):
+    """A half-open span of a text that holds one thing of the named kind."""
+
+    start_char: int
+    end_char: int
+    kind: str
+
+
+def occurrences(text: str, needle: str) -> Iterator[int]:
+    """Where the needle starts, each time, none overlapping: the cheapest look at a text there is."""
+    at = text.find(needle)
+    while at != -1:
+        yield at
+        at = text.find(needle, at + len(needle))
+
+
+def united(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings in order, those that overlap made one, named by the first given among the earliest."""
+    whole: list[Finding] = []
+    for found in sorted(findings, key=lambda finding: finding.start_char):
+        if whole and found.start_char < whole[-1].end_char:
+            whole[-1] = whole[-1]._replace(end_char=max(whole[-1].end_char, found.end_char))
+        else:
+            whole.append(found)
+    return whole
+
+
+def redact(text: str, findings: Iterable[Finding]) -> str:
+    """Put `[REDACTED:kind]` for each finding, followed by the line breaks that it held.
+
+    Args:
+        findings: in order, none overlapping.
+    """
+    return "".join(_pieces(text, findings))
+
+
+def _pieces(text: str, findings: Iterable[Finding]) -> Iterator[str]:
+    at = 0
+    for start_char, end_char, kind in findings:
+        yield text[at:start_char]
+        yield f"{MARK}{kind}]"
+        yield from _LINE_BREAKS.findall(text, start_char, end_char)
+        at = end_char
+    yield text[at:]

@@ -1,0 +1,66 @@
+"""The one door: a text in, a text without secrets and personal data out, and what was found.
+
+A redacted text has the line breaks of the original, so line numbers stay right, and
+sanitizing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+
+from knowledge_pipeline.config import Sanitize
+from knowledge_pipeline.sanitizing.findings import Finding, redact, united
+from knowledge_pipeline.sanitizing.personal import find_personal
+from knowledge_pipeline.sanitizing.secrets import find_secrets
+
+VERSION = 1
+"""Raised when a detector changes: chunks are made again."""
+
+_ROUNDS = 8  # a redaction may bring a new finding to light; two rounds nearly always do
+
+_Detector = Callable[[str], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sanitized:
+    """A text fit to be embedded and indexed."""
+
+    text: str  # empty if dropped
+    found: Mapping[str, int] = field(default_factory=dict)  # by kind: "github_token", "email"
+    dropped: bool = False
+
+
+def sanitize(text: str, settings: Sanitize) -> Sanitized:
+    """Redact secrets and personal data, each `[REDACTED:kind]`, or drop the text, as configured.
+
+    Never raises. A class of findings that is `off` is not looked for.
+    """
+    detectors = _detectors(settings)
+    found: Counter[str] = Counter()
+    for _ in range(_ROUNDS):
+        findings = united(finding for find, _ in detectors for finding in find(text))
+        if not findings:
+            break
+        found.update(finding.kind for finding in findings)
+        if any(treatment == "drop" and next(find(text), None) for find, treatment in detectors):
+            return Sanitized("", dict(found), dropped=True)
+        text = redact(text, findings)
+    return Sanitized(text, dict(found))
+
+
+def fingerprint(settings: Sanitize) -> str:
+    """Equal for settings and versions that treat every text alike."""
+    if settings.secrets == settings.personal_data == "off":
+        return "off"
+    parts = [f"sanitize {VERSION}", f"secrets {settings.secrets}", f"personal {settings.personal_data}"]
+    if settings.personal_data != "off":
+        parts += [f"{package} {metadata.version(package)}" for package in ("phonenumbers", "python-stdnum")]
+    return ", ".join(parts)
+
+
+def _detectors(settings: Sanitize) -> list[tuple[_Detector, str]]:
+    both = [(find_secrets, settings.secrets), (find_personal, settings.personal_data)]
+    return [(find, treatment) for find, treatment in both if treatment != "off"]
