@@ -1,0 +1,76 @@
+"""The context before a chunk of code: its path, what it is in, and whose part it is."""
+
+from __future__ import annotations
+
+import re
+
+from tree_sitter import Node
+
+from knowledge_pipeline.chunking.outline import TYPES, Definition, Outline
+
+_MAX_HEADER = 160  # characters, about 48 tokens
+_MAX_LINE = 80
+_DOCSTRING = re.compile(r"""\s*[rRuU]?("{3}|'{3}|"|')(.+)""")
+_MARKS = re.compile(r"^[\s/*#!<>\-]+|[\s*/]+$|</?\w+>")
+
+
+def header(
+    path: str, outline: Outline, scope: list[Definition], part_of: Definition | None, signatures: bool
+) -> str:
+    """The header of one chunk, at most 160 characters.
+
+    Args:
+        scope: the definitions that the chunk is in or consists of, outermost first.
+        part_of: the definition that the chunk continues, whose beginning it lacks.
+        signatures: whether a continuation carries the signature, or the name alone.
+    """
+    trail = [each for each in scope if each.kind in TYPES or each.kind == "module" or each is scope[-1]]
+    lines = [_line(outline, each, signatures or each is not part_of) for each in trail]
+    if part_of is not None and signatures and (doc := doc_line(outline, part_of)):
+        lines.append(_cut(doc))
+    return _fitted(_cut_left(path), lines, required=trail.index(part_of) if part_of in trail else -1)
+
+
+def doc_line(outline: Outline, definition: Definition) -> str:
+    """The first line of what a definition's docstring or the comment before it says; "" without."""
+    text = outline.syntax.text
+    if outline.syntax.language == "python":
+        body = definition.body_char
+        found = _DOCSTRING.match(text, body) if body is not None else None
+        return found[2].split(found[1])[0].strip() if found else ""
+    comment = _comment_before(definition.node)
+    lines = outline.syntax.slice(comment).splitlines() if comment is not None else []
+    return next((line for line in (_MARKS.sub("", line).strip() for line in lines) if line), "")
+
+
+def _comment_before(node: Node) -> Node | None:
+    for each in (node, node.parent):
+        before = each.prev_sibling if each else None
+        while before is not None and before.type == "attribute_item":
+            before = before.prev_sibling
+        first = None
+        while before is not None and before.type.endswith("comment"):
+            first, before = before, before.prev_sibling
+        if first is not None:
+            return first
+    return None
+
+
+def _line(outline: Outline, definition: Definition, with_signature: bool) -> str:
+    return _cut(outline.signature(definition) if with_signature else definition.label)
+
+
+def _fitted(path: str, lines: list[str], required: int) -> str:
+    """Leave lines out, the outermost first, then the doc line, until the whole fits."""
+    while lines and len(path) + sum(len(line) + 1 for line in lines) > _MAX_HEADER:
+        lines.pop(0 if required != 0 and len(lines) > 1 else -1)
+        required -= 1
+    return "\n".join(filter(None, [path, *lines]))
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1]}…"
+
+
+def _cut_left(path: str) -> str:
+    return path if len(path) < _MAX_LINE else f"…{path[2 - _MAX_LINE :]}"

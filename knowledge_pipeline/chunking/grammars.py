@@ -1,0 +1,169 @@
+"""tree-sitter's only door: a text becomes a syntax tree with offsets in characters.
+
+Grammars are imported when their language is first met. What each language's nodes
+mean is written in `queries/*.scm`. tree-sitter counts bytes; nothing outside this
+module does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import accumulate
+
+from tree_sitter import Language, Node, Parser, Query, QueryCursor
+
+# The limit of a parse is in reports of progress, so that a slow machine cuts a file as a fast
+# one does; sound code needs one report for 30 to 140 bytes. The seconds are a last resort.
+_REPORTS_PER_BYTE = 0.2
+_REPORTS_FREE = 10_000
+_MAX_CPU_S = 10.0
+
+_MAX_ERROR_SHARE = 0.5
+_MAX_ERROR_CHILDREN = 5_000  # queries over wider ERROR nodes take quadratic time
+
+_READ_BYTES = 1024  # small, for the tree reads its source again for every predicate of a query
+_STARTS_CHAR = bytes(0 if 0x80 <= byte < 0xC0 else 1 for byte in range(256))
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """Where a language's grammar and queries are found."""
+
+    module: str
+    queries: tuple[str, ...]
+    entry: str = "language"
+
+
+GRAMMARS = {
+    "python": Grammar("tree_sitter_python", ("python",)),
+    "javascript": Grammar("tree_sitter_javascript", ("ecmascript", "javascript")),
+    "typescript": Grammar("tree_sitter_typescript", ("ecmascript", "typescript"), "language_typescript"),
+    "tsx": Grammar("tree_sitter_typescript", ("ecmascript", "typescript"), "language_tsx"),
+    "go": Grammar("tree_sitter_go", ("go",)),
+    "java": Grammar("tree_sitter_java", ("java",)),
+    "rust": Grammar("tree_sitter_rust", ("rust",)),
+    "c": Grammar("tree_sitter_c", ("c",)),
+    "cpp": Grammar("tree_sitter_cpp", ("c", "cpp")),
+    "c_sharp": Grammar("tree_sitter_c_sharp", ("c_sharp",)),
+    "ruby": Grammar("tree_sitter_ruby", ("ruby",)),
+    "php": Grammar("tree_sitter_php", ("php",), "language_php"),
+    "kotlin": Grammar("tree_sitter_kotlin", ("kotlin",)),
+    "swift": Grammar("tree_sitter_swift", ("swift",)),
+    "scala": Grammar("tree_sitter_scala", ("scala",)),
+    "bash": Grammar("tree_sitter_bash", ("bash",)),
+}
+"""By the names of `knowledge_pipeline.languages`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """A parsed text: its tree, and what the language's query found in it."""
+
+    text: str
+    language: str
+    root: Node
+    captures: dict[str, list[Node]]
+    _chars: Sequence[int] | None  # character offset of every byte; None: they are equal
+
+    def start(self, node: Node) -> int:
+        """Character at which a node starts."""
+        return node.start_byte if self._chars is None else self._chars[node.start_byte]
+
+    def end(self, node: Node) -> int:
+        """Character before which a node ends."""
+        return node.end_byte if self._chars is None else self._chars[node.end_byte]
+
+    def slice(self, node: Node) -> str:
+        """A node's text."""
+        return self.text[self.start(node) : self.end(node)]
+
+
+def parse(text: str, language: str) -> Syntax | None:
+    """The syntax tree of a text in a language of `GRAMMARS`.
+
+    Returns:
+        None where no sensible tree can be had: the root, or more than half of the
+        bytes, is one error, or the parser takes far more steps than code needs.
+    """
+    source = text.encode("utf-8", "replace")  # a lone surrogate becomes "?", still one character
+    root = _root(source, language)
+    if root is None or not _sound(root):
+        return None
+    chars = None if len(source) == len(text) else _char_offsets(source)
+    return Syntax(text, language, root, _captures(root, language), chars)
+
+
+def _captures(root: Node, language: str) -> dict[str, list[Node]]:
+    """What the language's query finds, by capture, in the order of the text.
+
+    By `matches`: `captures` gives no order, and takes quadratic time where predicates fail.
+    """
+    found: dict[str, list[Node]] = {}
+    for _, match in QueryCursor(_query(language)).matches(root):
+        for capture, nodes in match.items():
+            found.setdefault(capture, []).extend(nodes)
+    for nodes in found.values():
+        nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
+    return found
+
+
+def _root(source: bytes, language: str) -> Node | None:
+    budget = _REPORTS_FREE + int(len(source) * _REPORTS_PER_BYTE)
+    deadline_s = time.thread_time() + _MAX_CPU_S
+
+    def give_up(_offset: int, _has_error: bool) -> bool:
+        nonlocal budget
+        budget -= 1
+        return budget < 0 or time.thread_time() > deadline_s
+
+    def read(offset: int, _point: object) -> bytes:
+        return source[offset : offset + _READ_BYTES]
+
+    parser = Parser(_language(language))
+    try:
+        return parser.parse(read, progress_callback=give_up).root_node
+    except ValueError:  # "Parsing failed": given up
+        return None
+
+
+def _sound(root: Node) -> bool:
+    """Whether most of a tree is no error. A few errors are normal: macros, templates, new syntax."""
+    if not root.has_error:
+        return True
+    if root.is_error:
+        return False
+    broken, waiting = 0, [root]
+    while waiting:
+        node = waiting.pop()
+        if node.is_error:
+            broken += node.end_byte - node.start_byte
+            if node.child_count > _MAX_ERROR_CHILDREN:
+                return False
+        else:
+            waiting.extend(child for child in node.children if child.has_error)
+    return broken <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
+
+
+def _char_offsets(source: bytes) -> Sequence[int]:
+    """For every byte and the end: how many characters start before it."""
+    return array("L", accumulate(source.translate(_STARTS_CHAR), initial=0))
+
+
+@cache
+def _language(name: str) -> Language:
+    grammar = GRAMMARS[name]
+    capsule: object = getattr(importlib.import_module(grammar.module), grammar.entry)()
+    return Language(capsule)
+
+
+@cache
+def _query(name: str) -> Query:
+    folder = resources.files("knowledge_pipeline.chunking") / "queries"
+    sources = ((folder / f"{query}.scm").read_text("utf-8") for query in GRAMMARS[name].queries)
+    return Query(_language(name), "\n".join(sources))

@@ -1,0 +1,80 @@
+"""Which modules an import statement names, and which names it brings into its file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_QUOTED = re.compile(r"""["'<`]([^"'<>`\n]+)["'>`]""")
+_GO = re.compile(r"""(?:([\w.]+)[ \t]+)?["`]([^"`\n]+)["`]""")
+_VERSION = re.compile(r"v\d+$")
+_PYTHON_FROM = re.compile(r"from\s+(\S+)\s+import\b(.*)", re.DOTALL)
+_BOUND = re.compile(r"[^\W\d]\w*(?!\w)(?!\s*(?:\.|::|\\|=>|as\b))")
+_PATH = re.compile(r"[^\W\d]\w*(?:(?:\.|::|\\)[^\W\d]\w*)*|\\[\w\\]+")
+_KEYWORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        import from use using as static type typeof pub crate self super require const let
+        var namespace default extern open function global func class struct enum protocol
+        include define require_once include_once require_relative load source mod in given
+        async await
+        """,
+    )
+)
+_WITH_STRINGS = frozenset({"javascript", "typescript", "tsx", "c", "cpp", "ruby", "php", "bash"})
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One imported module and the names by which a file uses it; none where they cannot be told."""
+
+    module: str
+    names: frozenset[str]
+
+
+def bindings(statement: str, language: str) -> Iterator[Binding]:
+    """The modules of one import statement, as they are written there.
+
+    Without a name where the language does not say which ones an import brings (C's
+    headers, wildcards, Ruby's and Bash's files).
+    """
+    if language == "go":
+        yield from _go(statement)
+    elif language == "python":
+        yield from _python(statement)
+    elif language == "bash":
+        yield from (Binding(word.strip("\"'"), frozenset()) for word in statement.split()[1:2])
+    elif language in _WITH_STRINGS and (quoted := _QUOTED.search(statement)):
+        yield Binding(quoted[1], _bound(_QUOTED.sub("", statement)))
+    else:
+        yield from _dotted(statement)
+
+
+def _bound(clause: str) -> frozenset[str]:
+    return frozenset(name for name in _BOUND.findall(clause) if name not in _KEYWORDS)
+
+
+def _go(statement: str) -> Iterator[Binding]:
+    for alias, path in _GO.findall(statement):
+        parts = [part for part in path.split("/") if not _VERSION.match(part)]
+        name = parts[-1] if parts else path
+        yield Binding(path, frozenset({alias if alias not in ("", "_", ".", "import") else name}))
+
+
+def _python(statement: str) -> Iterator[Binding]:
+    if found := _PYTHON_FROM.match(statement):
+        yield Binding(found[1], _bound(found[2]))
+        return
+    for clause in statement.removeprefix("import").split(","):
+        if words := clause.split():
+            yield Binding(words[0], frozenset({words[-1] if "as" in words else words[0].split(".")[0]}))
+
+
+def _dotted(statement: str) -> Iterator[Binding]:
+    """`use std::fmt;`, `import java.util.List;`, `using Json = System.Text.Json;`."""
+    clause = statement.split("=", 1)[-1] if re.search(r"\w\s*=\s", statement) else statement
+    paths = (path for path in _PATH.findall(clause) if path not in _KEYWORDS)
+    if (module := next(paths, None)) is not None:
+        yield Binding(module, _bound(statement))

@@ -1,0 +1,90 @@
+"""Small neighbours of one parent joined into chunks worth finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from knowledge_pipeline.chunking.outline import CALLABLES, TYPES, Definition
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Neighbouring pieces that become one chunk."""
+
+    start_char: int
+    end_char: int
+    inside: Definition | None  # the definition that it is a part of
+    subjects: list[Definition] = field(default_factory=list[Definition])  # what it consists of
+    only_imports: bool = False
+    after_gap: bool = False  # something before it was left out
+
+    @property
+    def holds_head(self) -> bool:
+        """Whether the definition around the group starts in it."""
+        return self.inside is not None and self.start_char <= self.inside.start_char < self.end_char
+
+    @property
+    def subject(self) -> Definition | None:
+        """The definition that the chunk is, or is a part of.
+
+        Of several, rather a type or a function than a constant, and rather a large one.
+        """
+        if self.holds_head or not self.subjects:
+            return self.inside
+        return max(self.subjects, key=_weight)
+
+
+def _weight(definition: Definition) -> tuple[bool, int]:
+    return (
+        definition.kind in TYPES or definition.kind in CALLABLES,
+        definition.end_char - definition.start_char,
+    )
+
+
+def joined(first: Group, second: Group) -> Group:
+    """Two neighbours as one group."""
+    return Group(
+        first.start_char,
+        second.end_char,
+        first.inside,
+        [*first.subjects, *second.subjects],
+        first.only_imports and second.only_imports,
+        first.after_gap,
+    )
+
+
+def merged(
+    groups: Iterable[Group], *, min_tokens: int, max_tokens: int, tokens: Callable[[int, int], int]
+) -> list[Group]:
+    """Join groups below `min_tokens`: with each other first, then with the smaller neighbour.
+
+    Only neighbours within the same definition, with nothing left out between them, and
+    only up to `max_tokens`. Groups large enough never join each other, so an edit in one
+    moves no boundary of another.
+    """
+
+    def size(group: Group) -> int:
+        return tokens(group.start_char, group.end_char)
+
+    def can_join(first: Group, second: Group) -> bool:
+        same = first.inside is second.inside and not second.after_gap
+        return same and tokens(first.start_char, second.end_char) <= max_tokens
+
+    found: list[Group] = []
+    for group in groups:
+        if found and size(group) < min_tokens and size(found[-1]) < min_tokens and can_join(found[-1], group):
+            found[-1] = joined(found[-1], group)
+        else:
+            found.append(group)
+    index = 0
+    while index < len(found):
+        small = size(found[index]) < min_tokens
+        pairs = [at for at in (index - 1, index) if small and 0 <= at < len(found) - 1]
+        pairs = [at for at in pairs if can_join(*found[at : at + 2])]
+        if pairs:
+            index = min(pairs, key=lambda at: size(joined(*found[at : at + 2])))
+            found[index : index + 2] = [joined(*found[index : index + 2])]
+        else:
+            index += 1
+    return found

@@ -1,0 +1,131 @@
+"""What a definition's node is called, where its body starts, and whom it belongs to.
+
+Most grammars say it with a field `name` and a field `body`; the rest is here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tree_sitter import Node
+
+from knowledge_pipeline.chunking.grammars import Syntax
+
+_NAME_FIELDS = ("name", "property", "left", "key", "declarator", "type", "pattern")
+_NAME_TYPES = frozenset(
+    {"identifier", "name", "simple_identifier", "type_identifier", "variable_declaration"}
+)
+_UNNAMED = {
+    "init_declaration": "init",
+    "deinit_declaration": "deinit",
+    "subscript_declaration": "subscript",
+    "secondary_constructor": "constructor",
+    "companion_object": "Companion",
+    "indexer_declaration": "this",
+    "given_definition": "given",
+    "extension_definition": "extension",
+    "conversion_operator_declaration": "operator",
+    "package_object": "package",
+}
+_BODY_TYPES = frozenset(
+    {"class_body", "enum_class_body", "function_body", "field_declaration_list", "block", "getter"}
+)
+_ANNOTATIONS = frozenset({"annotation", "attribute", "attribute_list", "decorator", "marker_annotation"})
+_MAX_ATTRIBUTES = 20
+_NOT_OWNERS = frozenset({"prototype", "exports", "module", "this", "window", "self", "globalThis"})
+_GENERICS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
+_WORDS = re.compile(r"[^\W\d]\w*")
+
+
+def name_of(syntax: Syntax, node: Node) -> tuple[str, str]:
+    """The owner and the name of a definition: `("Circle", "area")` for `double Circle::area()`.
+
+    The owner is empty unless it is written into the definition itself; the name is
+    empty for what has none.
+    """
+    named = _name_node(node)
+    if named is None:
+        return "", _UNNAMED.get(node.type, "default" if _is_default(syntax, node) else "")
+    text = " ".join(syntax.slice(named)[:200].split()).strip("\"'`")
+    if named.type == "member_expression":
+        return _member(text)
+    if text.startswith("operator"):
+        return "", text
+    owner, _, name = _without_generics(text).rpartition("::")
+    return owner or _receiver(syntax, node), name.strip("&*")
+
+
+def head_start(syntax: Syntax, node: Node) -> int:
+    """Character at which a definition starts, its attributes and annotations left off."""
+    for child in node.children[:_MAX_ATTRIBUTES]:
+        if child.type == "modifiers":
+            inner = next((each for each in child.children if each.type not in _ANNOTATIONS), None)
+            if inner is not None:
+                return syntax.start(inner)
+        elif child.type not in _ANNOTATIONS:
+            return syntax.start(child)
+    return syntax.start(node)
+
+
+def body_start(syntax: Syntax, node: Node) -> int | None:
+    """Character at which the body of a definition starts, if it has one."""
+    body = node.child_by_field_name("body") or node.child_by_field_name("computed_value")
+    for field in ("value", "right", "type"):
+        inner = None if body else node.child_by_field_name(field)
+        body = body or (inner and (inner.child_by_field_name("body") or _body_child(inner)))
+    body = body or _body_child(node)
+    return syntax.start(body) if body else None
+
+
+def _body_child(node: Node) -> Node | None:
+    return next((child for child in node.children if child.type in _BODY_TYPES), None)
+
+
+def _name_node(node: Node) -> Node | None:
+    for field in _NAME_FIELDS:
+        found = node.child_by_field_name(field)
+        if found is not None:
+            return _declared(found) if field == "declarator" else found
+    if node.type in _UNNAMED:
+        return None
+    return next((child for child in node.named_children if child.type in _NAME_TYPES), None)
+
+
+def _declared(node: Node) -> Node:
+    """The name inside C's declarators: `*name(void)`, `(&name)[3]`."""
+    for _ in range(20):
+        inner = node.child_by_field_name("declarator")
+        if inner is None and node.type.endswith("_declarator"):
+            inner = next(iter(node.named_children), None)
+        if inner is None:
+            return node
+        node = inner
+    return node
+
+
+def _member(text: str) -> tuple[str, str]:
+    """`Cart.prototype.clear` belongs to `Cart`, `exports.total` to nobody."""
+    *owners, name = text.split(".")
+    owners = [owner for owner in owners if owner not in _NOT_OWNERS]
+    return (owners[-1] if owners else ""), name
+
+
+def _receiver(syntax: Syntax, node: Node) -> str:
+    """`Server` of Go's `func (s *Server) Listen()`."""
+    receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
+    words = _WORDS.findall(_without_generics(syntax.slice(receiver))) if receiver else []
+    return words[-1] if words else ""
+
+
+def _without_generics(text: str) -> str:
+    for _ in range(10):
+        shorter = _GENERICS.sub("", text)
+        if shorter == text:
+            break
+        text = shorter
+    return text.strip()
+
+
+def _is_default(syntax: Syntax, node: Node) -> bool:
+    start = syntax.start(node)
+    return syntax.text[max(0, start - 20) : start].rstrip().endswith("default")

@@ -1,0 +1,80 @@
+"""The code corpus, and a short way to cut code in tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from knowledge_pipeline.chunking.base import Limits, Measured
+from knowledge_pipeline.chunking.code import chunk_code
+from knowledge_pipeline.chunking.lines import chunk_lines
+from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.records import Chunk, Document
+
+CORPUS = Path(__file__).parents[1] / "corpus" / "code"
+
+FILES = {
+    "python": "store.py",
+    "javascript": "cart.js",
+    "typescript": "api.ts",
+    "tsx": "Panel.tsx",
+    "go": "server.go",
+    "java": "Repository.java",
+    "rust": "queue.rs",
+    "c": "list.c",
+    "cpp": "shape.cpp",
+    "c_sharp": "Orders.cs",
+    "ruby": "inbox.rb",
+    "php": "Router.php",
+    "kotlin": "Parser.kt",
+    "swift": "Account.swift",
+    "scala": "Catalog.scala",
+    "bash": "deploy.sh",
+}
+
+
+def sample(language: str) -> str:
+    """The corpus file of a language."""
+    return (CORPUS / FILES[language]).read_text("utf-8")
+
+
+def tokenize(text: str) -> Sequence[int]:
+    """Words and marks, one token each."""
+    return [match.start() for match in re.finditer(r"\w+|[^\w\s]", text)]
+
+
+def measured(text: str, language: str | None, path: str = "src/file") -> Measured:
+    """A document with its tokens counted."""
+    return Measured(Document(uri=path, text=text, path=path, language=language), tokenize)
+
+
+def code_chunks(
+    text: str,
+    language: str | None = "python",
+    *,
+    path: str = "src/file",
+    max_tokens: int = 256,
+    min_tokens: int = 0,
+    **settings: Any,
+) -> list[Chunk]:
+    """The chunks of a text cut by its syntax."""
+    document = measured(text, language, path)
+    spans = chunk_code(document, Chunking.model_validate(settings), Limits(max_tokens, min_tokens))
+    return [document.chunk(span) for span in spans]
+
+
+def line_chunks(text: str, *, max_tokens: int = 256, overlap_tokens: int = 0) -> list[Chunk]:
+    """The chunks of a text cut by lines."""
+    document = measured(text, None)
+    spans = chunk_lines(document, Chunking(), Limits(max_tokens, overlap_tokens=overlap_tokens))
+    return [document.chunk(span) for span in spans]
+
+
+def uncovered(text: str, chunks: Sequence[Chunk]) -> str:
+    """What lies in no chunk, white space left off."""
+    covered = bytearray(len(text))
+    for chunk in chunks:
+        covered[chunk.start_char : chunk.end_char] = b"\1" * (chunk.end_char - chunk.start_char)
+    return "".join(text[at] for at in range(len(text)) if not covered[at] and not text[at].isspace())
