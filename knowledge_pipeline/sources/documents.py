@@ -53,10 +53,11 @@ class FileSource:
     def discover(self) -> Iterator[Item]:
         """Every wanted file with its revision; too large ones, links and submodules as skipped."""
         for entry in self.tree.entries():
-            if entry.skip is not None:
-                yield self._item(entry, entry.skip)
-            elif self.listed(entry):
-                yield self._item(entry, self._why_not(entry.size_bytes))
+            try:
+                if entry.skip is not None or self.listed(entry):
+                    yield self._item(entry, entry.skip or self._why_not(entry.size_bytes))
+            except DocumentSkipped as reason:
+                yield self._item(entry, str(reason))
 
     def fetch(self, item: Item) -> Document:
         """Read one file; DocumentSkipped with the reason where it cannot be a document."""

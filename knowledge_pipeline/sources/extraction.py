@@ -13,7 +13,7 @@ from importlib.metadata import version as installed_version
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Metadata
-from knowledge_pipeline.sources.reading import reading_version, text_of
+from knowledge_pipeline.sources.reading import READING_VERSION, text_of
 
 _FORMAT = "1"
 
@@ -32,7 +32,7 @@ class Extracted:
 def extraction_version() -> str:
     """Changes whenever the same bytes may give another text: a parser's version is part of it."""
     parsers = ("pypdf", "python-docx", "beautifulsoup4", "lxml", "markdownify")
-    return "+".join([_FORMAT, reading_version(), *(installed_version(parser) for parser in parsers)])
+    return "+".join([_FORMAT, READING_VERSION, *(installed_version(parser) for parser in parsers)])
 
 
 def extract(name: str, payload: bytes) -> Extracted:

@@ -17,7 +17,7 @@ from lxml.etree import LxmlError
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.extraction import Extracted
 
-MOST_UNPACKED_BYTES = 500_000_000
+MOST_UNPACKED_BYTES = 200_000_000
 MOST_PARTS = 20_000
 _HEADING = re.compile(r"^heading (?P<level>[1-9])$", re.IGNORECASE)
 _LIST = re.compile(r"^list (?P<kind>bullet|number)(?: (?P<level>\d))?$", re.IGNORECASE)

@@ -45,25 +45,28 @@ class LocalTree:
         pending: list[tuple[str, Rules | None]] = [("", rules_at(self._root.resolve()))]
         while pending:
             folder, rules = pending.pop()
-            folders: list[tuple[str, Rules | None]] = []
-            for found in self._scan(folder):
-                path = f"{folder}/{path_of_bytes(found.name)}" if folder else path_of_bytes(found.name)
-                if not found.is_dir(follow_symlinks=False):
-                    yield from self._file(found, path, rules)
+            found = self._scan(folder)
+            if folder and any(entry.name == b".gitignore" for entry in found):
+                rules = rules_below(Path(os.fsdecode(self._bytes(folder))), folder, rules)
+            below: list[tuple[str, Rules | None]] = []
+            for entry in found:
+                path = f"{folder}/{path_of_bytes(entry.name)}" if folder else path_of_bytes(entry.name)
+                if not entry.is_dir(follow_symlinks=False):
+                    yield from self._file(entry, path, rules)
                 elif self._is_walked(path, rules):
                     if self._is_repository(path):
                         yield Entry(path, 0, "submodule", uri_of(path), SUBMODULE)
                     else:
-                        folders.append((path, rules_below(self._root / path, path, rules)))
-            pending.extend(reversed(folders))
+                        below.append((path, rules))
+            pending.extend(reversed(below))
 
     def head(self, entry: Entry, limit_bytes: int) -> bytes:
-        """The first bytes of a file; none of one that cannot be opened: `read` will say so."""
+        """The first bytes of a file; DocumentSkipped where it cannot be opened."""
         try:
             with os.fdopen(self._open(entry.path), "rb") as file:
                 return file.read(limit_bytes)
-        except OSError:
-            return b""
+        except OSError as error:
+            raise DocumentSkipped(_why_unreadable(error)) from error
 
     def read(self, path: str, locator: str, limit_bytes: int) -> Content:
         """A whole file; its last change as the file system has it, its author unknown.

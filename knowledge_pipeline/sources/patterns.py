@@ -51,7 +51,7 @@ DEFAULTS: dict[SourceType, Defaults] = {
         left_out_files=_GENERATED_CODE,
     ),
     "markdown": Defaults(
-        wants=lambda name: _MARKUP.search(name) is not None,
+        wants=lambda name: _MARKUP.search(name) is not None and not is_code(language_of(name)),
         max_bytes=1_000_000,
         left_out_folders=_VENDORED,
     ),
@@ -105,7 +105,8 @@ class Selection:
 
     def is_script_candidate(self, path: str) -> bool:
         """Whether only the first line of a wanted file can tell if it is code."""
-        return self.scripts and language_of(path) is None
+        name = path.rpartition("/")[2]
+        return self.scripts and "." not in name and language_of(name) is None
 
     def _prunes_itself(self, folder: str) -> bool:
         known = self._pruned.get(folder)
@@ -118,7 +119,7 @@ class Selection:
     def _chosen(self, path: str, name: str, *, executable: bool) -> bool:
         if self.include is not None:
             return self.include.match_file(path)
-        return self.defaults.wants(name) or (self.scripts and executable and "." not in name)
+        return self.defaults.wants(name) or (executable and self.is_script_candidate(name))
 
     def _leaves_out(self, path: str, name: str) -> bool:
         """Whether a file, or a folder (with a slash at its end), is excluded."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from functools import cache
-from importlib.metadata import version as installed_version
 
 from knowledge_pipeline.errors import DocumentSkipped
 
@@ -16,20 +14,17 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_MULTIBYTE_UTF8 = re.compile(rb"[\xc3-\xdf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}|[\xf1-\xf4][\x80-\xbf]{3}")
-_SAMPLE_BYTES = 262_144
-_MOST_CHAOS = 0.02  # of charset-normalizer: the share of a text that looks like noise
-_LEAST_COHERENCE = 0.2  # how much the frequency of letters resembles a known language
 
+_DECLARED = re.compile(
+    rb"^(?:[^\n]*\n)?[ \t\f]*(?:#|//|/\*|;|%|--)[^\n]*?coding[:=][ \t]*(?P<encoding>[-\w.]+)"
+)
 
-@cache
-def reading_version() -> str:
-    """Changes whenever the same bytes may give another text."""
-    return f"1+{installed_version('charset-normalizer')}"
+READING_VERSION = "1"
+"""Changes whenever the same bytes may give another text."""
 
 
 def text_of(payload: bytes) -> str:
-    r"""The text of a file: UTF-8, or what its byte order mark says, or a well-founded guess.
+    r"""The text of a file: UTF-8, or what it says of itself.
 
     The byte order mark is dropped and "\r\n" becomes "\n"; nothing else is changed.
 
@@ -45,36 +40,28 @@ def text_of(payload: bytes) -> str:
 
 
 def _decoded(payload: bytes) -> str:
-    for mark, encoding in _BOMS:
-        if payload.startswith(mark):
-            return _strictly(payload, encoding).removeprefix("\ufeff")
-    if b"\0" in payload:
+    """Strictly decoded; charset-normalizer, tried here, took French and Polish for other alphabets."""
+    encoding = next((encoding for mark, encoding in _BOMS if payload.startswith(mark)), None)
+    if encoding is None and b"\0" in payload:
         raise DocumentSkipped("binary file")
     try:
-        return payload.decode("utf-8")
+        return payload.decode(encoding or "utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        return _guessed(payload, error)
+        reason = f"not valid {(encoding or 'utf-8').upper()} at byte {error.start}"
+        if encoding is not None:
+            raise DocumentSkipped(f"{reason}, though its byte order mark says so") from error
+        return _as_declared(payload, reason)
 
 
-def _strictly(payload: bytes, encoding: str) -> str:
+def _as_declared(payload: bytes, reason: str) -> str:
+    """Text in the encoding that one of the first two lines declares, as Python, Ruby and Emacs write it.
+
+    Source: https://peps.python.org/pep-0263/
+    """
+    declared = _DECLARED.match(payload)
     try:
-        return payload.decode(encoding)
-    except UnicodeDecodeError as error:
-        name = encoding.upper()
-        raise DocumentSkipped(f"not valid {name} at byte {error.start}, though its mark says so") from error
-
-
-def _guessed(payload: bytes, error: UnicodeDecodeError) -> str:
-    """Text in an older encoding; a file with some real UTF-8 in it is broken UTF-8, not that."""
-    reason = f"not valid UTF-8 at byte {error.start}"
-    if _MULTIBYTE_UTF8.search(payload):
-        raise DocumentSkipped(reason) from error
-    from charset_normalizer import from_bytes
-
-    guess = from_bytes(payload[:_SAMPLE_BYTES], preemptive_behaviour=False).best()
-    if guess is None or guess.chaos > _MOST_CHAOS or guess.coherence < _LEAST_COHERENCE:
-        raise DocumentSkipped(reason) from error
-    try:
-        return payload.decode(guess.encoding)
+        if declared is not None:
+            return payload.decode(declared["encoding"].decode("ascii"))
     except (UnicodeDecodeError, LookupError):
-        raise DocumentSkipped(reason) from error
+        pass  # the first reason says more
+    raise DocumentSkipped(reason)

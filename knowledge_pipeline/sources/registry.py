@@ -16,7 +16,7 @@ from knowledge_pipeline.sources.local import LocalTree
 from knowledge_pipeline.sources.mirror import Mirror
 from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
 from knowledge_pipeline.sources.place import Place, place
-from knowledge_pipeline.sources.reading import reading_version
+from knowledge_pipeline.sources.reading import READING_VERSION
 from knowledge_pipeline.sources.remote import remote_of
 from knowledge_pipeline.sources.trees import Tree
 
@@ -62,7 +62,7 @@ def _file_source(source: SourceConfig, cache: Path) -> FileSource:
         return FileSource(
             tree, every, extractor, f"{_FORMAT}.{extraction_version()}", max_bytes, extractor.close
         )
-    return FileSource(tree, listed, read_text, f"{_FORMAT}.{reading_version()}", max_bytes)
+    return FileSource(tree, listed, read_text, f"{_FORMAT}.{READING_VERSION}", max_bytes)
 
 
 def _tree(source: SourceConfig, cache: Path, chosen: Selection) -> Tree:

@@ -36,7 +36,7 @@ class Tree(Protocol):
         ...
 
     def head(self, entry: Entry, limit_bytes: int) -> bytes:
-        """The first bytes of a listed file; fewer than asked only where it ends."""
+        """The first bytes of a listed file; DocumentSkipped where it cannot be read."""
         ...
 
     def read(self, path: str, locator: str, limit_bytes: int) -> Content:

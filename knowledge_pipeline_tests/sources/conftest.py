@@ -1,0 +1,17 @@
+"""Fixtures of the tests of sources."""
+
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline_tests.sources.repositories import Repository
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "origin")
