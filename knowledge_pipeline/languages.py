@@ -201,11 +201,15 @@ _INTERPRETERS = {
 }
 _BY_INTERPRETER = {program: name for name, line in _INTERPRETERS.items() for program in line.split()}
 
+LANGUAGES = frozenset({*_EXTENSIONS, *_BY_FILE_NAME, *_INTERPRETERS, "dockerfile", "verilog"})
+"""Every name that `language_of` may give."""
+
 _SHEBANG = re.compile(
     r"\A\ufeff?#![ \t]*(?P<path>\S+)(?:[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?P<argument>[\w./+-]+))?"
 )
 _CPP = re.compile(
-    r"^[ \t]*(?:class\s+\w+[^;()]*[{:]|class\s+\w+\s*;|namespace\b|template\s*<|using\s+\w|public:|private:"
+    r"^[ \t]*(?:class\s+\w+[^;()]{0,200}[{:]|"
+    r"class\s+\w+\s*;|namespace\b|template\s*<|using\s+\w|public:|private:"
     r"|protected:|(?:inline\s+)?constexpr\b|#\s*include\s*<(?:string|vector|memory|map|iostream|utility|cstd\w+|"
     r"functional|algorithm|type_traits|unordered_map|optional|string_view|mutex|atomic)>)|\bstd::\w",
     re.MULTILINE,

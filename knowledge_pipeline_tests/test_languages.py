@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge_pipeline.languages import GRAMMARS, is_code, language_of, possible_languages
+from knowledge_pipeline.languages import GRAMMARS, LANGUAGES, is_code, language_of, possible_languages
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,7 @@ from knowledge_pipeline.languages import GRAMMARS, is_code, language_of, possibl
 )
 def test_a_name_tells_the_language(path, language):
     assert language_of(path) == language
+    assert language is None or language in LANGUAGES
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ class Mirror:
 
     def _update(self) -> None:
         for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
-            shutil.rmtree(leftover)  # of a clone that was killed
+            shutil.rmtree(leftover, ignore_errors=True)  # of a clone that was killed
         if not self._is_usable():
             self._clone()
             return

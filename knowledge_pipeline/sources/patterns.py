@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from pathspec import GitIgnoreSpec
 
 from knowledge_pipeline.config import SourceConfig, SourceType
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.languages import is_code, language_of, possible_languages
+from knowledge_pipeline.languages import GRAMMARS, LANGUAGES, is_code, language_of, possible_languages
 
 ALWAYS_LEFT_OUT = frozenset({".git", ".knowledge"})
 
@@ -136,8 +137,9 @@ def selection(source: SourceConfig) -> Selection:
     """The files that a source takes.
 
     Raises:
-        ConfigError: a pattern is not one that gitignore knows.
+        ConfigError: a pattern is not one that gitignore knows, or a language is unknown.
     """
+    _check_languages(source)
     include = _spec(source, "include", source.include) if source.include else None
     return Selection(
         defaults=DEFAULTS[source.type],
@@ -146,6 +148,16 @@ def selection(source: SourceConfig) -> Selection:
         languages=frozenset(source.languages) if source.type == "code" else frozenset(),
         scripts=source.type == "code" and include is None,
     )
+
+
+def _check_languages(source: SourceConfig) -> None:
+    for name in source.languages:
+        if name not in LANGUAGES:
+            near = get_close_matches(name.lower(), LANGUAGES, n=3, cutoff=0.5) or sorted(GRAMMARS)
+            raise ConfigError(
+                f"source {source.id!r}: languages has {name!r}, which is not known: "
+                f"did you mean {', '.join(near)}?"
+            )
 
 
 def _spec(source: SourceConfig, key: str, patterns: Sequence[str]) -> GitIgnoreSpec:

@@ -14,6 +14,7 @@ _SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
 _UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
 _INLINE = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
 _LOOKED_AT_CHARS = 65_536
+_MOST_LINE_CHARS = 1_000  # a longer line is no heading
 
 
 def title_of(path: str, text: str, language: str | None) -> str:
@@ -34,7 +35,7 @@ def _of_markdown(text: str) -> str:
             return named["title"].strip()
         text = text[front.end() :]
     fence, above = "", ""
-    for line in text.splitlines():
+    for line in _lines(text):
         mark = _FENCE.match(line)
         if fence:
             fence = "" if mark and mark[1].startswith(fence) else fence
@@ -52,7 +53,7 @@ def _of_markdown(text: str) -> str:
 
 def _of_restructured_text(text: str) -> str:
     above = ""
-    for line in text.splitlines():
+    for line in _lines(text):
         if (
             _UNDERLINE.match(line)
             and above
@@ -62,6 +63,10 @@ def _of_restructured_text(text: str) -> str:
             return _plain(above)
         above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
     return ""
+
+
+def _lines(text: str) -> list[str]:
+    return [line if len(line) <= _MOST_LINE_CHARS else "." for line in text.splitlines()]
 
 
 def _plain(heading: str) -> str:

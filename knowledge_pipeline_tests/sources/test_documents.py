@@ -1,5 +1,7 @@
 """Titles, languages, and which YAML and JSON files are OpenAPI."""
 
+import time
+
 import pytest
 
 from knowledge_pipeline.sources.titles import title_of
@@ -42,6 +44,15 @@ def test_the_language_comes_from_name_and_content(repository, cache):
         "guide.rst": ("Guide", "rst"),
         "README": ("README", "text"),
     }
+
+
+@pytest.mark.parametrize(
+    "text", ["# " + " " * 60_000 + "x", "# " + "](" * 30_000, "#" * 60_000, "![" * 30_000]
+)
+def test_no_line_takes_long_to_be_looked_at_for_a_title(text):
+    started = time.monotonic()
+    assert title_of("a.md", text, "markdown") == "a.md"
+    assert time.monotonic() - started < 1
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,13 @@ def test_a_pattern_that_gitignore_does_not_know_is_told(repository, cache):
         open_source(over_folder("code", repository.root, include=["!"]), cache=cache)
 
 
+def test_a_language_that_is_not_known_is_told_rather_than_finding_nothing(repository, cache):
+    with pytest.raises(
+        ConfigError, match=r"languages has 'pyton', which is not known: did you mean .*python"
+    ):
+        open_source(over_folder("code", repository.root, languages=["go", "pyton"]), cache=cache)
+
+
 def test_the_rules_of_the_repository_around_the_folder_hold_in_it(repository, cache):
     repository.write({".gitignore": "*.tmp.py\n/part/secret/\n", "part/a.py": "1", "part/a.tmp.py": "1"})
     repository.write({"part/secret/b.py": "1", "part/sub/secret/c.py": "1"})
