@@ -37,7 +37,7 @@ class _Extractors:
     def __init__(self, document: Document, source: SourceConfig) -> None:
         self._document, self._source = document, source
         switches = source.metadata
-        is_prose = source.type in {"markdown", "files"} or not is_code(document.language)
+        is_prose = source.type != "code" or not is_code(document.language)
         self._facts = DocumentFacts(document) if switches.documents and is_prose else None
         self._coverage = coverage_of(source) if switches.code else None
 
@@ -46,7 +46,8 @@ class _Extractors:
         known = self._structural(chunk) | self._standard()
         if self._facts:
             known |= self._facts.of(chunk)
-        tags = dict.fromkeys([*self._source.metadata.tags, *(self._facts.tags if self._facts else ())])
+        told_tags = [*chunk.metadata.get("tags", ()), *(self._facts.tags if self._facts else ())]
+        tags = dict.fromkeys([*self._source.metadata.tags, *told_tags])
         if tags:
             known["tags"] = list(tags)
         known |= told

@@ -39,14 +39,18 @@ class Outline:
 
 
 def title_of(document: Document) -> str:
-    """The title given by the source, else by front matter, else by the first heading; "" if none is."""
-    if document.title or not has_headings(document):
+    """The title given by the source, else by front matter, else by the first heading; "" if none is.
+
+    The bare file name, which a source gives for want of anything better, is the last choice.
+    """
+    is_better = document.title not in {"", document.path.rpartition("/")[2]}
+    if is_better or not has_headings(document):
         return document.title
     title = front_matter(document.text).get("title")
     if isinstance(title, str) and title.strip():
         return title.strip()
     outline = Outline(document).sections
-    return outline[0].trail[0] if outline else ""
+    return outline[0].trail[0] if outline else document.title
 
 
 def heading_header(document: Document, trail: Sequence[str]) -> str:

@@ -17,7 +17,8 @@ Range = tuple[int, int]
 
 _SENTENCEX: Any = import_module("sentencex")  # has no types
 _BLANK_LINES = re.compile(r"(?>\r\n|\n|\r)[^\S\r\n]*(?:(?>\r\n|\n|\r)[^\S\r\n]*)+")
-_WINDOW_CHARS = 8_000
+_WINDOW_CHARS = 4_000
+_LONGEST_CHARS = 32_000  # a longer sentence is longer than any limit and may be cut anywhere
 
 
 def paragraphs(text: str, start_char: int, end_char: int) -> Iterator[Range]:
@@ -52,9 +53,10 @@ def _sentences_of_paragraph(text: str, start_char: int, end_char: int) -> Iterat
         stop = min(at + window, end_char)
         starts = [at, *(at + start for start in _boundaries(text[at:stop])), stop]
         complete = starts if stop == end_char else starts[:-1]
-        if len(complete) == 1:  # one sentence longer than the window
+        if len(complete) == 1 and window < _LONGEST_CHARS:  # one sentence longer than the window
             window *= 2
             continue
+        complete = starts if len(complete) == 1 else complete
         for start, end in pairwise(complete):
             yield from _inked(text, start, end)
         at, window = complete[-1], _WINDOW_CHARS

@@ -1,0 +1,110 @@
+"""One commit as one chunk; a long one as its message and files, then its diffs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from knowledge_pipeline.chunking.base import Limits, Measured, Span
+from knowledge_pipeline.chunking.pack import pack, split_span
+from knowledge_pipeline.chunking.sentences import Range, lines, paragraphs
+from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.records import Document
+
+VERSION = 1
+
+_MARK = re.compile(r"^(?:Files changed: \d+|diff (?P<path>\S[^\n]*)\n(?=@@ ))", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    kind: Literal["message", "files", "diff"]
+    start_char: int
+    end_char: int
+    path: str = ""
+
+
+def chunk_commit(measured: Measured, chunking: Chunking, limits: Limits) -> Iterator[Span]:
+    """One span for a commit that fits; else message and files first, then the excerpts of the diff.
+
+    Raises:
+        DocumentSkipped: the document is no commit.
+    """
+    document = measured.document
+    if not document.metadata.get("sha"):
+        raise DocumentSkipped("it is no commit")
+    segments = list(_segments(document))
+    whole = (0, len(document.text))
+    if measured.tokens(*whole) <= limits.max_tokens:
+        yield _span(document, whole, segments)
+        return
+    for group in _parts(segments):
+        pieces = (
+            piece
+            for segment in group
+            for piece in split_span(
+                measured, (segment.start_char, segment.end_char), limits.max_tokens, (paragraphs, lines)
+            )
+        )
+        for piece in pack(
+            pieces, limit=limits.max_tokens, size=measured.tokens, overlap=limits.overlap_tokens
+        ):
+            yield _span(document, piece, segments)
+
+
+def _parts(segments: list[_Segment]) -> list[list[_Segment]]:
+    """What is packed together: message and files, and apart from them the diffs."""
+    told = [segment for segment in segments if segment.kind != "diff"]
+    return [told, [segment for segment in segments if segment.kind == "diff"]]
+
+
+def _segments(document: Document) -> Iterator[_Segment]:
+    """The parts of a commit's text: where the source says, or else by their first lines.
+
+    What the source says is checked, because a sanitizer may have changed the text since.
+    """
+    text = document.text
+    starts = _given_starts(document) or [match.start() for match in _MARK.finditer(text)]
+    bounds = [0, *(start for start in starts if start > 0), len(text)]
+    for start, end in pairwise(bounds):
+        mark = _MARK.match(text, start) if start else None
+        if mark is None:
+            yield _Segment("message", start, end)
+        elif mark["path"]:
+            yield _Segment("diff", start, end, mark["path"])
+        else:
+            yield _Segment("files", start, end)
+
+
+def _given_starts(document: Document) -> list[int]:
+    """The starts that the source gave; none if one of them does not fit the text."""
+    given: list[dict[str, Any]] = document.metadata.get("segments") or []
+    starts = sorted(int(segment["start_char"]) for segment in given)
+    fit = all(start == 0 or _MARK.match(document.text, start) for start in starts)
+    return starts if fit else []
+
+
+def _span(document: Document, piece: Range, segments: list[_Segment]) -> Span:
+    start, end = piece
+    inside = [each for each in segments if each.start_char < end and each.end_char > start]
+    paths = [each.path for each in inside if each.kind == "diff"]
+    holds_message = inside[0].kind == "message" and inside[0].start_char == start
+    anchor = f"diff {inside[0].path}" if inside[0].kind == "diff" else "message"
+    sha = str(document.metadata["sha"])
+    metadata = {"sha": sha, "paths": paths} if paths else {"sha": sha}
+    return Span(start, end, anchor, _header(document, sha, holds_message), metadata)
+
+
+def _header(document: Document, sha: str, holds_message: bool) -> str:
+    """The commit's id alone where the text tells the rest, else subject, author and date too."""
+    name = f"commit {sha[:12]}"
+    if holds_message:
+        return name
+    day = document.last_modified.date().isoformat() if document.last_modified else ""
+    signed = ", ".join(part for part in (document.author or "", day) if part)
+    subject = document.title or document.text.partition("\n")[0].strip()
+    return "\n".join(part for part in (f"{name}: {subject}", signed) if part)
