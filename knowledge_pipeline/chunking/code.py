@@ -23,6 +23,9 @@ from knowledge_pipeline.chunking.outline import CALLABLES, TYPES, Definition, Ou
 from knowledge_pipeline.chunking.pieces import Piece, opened, pieces
 from knowledge_pipeline.config import Chunking
 
+VERSION = 1
+"""Raised whenever the same file would be cut or described otherwise."""
+
 _MAX_DEPTH = 60  # of blocks in blocks; deeper ones are cut by lines
 _MAX_ANCHOR = 120
 

@@ -25,7 +25,7 @@ _REPORTS_FREE = 10_000
 _MAX_CPU_S = 10.0
 
 _MAX_ERROR_SHARE = 0.5
-_MAX_ERROR_CHILDREN = 5_000  # queries over wider ERROR nodes take quadratic time
+_MAX_ERROR_CHILDREN = 10_000  # queries over wider ERROR nodes take quadratic time
 
 _READ_BYTES = 1024  # small, for the tree reads its source again for every predicate of a query
 _STARTS_CHAR = bytes(0 if 0x80 <= byte < 0xC0 else 1 for byte in range(256))
@@ -88,8 +88,8 @@ def parse(text: str, language: str) -> Syntax | None:
     """The syntax tree of a text in a language of `GRAMMARS`.
 
     Returns:
-        None where no sensible tree can be had: the root, or more than half of the
-        bytes, is one error, or the parser takes far more steps than code needs.
+        None where no sensible tree can be had: more than half of the text lies loose in
+        errors, or the parser takes far more steps than code needs.
     """
     source = text.encode("utf-8", "replace")  # a lone surrogate becomes "?", still one character
     root = _root(source, language)
@@ -133,21 +133,24 @@ def _root(source: bytes, language: str) -> Node | None:
 
 
 def _sound(root: Node) -> bool:
-    """Whether most of a tree is no error. A few errors are normal: macros, templates, new syntax."""
+    """Whether most of a tree means something.
+
+    A few errors are normal (macros, templates, new syntax), and an error around a whole
+    file may hold sound definitions: what counts is the text that lies loose in errors.
+    """
     if not root.has_error:
         return True
-    if root.is_error:
-        return False
-    broken, waiting = 0, [root]
+    loose, waiting = 0, [root]
     while waiting:
         node = waiting.pop()
+        children = node.children
         if node.is_error:
-            broken += node.end_byte - node.start_byte
-            if node.child_count > _MAX_ERROR_CHILDREN:
+            if len(children) > _MAX_ERROR_CHILDREN:
                 return False
-        else:
-            waiting.extend(child for child in node.children if child.has_error)
-    return broken <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
+            kept = (each for each in children if each.child_count or each.type.endswith("comment"))
+            loose += node.end_byte - node.start_byte - sum(each.end_byte - each.start_byte for each in kept)
+        waiting.extend(child for child in children if child.has_error and child.child_count)
+    return loose <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
 
 
 def _char_offsets(source: bytes) -> Sequence[int]:

@@ -9,6 +9,9 @@ from dataclasses import replace
 from knowledge_pipeline.chunking.base import Limits, Measured, Span
 from knowledge_pipeline.config import Chunking
 
+VERSION = 1
+"""Raised whenever the same text would be cut otherwise."""
+
 _BREAK = re.compile(r"[\s;,})\]](?=[^\s;,})\]])")
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from knowledge_pipeline.chunking import grammars
 from knowledge_pipeline.chunking.code_metadata import CODE_METADATA_KEYS
 from knowledge_pipeline.records import Chunk
 from knowledge_pipeline_tests.chunking.code_samples import FILES, code_chunks, sample, uncovered
@@ -297,6 +298,24 @@ def test_a_syntax_error_costs_only_its_surroundings():
     found = {symbol for chunk in chunks for symbol in chunk.metadata.get("symbols", ())}
     assert {"Store", "Store.get", "Store.put", "main", "other", "after"} <= found
     assert not any("note" in chunk.metadata for chunk in chunks)
+
+
+def test_definitions_within_one_large_error_are_used():
+    functions = "".join(f"int f{n}(void)\n{{\n    return {n};\n}}\n\n" for n in range(20))
+    chunks = code_chunks(f'extern "C" {{\nBEGIN_MACRO(\n\n{functions}', "cpp")
+    found = {symbol for chunk in chunks for symbol in chunk.metadata.get("symbols", ())}
+    assert len(found & {f"f{n}" for n in range(20)}) >= 19
+    assert not any("note" in chunk.metadata for chunk in chunks)
+
+
+def test_a_parse_that_takes_too_many_steps_is_given_up(monkeypatch):
+    monkeypatch.setattr(grammars, "_REPORTS_FREE", 0)
+    monkeypatch.setattr(grammars, "_REPORTS_PER_BYTE", 0.001)
+    chunks = code_chunks(STORE * 20)
+    assert {chunk.metadata["note"] for chunk in chunks} == {"could not be parsed as python; cut by lines"}
+    assert uncovered(STORE * 20, chunks) == ""
+    monkeypatch.undo()
+    assert "note" not in code_chunks(STORE * 20)[0].metadata
 
 
 @pytest.mark.parametrize("language", [None, "lua"])
