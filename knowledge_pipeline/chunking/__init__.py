@@ -1,0 +1,1 @@
+"""Documents into chunks: pure functions, one module for each way of cutting."""

@@ -6,6 +6,8 @@ tail), so a stale index costs time and never an answer.
 
 from __future__ import annotations
 
+from typing import Any
+
 from knowledge_pipeline.store.tables import Table
 
 SCALAR_FROM_ROWS = 10_000  # below, a scan is as fast
@@ -47,10 +49,10 @@ def _tail(table: Table, index: str) -> int:
     return stats.num_unindexed_rows if stats else 0
 
 
-def _wanted(rows: int) -> list[tuple[str, object]]:
+def _wanted(rows: int) -> list[tuple[str, Any]]:
     from lancedb.index import FTS, Bitmap, BTree, HnswSq
 
-    wanted: list[tuple[str, object]] = []
+    wanted: list[tuple[str, Any]] = []
     if rows:
         words = FTS(base_tokenizer="simple", stem=True, remove_stop_words=False, max_token_length=80)
         wanted.append(("words", words))

@@ -34,23 +34,26 @@ class IndexReader:
 
     async def nearest(
         self, vector: np.ndarray, where: Filter, *, limit: int, columns: Sequence[str]
-    ) -> list[Row]:
+    ) -> Sequence[Row]:
         """Rows by cosine similarity, best first; each has `_similarity` in [-1, 1]."""
         query = self.table.query().nearest_to(vector).distance_type("cosine").ef(_EF)
         found = await query.where(where.sql).limit(limit).select([*columns, "_distance"]).to_list()
         return [{**row, "_similarity": 1.0 - row["_distance"]} for row in found]
 
-    async def matching(self, words: str, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
+    async def matching(
+        self, words: str, where: Filter, *, limit: int, columns: Sequence[str]
+    ) -> Sequence[Row]:
         """Rows by BM25 over the split words, best first; each has `_score` above 0.
 
         `words` is plain text, split by `identifiers.searchable`; no query syntax is read from it.
         """
         from lancedb.query import MatchQuery
 
-        query = self.table.query().nearest_to_text(MatchQuery(words, "words"))
+        asked = MatchQuery(words, "words")  # pyright: ignore[reportCallIssue]  # its defaults are unseen
+        query = self.table.query().nearest_to_text(asked)
         return await query.where(where.sql).limit(limit).select([*columns, "_score"]).to_list()
 
-    async def rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
+    async def rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
         """Rows that match, in no particular order."""
         return await self.table.query().where(where.sql).limit(limit).select(list(columns)).to_list()
 

@@ -75,18 +75,20 @@ def reconcile(
     group = group or table.key
     fresh = not planned.changed and not planned.removed and table.count() == 0
     write = table.append if fresh else table.upsert
-    made = iter(make(planned.write)) if planned.write else iter(())
-    for portion in [made] if whole and planned.write else ([batch] for batch in made):
-        write(portion)
-        if group != table.key and not fresh:
-            _remove_replaced(table, group, portion)
+    if whole and planned.write:
+        write(make(planned.write))
+    elif planned.write:
+        for batch in make(planned.write):
+            write([batch])
+            if group != table.key and not fresh:
+                _remove_replaced(table, group, batch)
     table.delete(planned.removed if group == table.key else _keys_of(table, group, planned.removed))
     table.tidy()
 
 
-def _remove_replaced(table: Table, group: str, written: list[pa.RecordBatch]) -> None:
-    kept = {key for batch in written for key in batch[table.key].to_pylist()}
-    groups = dict.fromkeys(name for batch in written for name in batch[group].to_pylist())
+def _remove_replaced(table: Table, group: str, written: pa.RecordBatch) -> None:
+    kept = set(written[table.key].to_pylist())
+    groups = dict.fromkeys(written[group].to_pylist())
     table.delete([key for key in _keys_of(table, group, groups) if key not in kept])
 
 

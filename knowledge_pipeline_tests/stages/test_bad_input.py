@@ -122,8 +122,8 @@ def test_a_yaml_bomb_and_a_broken_specification_are_taken_as_text_with_a_note(
     (folder / "bomb.yaml").write_text(BOMB)
     (folder / "broken.yaml").write_text("openapi: 3.0.0\npaths: [unclosed\n")
     (folder / "good.yaml").write_text(
-        "openapi: 3.0.0\ninfo: {title: t, version: '1'}\npaths:\n  /pets:\n    get:\n      summary: List pets\n"
-        "      responses: {'200': {description: ok}}\n"
+        "openapi: 3.0.0\ninfo: {title: t, version: '1'}\npaths:\n  /pets:\n    get:\n"
+        "      summary: List pets\n      responses: {'200': {description: ok}}\n"
     )
     project.declare("main", "openapi", folder)
     outcome = project.refresh()

@@ -103,7 +103,6 @@ def test_what_was_embedded_before_an_endpoint_died_is_not_embedded_again(tmp_pat
         server.fail_next(*[Fault()] * 8, Fault(status=500))
         failures = project.refresh().failures
         assert isinstance(failures["main"], EmbeddingUnavailable)
-        done = sum(len(request.texts) for request in server.requests if request.status == 200)
         asked = len(server.requests)
         assert project.refresh().failures == {}
         again = sum(len(request.texts) for request in server.requests[asked:])

@@ -25,7 +25,7 @@ from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 NAMES = ["a.py", "b.py", "pkg/c.py", "pkg/d.go", "odd 'name\".py", "é😀.py"]
 BODIES = [
     "def add(left, right):\n    return left + right\n",
-    "def add(left, right):\n    return left - right\n\n\nclass Store:\n    def get(self, key):\n        return key\n",
+    "def sub(one, two):\n    return one - two\n\n\nclass Store:\n    def get(self):\n        return 1\n",
     "# a comment alone\n",
     "",
     "def broken(:\n",
