@@ -10,8 +10,8 @@ from typing import Any
 from knowledge_pipeline.sources.diffs import ChangedFile, Diff, excerpts
 
 MOST_FILES = 200  # named in the text and in the metadata
-_EXCERPTS = {"files": 12, "lines": 40, "line_chars": 200}
-_MOST_PATCH_CHARS = 12_000
+_EXCERPTS = {"files": 12, "lines": 20, "line_chars": 200}
+_MOST_PATCH_CHARS = 4_000
 _TRAILER = re.compile(
     r"^(?P<name>[A-Z][\w-]*-by: [^<\n]{0,200}?)[ \t]{0,8}<[^<>\s]+@[^<>\s]+>[ \t]*$", re.MULTILINE
 )

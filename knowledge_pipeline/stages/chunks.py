@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -81,16 +82,22 @@ class _Cutting:
             yield pa.RecordBatch.from_pylist(made, schema=self._table.schema)
 
     def _rows(self, stored: dict[str, Any]) -> list[dict[str, Any]]:
-        base = {name: stored[name] for name in ("uri", "path", "title", "language", "url", "author")}
+        base = {name: stored[name] for name in ("uri", "path", "language", "url", "author")}
+        base["title"] = sanitizing.sanitize(stored["title"] or "", self._this.source.sanitize).text
         base["last_modified"] = stored["last_modified"]
         base["archived"] = stored["archived_at"] is not None
         base["fingerprint"] = self._desired[stored["uri"]]
-        clean = sanitizing.sanitize(stored["text"], self._this.source.sanitize)
-        self._stats.found.update(clean.found)
-        if clean.dropped:
-            return [_note(base, f"dropped by the sanitizer: {', '.join(sorted(clean.found))}")]
         metadata = json.loads(stored["metadata"])
-        chunks = self._cut(Document(**_known(stored), text=clean.text, metadata=metadata))
+        pages = _pages(stored["text"], metadata)
+        clean = [sanitizing.sanitize(page, self._this.source.sanitize) for page in pages]
+        found = sum((Counter(page.found) for page in clean), Counter[str]())
+        self._stats.found.update(found)
+        if any(page.dropped for page in clean):
+            return [_note(base, f"dropped by the sanitizer: {', '.join(sorted(found))}")]
+        text = "".join(page.text for page in clean)
+        if "page_starts" in metadata:
+            metadata["page_starts"] = list(accumulate((len(page.text) for page in clean[:-1]), initial=0))
+        chunks = self._cut(Document(**_known(stored | base), text=text, metadata=metadata))
         self._stats.notes.update(chunk.metadata["note"] for chunk in chunks[:1] if "note" in chunk.metadata)
         self._stats.tokens += sum(chunk.tokens for chunk in chunks)
         return _chunk_rows(self._this.source.id, base, metadata, chunks) or [_note(base, "no text")]
@@ -99,6 +106,12 @@ class _Cutting:
         return chunking.chunk_document(
             document, self._this.source, tokenize=self._tokenize, model_tokens=self._model_tokens
         )
+
+
+def _pages(text: str, metadata: dict[str, Any]) -> list[str]:
+    """The text page by page, because redacting moves the start of every later page."""
+    starts: list[int] = metadata.get("page_starts") or [0]
+    return [text[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], None], strict=True)]
 
 
 def _known(stored: dict[str, Any]) -> dict[str, Any]:
