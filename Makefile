@@ -48,7 +48,7 @@ eval: setup  ## score the golden questions of this repository
 	$(BIN)/python -m evaluation
 
 docs: setup  ## paste each command's help into the docs
-	$(BIN)/python -m cog -r docs/cli.md
+	$(BIN)/python -m cogapp -r docs/cli.md
 
 format: setup  ## format and fix what can be fixed
 	$(BIN)/ruff format .

@@ -1,0 +1,95 @@
+"""The command `knowledge`: its commands, and one door for whatever goes wrong in them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from knowledge_pipeline.cli import asking, refreshing, releasing, sources, starting, status
+from knowledge_pipeline.cli.exits import DONE, INTERRUPTED, WRONG_USAGE, tell, tell_interrupted
+from knowledge_pipeline.cli.session import Session, add_command, share_options
+
+
+class Door(TyperGroup):
+    """Runs a command; every error leaves as one sentence and an exit code."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        """Run the command line `args`, and exit."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        options["standalone_mode"] = False
+        try:
+            code = super().main(arguments, *rest, **options)
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        except Exception as error:  # noqa: BLE001 - the last door: a bug is told, not thrown at a person
+            code = tell(error, arguments)
+        if code == INTERRUPTED:
+            tell_interrupted(arguments)
+        sys.exit(code or DONE)
+
+
+COMMANDS = (
+    starting.init,
+    refreshing.index,
+    refreshing.refresh,
+    refreshing.reindex,
+    asking.search,
+    asking.similar,
+    asking.get,
+    asking.debug,
+    status.status,
+    releasing.releases,
+    releasing.rollback,
+    releasing.purge,
+)
+SOURCES_COMMANDS = (sources.list_, sources.add, sources.remove, sources.test)
+
+
+def _knowledge(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    **shared: Any,
+) -> None:
+    """Make knowledge searchable: code, documents and history, for people and agents.
+
+    `knowledge index --repo PATH_OR_URL` indexes a repository; `knowledge search` asks it.
+    """
+    context.obj = Session(**shared)
+    if version:
+        from knowledge_pipeline import __version__
+
+        typer.echo(f"knowledge {__version__}")
+        raise typer.Exit(DONE)
+    _require_command(context)
+
+
+def _sources(context: typer.Context) -> None:
+    """List, add, remove and test the sources in knowledge.yaml."""
+    _require_command(context)
+
+
+def _require_command(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(WRONG_USAGE)
+
+
+def _made() -> typer.Typer:
+    made = typer.Typer(name="knowledge", cls=Door, rich_markup_mode=None, pretty_exceptions_enable=False)
+    share_options(_knowledge, _knowledge)
+    made.callback(invoke_without_command=True)(_knowledge)
+    for function in COMMANDS:
+        add_command(made, function)
+    group = typer.Typer(rich_markup_mode=None)
+    group.callback(invoke_without_command=True)(_sources)
+    for function in SOURCES_COMMANDS:
+        add_command(group, function)
+    made.add_typer(group, name="sources")
+    return made
+
+
+app = _made()

@@ -1,0 +1,47 @@
+"""Options that several commands have, and the choices that Typer must know before anything is imported."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+SourceKind = Literal["code", "markdown", "openapi", "git_history", "files"]
+SearchKind = Literal["semantic", "code", "similar", "historical"]
+
+
+def source_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Configured ids, for shell completion; none where the file is missing or wrong."""
+    from knowledge_pipeline.config_file import find, load
+    from knowledge_pipeline.errors import KnowledgeError
+
+    named = context.params.get("config")
+    with suppress(KnowledgeError, OSError):
+        sources = load(Path(named) if named else find(Path.cwd())).sources
+        return [source.id for source in sources if source.id.startswith(incomplete)]
+    return []
+
+
+Sources = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source",
+        "-s",
+        metavar="ID",
+        help="Only this source (repeatable).",
+        autocompletion=source_ids,
+    ),
+]
+Dagster = Annotated[bool, typer.Option("--dagster", help="Record the run in Dagster.")]
+AllowEmpty = Annotated[
+    bool, typer.Option("--allow-empty", help="Believe a source that lists nothing where it had documents.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+TokenVariable = Annotated[
+    str | None,
+    typer.Option(
+        "--token-env", metavar="NAME", help="The environment variable that holds the token of a git URL."
+    ),
+]

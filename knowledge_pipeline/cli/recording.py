@@ -1,0 +1,74 @@
+"""The same refresh through Dagster, in a process of its own: the command line does not import Dagster."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from knowledge_pipeline import errors
+from knowledge_pipeline.cli.exits import DONE, FAILED, INTERRUPTED, tell_sentence
+from knowledge_pipeline.cli.interrupting import unbound_interrupts
+from knowledge_pipeline.cli.session import Session
+from knowledge_pipeline.errors import ConfigError, KnowledgeError
+
+_MODULE = "knowledge_pipeline.defs.record_command"
+
+
+def record(session: Session, sources: Sequence[str], **how: bool) -> int:
+    """Refresh sources as recorded runs, and return the exit code.
+
+    Raises:
+        ConfigError: Dagster is not installed.
+        KnowledgeError: what kept all runs from starting.
+    """
+    if find_spec("dagster") is None:
+        raise ConfigError(
+            "--dagster needs Dagster, which is not installed: pip install 'knowledge-pipeline[dagster]'"
+        )
+    session.screen.note(f"Recording {len(sources)} sources in Dagster")
+    code, answer = _asked({"config": str(session.config_path), "sources": list(sources), **how})
+    if code == INTERRUPTED:
+        return INTERRUPTED
+    if answer is None:
+        raise KnowledgeError(f"the recorded run ended with exit code {code}: its messages are above")
+    if "error" in answer:
+        raise getattr(errors, answer["kind"], KnowledgeError)(answer["error"])
+    return _show(session, answer)
+
+
+def _show(session: Session, answer: dict[str, Any]) -> int:
+    failures: dict[str, str] = answer["failures"]
+    if session.as_json:
+        session.screen.answer(answer)
+    else:
+        session.screen.table(
+            [
+                {"source": source, "run": run, "result": "failed" if source in failures else "done"}
+                for source, run in answer["runs"].items()
+            ]
+        )
+        for source, sentence in failures.items():
+            tell_sentence(f"{source}: {sentence}", kind="", code=FAILED, as_json=False)
+        session.screen.say("The runs are recorded: `dagster dev` shows them.")
+    return FAILED if failures else DONE
+
+
+def _asked(request: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+    """Run the program to its end, even when interrupted; its exit code and its answer."""
+    command = [sys.executable, "-m", _MODULE, json.dumps(request)]
+    unbound_interrupts()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
+        while True:
+            try:
+                printed, _ = child.communicate()
+                break
+            except KeyboardInterrupt:
+                if not sys.stdin.isatty():  # a terminal has told the child already
+                    child.send_signal(signal.SIGINT)
+    code = INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode
+    return code, json.loads(printed) if code == DONE else None

@@ -1,0 +1,150 @@
+"""What every command shares: the options `--config --json --quiet --verbose --debug`, and what they open.
+
+A command is a function that takes a `Session` first. The shared options are added to each,
+and may as well stand before the command's name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from knowledge_pipeline.cli.screen import Screen
+from knowledge_pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.config import Settings
+    from knowledge_pipeline.store.lake import Lake
+
+Command = Callable[..., int | None]
+"""Returns an exit code; None is 0."""
+
+
+class WrongUsage(typer.TyperException):
+    """The command line makes no sense as a whole; the message says what to give."""
+
+    exit_code = 2
+
+
+def shared_options(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="PATH", help="The knowledge.yaml to use, instead of the nearest one."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show details, such as every skip.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")
+    ] = False,
+) -> None:
+    """The options that every command has; only the signature counts."""
+
+
+@dataclass
+class Session:
+    """One run of one command: its screen, and the project that it is about."""
+
+    config: Path | None = None  # as named on the command line
+    as_json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    debug: bool = False
+    screen: Screen = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.screen = Screen(as_json=self.as_json, quiet=self.quiet, verbose=self.verbose)
+
+    def with_more(self, given: dict[str, Any]) -> Session:
+        """The session under options given before the command's name and after it."""
+        return Session(**{name: value or getattr(self, name) for name, value in given.items()})
+
+    @cached_property
+    def config_path(self) -> Path:
+        """The `knowledge.yaml` of this run.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        from knowledge_pipeline.config_file import find
+
+        if self.config is None:
+            return find(Path.cwd())
+        path = self.config.expanduser()
+        path = path / "knowledge.yaml" if path.is_dir() else path
+        if not path.is_file():
+            raise ConfigError(f"there is no {path}: correct --config, or run `knowledge init`")
+        return path.absolute()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the file and the environment say.
+
+        Raises:
+            ConfigError: one line for every problem.
+        """
+        from knowledge_pipeline.config_file import load
+
+        return load(self.config_path)
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The store that the settings name."""
+        from knowledge_pipeline.store.lake import Lake
+
+        return Lake(self.settings.store)
+
+    def forget_settings(self) -> None:
+        """Read the file anew at the next use: this run has changed it."""
+        for name in ("config_path", "settings", "lake"):
+            self.__dict__.pop(name, None)
+
+
+SHARED = inspect.signature(shared_options, eval_str=True).parameters
+
+
+def example(lines: str) -> Callable[[Command], Command]:
+    """Put command lines to try under a command's help."""
+
+    def keep(function: Command) -> Command:
+        shown = "\n".join(f"  {line}" for line in inspect.cleandoc(lines).split("\n"))
+        function.__dict__["epilog"] = f"\b\nExamples:\n{shown}"
+        return function
+
+    return keep
+
+
+def add_command(app: typer.Typer, function: Command) -> None:
+    """Make a function a command of its name; its docstring is the help."""
+
+    @functools.wraps(function)
+    def run(context: typer.Context, **given: Any) -> None:
+        shared = {name: given.pop(name) for name in SHARED}
+        session = (context.obj or Session()).with_more(shared)
+        raise typer.Exit(function(session, **given) or 0)
+
+    share_options(run, function)
+    app.command(function.__name__.strip("_"), epilog=function.__dict__["epilog"])(run)
+
+
+def share_options(run: Callable[..., None], shown: Callable[..., Any]) -> None:
+    """Let Typer see the parameters of `shown` behind its first one, then the shared options."""
+    own = [*inspect.signature(shown, eval_str=True).parameters.values()][1:]
+    by_name = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    signed = [context]
+    signed += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*by_name, *SHARED.values())]
+    run.__dict__.pop("__wrapped__", None)
+    run.__dict__["__signature__"] = inspect.Signature(signed)
+    run.__annotations__ = {each.name: each.annotation for each in signed}

@@ -1,0 +1,66 @@
+"""docs/cli.md is true, and every command has help, an example, and its place there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import cogapp
+import pytest
+import typer
+
+from knowledge_pipeline import config
+from knowledge_pipeline.cli import options
+from knowledge_pipeline.cli.app import app
+from knowledge_pipeline.query.engine import SearchType
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    top = typer.main.get_command(app)
+    for name, command in top.commands.items():
+        yield (name,)
+        for inner in getattr(command, "commands", ()):
+            yield (name, inner)
+
+
+def command_of(path: tuple[str, ...]):
+    command = typer.main.get_command(app)
+    for name in path:
+        command = command.commands[name]
+    return command
+
+
+def test_the_help_in_the_docs_is_the_program_s_own():
+    assert cogapp.Cog().main(["cog", "--check", str(DOCS)]) == 0
+
+
+@pytest.mark.parametrize("path", list(commands()), ids=" ".join)
+def test_every_command_has_help_an_example_and_its_place_in_the_docs(path: tuple[str, ...]):
+    command = command_of(path)
+    assert command.help
+    assert f"show_help({', '.join(f'{name!r}' for name in path)})".replace("'", '"') in DOCS.read_text()
+    if not hasattr(command, "commands"):
+        assert f"knowledge {' '.join(path)}" in command.epilog
+
+
+@pytest.mark.parametrize("path", list(commands()), ids=" ".join)
+def test_every_option_is_explained(path: tuple[str, ...]):
+    assert [
+        parameter.name for parameter in command_of(path).params if not getattr(parameter, "help", "x")
+    ] == []
+
+
+def test_the_commands_are_these():
+    assert [" ".join(path) for path in commands()] == [
+        *("init", "index", "refresh", "reindex", "search", "similar", "get", "debug", "status"),
+        *("releases", "rollback", "purge", "sources"),
+        *("sources list", "sources add", "sources remove", "sources test"),
+    ]
+
+
+def test_the_choices_are_those_of_the_program():
+    assert get_args(options.SourceKind) == get_args(config.SourceType)
+    assert get_args(options.SearchKind) == get_args(SearchType)

@@ -1,0 +1,113 @@
+"""`status`, `releases`, `rollback`, `purge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline_tests.cli.conftest import Run
+
+
+def by_source(status: dict) -> dict[str, dict]:
+    return {each["source"]: each for each in status["sources"]}
+
+
+def test_status_counts_what_is_stored_of_each_source(indexed: Path, run: Run):
+    status = run("status", "--json").json
+    assert status["release"]["release"] == 1
+    docs = by_source(status)["shop-docs"]
+    assert (docs["documents"], docs["archived"], docs["skipped"], docs["chunks"], docs["rows"]) == (
+        1,
+        0,
+        0,
+        1,
+        1,
+    )
+    assert docs["last_change"].startswith("20")
+    assert "Release 1 of" in run("status").out
+
+
+def test_detailed_status_adds_disk_versions_spaces_and_skips(indexed: Path, shop: Path, run: Run):
+    (shop / "src" / "binary.py").write_bytes(b"\x00\x01\x02" * 50)
+    run("refresh")
+    status = run("status", "--detailed", "--json").json
+    assert status["disk_bytes"] > by_source(status)["shop-code"]["disk_bytes"] > 0
+    assert by_source(status)["shop-code"]["skipped_reasons"].keys() != set()
+    (space,) = status["spaces"]
+    assert space["rows"] == status["release"]["rows"] and space["dimensions"] == 32
+    told = run("status", "--detailed").out
+    assert "UNINDEXED" in told and "shop-code: skipped 1: " in told and "The store takes" in told
+
+
+def test_status_of_an_empty_project_says_what_to_do(home: Path, run: Run):
+    told = run("status").out
+    assert "knowledge index --repo PATH_OR_URL" in told
+    assert run("status", "--json").json["release"] is None
+    assert run("status", "--detailed", "--json").json["spaces"] == []
+
+
+def test_status_of_a_project_that_was_never_indexed_lists_its_sources(home: Path, repository: Path, run: Run):
+    run("sources", "add", "code", "--path", str(repository))
+    told = run("status").out
+    assert "Nothing is released yet: run `knowledge index`" in told and "shop-code" in told
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["refresh"], ["index"], ["search", "x"], ["releases"], ["sources", "list"]]
+)
+def test_without_a_file_every_command_says_how_to_begin(nowhere: Path, run: Run, command: list[str]):
+    assert "knowledge init" in run(*command, code=2).err
+
+
+def test_releases_are_listed_and_rolled_back_to(indexed: Path, shop: Path, run: Run):
+    assert "1  yes" in run("releases").out
+    (shop / "docs" / "new.md").write_text("# Brand new\n\nUnheard of walrus.\n")
+    run("refresh")
+    listed = run("releases", "--json").json["releases"]
+    assert [(each["release"], each["live"]) for each in listed] == [(2, True), (1, False)]
+    assert "docs/new.md" in run("search", "walrus", "--lines", "0").out
+    assert "Release 3 is live: the content of release 1" in run("rollback", "1").out
+    assert "docs/new.md" not in run("search", "walrus", "--lines", "0").out
+    assert run("rollback", "2", "--json").json["restores"] == 2
+    assert "docs/new.md" in run("search", "walrus", "--lines", "0").out
+
+
+def test_releases_of_an_empty_store_are_none(home: Path, run: Run):
+    assert run("releases", "--json").json == {"releases": []}
+    assert "Nothing is released yet" in run("releases").out
+
+
+def test_rollback_to_no_release_is_not_found(indexed: Path, run: Run):
+    assert "there is no release 9" in run("rollback", "9", code=3).err
+
+
+@pytest.mark.parametrize("wrong", [["rollback"], ["rollback", "first"], ["rollback", "0"], ["purge"]])
+def test_wrong_arguments_are_wrong_usage(indexed: Path, run: Run, wrong: list[str]):
+    run(*wrong, code=2)
+
+
+def test_purge_erases_one_document(indexed: Path, shop: Path, run: Run):
+    erased = run("purge", "--source", "shop-docs", "--uri", "docs/guide.md", "--yes", "--json").json
+    assert erased == {"source": "shop-docs", "documents": 1}
+    assert run("search", "retries", "--source", "shop-docs", "--json").json["results"] == []
+
+
+def test_purge_erases_what_the_source_no_longer_has(indexed: Path, shop: Path, run: Run):
+    (shop / "docs" / "other.md").write_text("# Other\n\nText.\n")
+    (shop / "docs" / "guide.md").unlink()
+    run("refresh")
+    archived = ("search", "sessions signed", "--source", "shop-docs", "--include-archived", "--json")
+    assert len(run(*archived).json["results"]) == 2
+    assert (
+        "Erased 1 document of shop-docs" in run("purge", "--source", "shop-docs", "--archived", "--yes").out
+    )
+    assert len(run(*archived).json["results"]) == 1
+
+
+def test_purge_asks_or_refuses(indexed: Path, run: Run):
+    assert "--yes" in run("purge", "--source", "shop-docs", code=2).err
+    assert "not both" in run("purge", "--source", "s", "--uri", "u", "--archived", "--yes", code=2).err
+    assert "nope" in run("purge", "--source", "nope", "--yes", code=3).err
+    assert "no/such" in run("purge", "--source", "shop-docs", "--uri", "no/such", "--yes", code=3).err
+    assert run("status", "--json").json["release"]["release"] == 1

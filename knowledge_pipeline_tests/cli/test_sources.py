@@ -1,0 +1,124 @@
+"""`sources list|add|remove|test`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline_tests.cli.conftest import Run
+
+
+def test_a_source_is_added_tested_refreshed_and_removed(home: Path, repository: Path, run: Run):
+    added = run("sources", "add", "code", "--path", str(repository), "--exclude", "vendor/")
+    assert "Added shop-code" in added.out and "knowledge sources test shop-code" in added.out
+    tested = run("sources", "test", "shop-code")
+    assert "shop-code: 1 document" in tested.out and "def sign_session" in tested.out
+    run("refresh", "--source", "shop-code")
+    removed = run("sources", "remove", "shop-code", "--yes")
+    assert "erased 1 document." in removed.out
+    assert run("sources", "list", "--json").json["sources"] == []
+    assert run("status", "--json").json["sources"] == []
+    assert (home / "knowledge.yaml").read_text().startswith("# made for a test\n")
+
+
+def test_a_url_is_added_with_branch_and_the_name_of_its_token(home: Path, run: Run):
+    url = "https://git.example.com/team/shop.git"
+    added = run(
+        *("sources", "add", "markdown", "--url", url, "--branch", "main", "--token-env", "SHOP_TOKEN"),
+        *("--include", "docs/", "--id", "handbook", "--json"),
+    ).json["added"]
+    assert added == {
+        "id": "handbook",
+        "type": "markdown",
+        "connection": {"type": "git", "url": url, "branch": "main", "token": "${SHOP_TOKEN}"},
+        "include": ["docs/"],
+    }
+    assert "${SHOP_TOKEN}" in (home / "knowledge.yaml").read_text()
+
+
+def test_the_list_tells_type_place_and_trigger(indexed: Path, shop: Path, run: Run):
+    assert run("sources", "list", "--json").json["sources"][0] == {
+        "source": "shop-code",
+        "type": "code",
+        "where": str(shop),
+        "branch": None,
+        "refreshed": "on_commit",
+        "visibility": "public",
+    }
+    assert "shop-history" in run("sources", "list").out
+
+
+def test_content_can_be_kept_when_a_source_is_removed(indexed: Path, run: Run):
+    kept = run("sources", "remove", "shop-docs", "--keep-content").out
+    assert "its content stays" in kept
+    status = {each["source"]: each for each in run("status", "--json").json["sources"]}
+    assert status["shop-docs"]["configured"] is False and status["shop-docs"]["chunks"] == 1
+    assert run("search", "signed", "--source", "shop-docs", "--json").json["results"]
+    assert "erased 1 document" in run("purge", "--source", "shop-docs", "--yes").out.lower()
+    assert not run("search", "signed", "--source", "shop-docs", "--json").json["results"]
+
+
+def test_a_removal_that_nobody_confirms_changes_nothing(indexed: Path, run: Run):
+    before = (indexed / "knowledge.yaml").read_text()
+    assert "--yes" in run("sources", "remove", "shop-docs", code=2).err
+    assert (indexed / "knowledge.yaml").read_text() == before
+    assert run("search", "signed", "--source", "shop-docs", "--json").json["results"]
+
+
+def test_a_broken_source_says_in_one_sentence_what_is_wrong(home: Path, tmp_path: Path, run: Run):
+    folder = tmp_path / "brief"
+    folder.mkdir()
+    run("sources", "add", "code", "--path", str(folder), "--id", "brief")
+    assert "lists no document" in run("sources", "test", "brief", code=1).err
+    (folder / "a.py").write_bytes(b"\x00" * 100)
+    assert "brief" in run("sources", "test", "brief", "--json", code=1).error["error"]
+    (folder / "a.py").unlink()
+    folder.rmdir()
+    error = run("sources", "test", "brief", code=1).err
+    assert error.startswith("error: ") and error.count("\n") == 1
+
+
+def test_a_working_source_is_told_as_json(indexed: Path, run: Run):
+    told = run("sources", "test", "shop-docs", "--json").json
+    assert told["listed"] == 1 and told["skipped"] == {}
+    assert told["document"]["path"] == "docs/guide.md"
+    assert told["document"]["beginning"].startswith("# Guide")
+
+
+def test_adding_without_a_file_writes_one(nowhere: Path, repository: Path, run: Run):
+    run("sources", "add", "code", "--path", str(repository))
+    assert (nowhere / "knowledge.yaml").read_text().count("- id:") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["add"], "TYPE"),
+        (["add", "jira", "--path", "."], "TYPE"),
+        (["add", "code"], "give --path FOLDER or --url URL"),
+        (["add", "code", "--path", ".", "--url", "https://example.com/a"], "not both"),
+        (["add", "code", "--path", ".", "--branch", "main"], "--url"),
+        (["add", "code", "--path", "no/such"], "no/such is no folder"),
+        (["add", "code", "--path", ".", "--id", "Not An Id"], "id"),
+        (["add", "code", "--path", ".", "--id", "shop-code"], "shop-code"),
+        (["add", "files", "--url", "https://example.com/a"], "files"),
+        (["add", "code", "--url", "https://ann:hunter2@example.com/a"], "URL"),
+        (["add", "code", "--url", "ext::sh -c id"], "neither"),
+        (["remove"], "ID"),
+        (["test"], "ID"),
+    ],
+)
+def test_a_wrong_entry_is_refused_and_the_file_stays(
+    indexed: Path, run: Run, arguments: list[str], sentence: str
+):
+    before = (indexed / "knowledge.yaml").read_text()
+    refused = run("sources", *arguments, code=2)
+    assert sentence in refused.err
+    assert "hunter2" not in refused.err
+    assert (indexed / "knowledge.yaml").read_text() == before
+
+
+@pytest.mark.parametrize("command", [["remove", "nope", "--yes"], ["test", "nope"]])
+def test_an_unknown_source_is_not_found(indexed: Path, run: Run, command: list[str]):
+    assert "nope" in run("sources", *command, code=3).err
