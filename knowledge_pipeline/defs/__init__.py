@@ -1,0 +1,1 @@
+"""Dagster: partitions, resources, assets, jobs, sensors; the work itself is in `stages`."""

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from knowledge_pipeline.defs.assets import RefreshConfig
-from knowledge_pipeline.defs.record import Recorded, local_instance, refresh
-from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.record import materialize
 from knowledge_pipeline.errors import KnowledgeError
 
 
@@ -22,18 +21,13 @@ def answer_to(request: dict[str, Any]) -> dict[str, Any]:
     Returns:
         `runs` and `failures` by source, or `error` and its `kind`.
     """
-    config = Path(request.pop("config")).absolute()
+    config = Path(request.pop("config"))
     sources = request.pop("sources")
     try:
-        recorded = _recorded(config, sources, RefreshConfig(**request))
+        recorded = materialize(config, sources, RefreshConfig(**request))
     except KnowledgeError as error:
         return {"error": str(error), "kind": type(error).__name__}
     return {"runs": recorded.runs, "failures": recorded.failures}
-
-
-def _recorded(config: Path, sources: list[str], how: RefreshConfig) -> Recorded:
-    with local_instance(config.parent / ".dagster") as instance:
-        return refresh(ProjectResource(config_path=str(config)), instance, sources, how)
 
 
 def _answers() -> TextIO:

@@ -1,0 +1,4 @@
+-- A source has as many rows in the index as it has chunks.
+select source, chunks, indexed_rows
+from index_coverage
+where chunks <> indexed_rows

@@ -1,0 +1,27 @@
+"""One source is one partition; each source type has a set of partitions of its own.
+
+A set for each type, and not one for all, so that an asset's page shows the partitions
+that it can have and no others.
+"""
+
+import dagster as dg
+
+from knowledge_pipeline.config import Settings, SourceType
+
+
+def sources_of(source_type: str) -> dg.DynamicPartitionsDefinition:
+    """The partitions of one type: `code_sources`, a key for every configured source id."""
+    return dg.DynamicPartitionsDefinition(name=f"{source_type}_sources")
+
+
+def types_in(settings: Settings) -> list[SourceType]:
+    """The configured types, in the order of their first source."""
+    return list(dict.fromkeys(source.type for source in settings.sources))
+
+
+def ids_by_type(settings: Settings) -> dict[SourceType, list[str]]:
+    """The ids of the configured sources of every type, in the order of the file."""
+    found: dict[SourceType, list[str]] = {type_: [] for type_ in types_in(settings)}
+    for source in settings.sources:
+        found[source.type].append(source.id)
+    return found

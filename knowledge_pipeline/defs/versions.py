@@ -1,0 +1,30 @@
+"""Code versions: what decides a stage's rows beside its input and its settings.
+
+When one changes, the UI marks the stage's partitions stale, and a refresh makes anew
+exactly the rows whose fingerprints changed with it.
+"""
+
+from pathlib import Path
+
+from knowledge_pipeline.chunking import registry as chunking
+from knowledge_pipeline.config import LocalConnection, Sanitize, SourceConfig, SourceType
+from knowledge_pipeline.embedding.spaces import TEXT_TEMPLATE
+from knowledge_pipeline.sanitizing import sanitize as sanitizing
+from knowledge_pipeline.stages import index
+from knowledge_pipeline.stages.base import digest
+from knowledge_pipeline.store import schemas
+
+
+def code_versions(source_type: SourceType) -> dict[str, str]:
+    """The version of every stage of a type, each with the version of its table's schema."""
+    plain = SourceConfig(id="any", type=source_type, connection=LocalConnection(type="local", path=Path()))
+    cutting = (
+        chunking.fingerprint(plain, model_tokens=0, tokenizer=""),
+        sanitizing.fingerprint(Sanitize(secrets="redact", personal_data="redact")),
+    )
+    return {
+        "snapshot": schemas.VERSION,
+        "chunks": f"{schemas.VERSION}-{digest(*cutting)[:8]}",
+        "embeddings": f"{schemas.VERSION}-{digest(TEXT_TEMPLATE)[:8]}",
+        "index": f"{schemas.VERSION}-{index.VERSION}",
+    }

@@ -1,0 +1,132 @@
+"""A project as `dagster dev` would load it: a `knowledge.yaml`, folders to read, an instance."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config_file import load
+from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, refresh_of
+from knowledge_pipeline.defs.assets import chain, release_of
+from knowledge_pipeline.defs.jobs import full_reindex, refresh
+from knowledge_pipeline.defs.models import models_of
+from knowledge_pipeline.defs.partitions import sources_of, types_in
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+
+EMBEDDING = """\
+embedding:
+  provider: openai
+  model: hashed-words
+  base_url: {url}
+  api_key: ${{TEST_EMBEDDING_KEY}}
+  dimensions: {dimensions}
+  max_tries: 1
+"""
+
+
+class Workplace:
+    """A `knowledge.yaml` that a test writes as a user would, and the definitions it gives."""
+
+    def __init__(self, root: Path, embedding: str) -> None:
+        self.root = root
+        self.path = root / "knowledge.yaml"
+        self._embedding = embedding
+        self._sources: dict[str, tuple[str, Path]] = {}
+        self._write()
+
+    def _write(self) -> None:
+        lines = [
+            f"  - {{id: {id_}, type: {type_}, connection: {{type: local, path: '{folder}'}}}}"
+            for id_, (type_, folder) in self._sources.items()
+        ]
+        listed = "\n".join(["sources:", *lines]) if lines else ""
+        self.path.write_text(f"version: 1\nstore: store\n{self._embedding}{listed}\n")
+
+    def declare(self, id_: str, type_: str = "code", **files: str) -> Path:
+        """Add a source over a folder with some files; `a_py` is `a.py`. Without files there is no folder."""
+        folder = self.root / "folders" / id_
+        for name, text in files.items():
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name.replace("_", ".")).write_text(text)
+        self._sources[id_] = (type_, folder)
+        self._write()
+        return folder
+
+    def forget(self, id_: str) -> None:
+        """Remove a source from the file."""
+        del self._sources[id_]
+        self._write()
+
+    @property
+    def settings(self) -> Settings:
+        return load(self.path)
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(self.settings.store)
+
+    @property
+    def resource(self) -> ProjectResource:
+        return ProjectResource(config_path=str(self.path), max_retries=2, retry_delay_s=0.0)
+
+    def definitions(self) -> dg.Definitions:
+        """Those of `definitions.py`, of this project."""
+        types = types_in(self.settings)
+        return dg.Definitions(
+            assets=[*(chain(type_) for type_ in types), release_of(types), models_of(types)],
+            jobs=[refresh, full_reindex, RELEASE_JOB, *(refresh_of(type_) for type_ in types)],
+            resources={"project": self.resource},
+            executor=dg.in_process_executor,
+        )
+
+    def run(
+        self, instance: dg.DagsterInstance, job: str, source: str | None = None, **rest: Any
+    ) -> dg.ExecuteInProcessResult:
+        """Run a job in this process, for one partition if one is named."""
+        self.add_partitions(instance)
+        definition = self.definitions().resolve_job_def(job)
+        return definition.execute_in_process(
+            instance=instance, partition_key=source, raise_on_error=False, **rest
+        )
+
+    def run_range(
+        self, instance: dg.DagsterInstance, job: str, first: str, last: str
+    ) -> dg.ExecuteInProcessResult:
+        """Run a job for a range of partitions, as a backfill does."""
+        tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+        return self.run(instance, job, tags=tags)
+
+    def add_partitions(self, instance: dg.DagsterInstance) -> None:
+        """What the sensor does."""
+        for source in self.settings.sources:
+            instance.add_dynamic_partitions(str(sources_of(source.type).name), [source.id])
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, embedding_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    """A project without sources."""
+    monkeypatch.setenv("TEST_EMBEDDING_KEY", embedding_server.key)
+    settings = EMBEDDING.format(url=embedding_server.url, dimensions=embedding_server.dimensions)
+    (tmp_path / "project").mkdir()
+    return Workplace(tmp_path / "project", settings)
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """An instance in memory."""
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
+
+
+def errors(result: dg.ExecuteInProcessResult) -> Sequence[str]:
+    """What failed steps say to a user."""
+    return [
+        event.step_failure_data.user_failure_data.description or ""
+        for event in result.get_step_failure_events()
+        if event.step_failure_data.user_failure_data
+    ]

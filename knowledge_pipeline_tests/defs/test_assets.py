@@ -1,0 +1,206 @@
+"""The chain and the release, run by real Dagster on real tables."""
+
+import dagster as dg
+import pytest
+
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.release import live
+from knowledge_pipeline_tests.defs.conftest import Workplace, errors
+from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
+
+ADD = "def add(left, right):\n    return left + right\n"
+STORE = "class Store:\n    def get(self, key):\n        return key\n"
+
+
+def content(lake: Lake) -> dict[str, list[dict]]:
+    """Every row of every stage but for times of writing, in a fixed order."""
+    held: dict[str, list[dict]] = {}
+    for source, type_ in lake.stored_sources().items():
+        for stage, table in (
+            ("snapshot", lake.snapshot(type_, source)),
+            ("chunks", lake.chunks(type_, source)),
+        ):
+            held[f"{stage} {source}"] = table.rows(table.schema.names).to_pylist()
+    for space, dimensions in lake.spaces().items():
+        table = lake.index(space, dimensions)
+        columns = [name for name in table.schema.names if name not in ("indexed_at", "updated_at")]
+        held[f"index {space}"] = table.rows(columns).to_pylist()
+    return {name: sorted(rows, key=lambda row: row.get("id") or row["uri"]) for name, rows in held.items()}
+
+
+def versions(lake: Lake) -> dict[str, int]:
+    """Newest version of every table."""
+    return {str(path): len(list(path.iterdir())) for path in lake.root.rglob("_versions")}
+
+
+def test_a_materialized_partition_holds_the_same_rows_as_a_plain_refresh(
+    workplace: Workplace, instance: dg.DagsterInstance, tmp_path
+) -> None:
+    workplace.declare("one", a_py=ADD, b_py=STORE)
+    assert workplace.run(instance, "refresh_code", "one").success
+    settings = workplace.settings
+    plain = Lake(tmp_path / "plain")
+    pipeline.refresh(plain, settings, settings.sources)
+    recorded = content(workplace.lake)
+    assert recorded == content(plain)
+    assert len(recorded["chunks one"]) == 2
+    release = live(workplace.lake)
+    assert release is not None
+    assert release.rows == 2
+
+
+def test_materializing_twice_writes_nothing_and_keeps_the_data_versions(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("one", a_py=ADD)
+    first = workplace.run(instance, "refresh_code", "one")
+    before = versions(workplace.lake)
+    second = workplace.run(instance, "refresh_code", "one")
+    assert versions(workplace.lake) == before != {}
+    assert data_versions(first) == data_versions(second)
+    assert set(data_versions(second)) == {
+        "code/snapshot",
+        "code/chunks",
+        "code/embeddings",
+        "code/index",
+        "release",
+    }
+
+
+def data_versions(result: dg.ExecuteInProcessResult) -> dict[str, str]:
+    return {
+        event.asset_key.to_user_string(): event.materialization.tags["dagster/data_version"]
+        for event in result.get_asset_materialization_events()
+    }
+
+
+def test_a_materialization_says_what_was_done(workplace: Workplace, instance: dg.DagsterInstance) -> None:
+    folder = workplace.declare("one", a_py=ADD, b_py=STORE)
+    (folder / "broken.py").write_bytes(b"\x00\x01\x02" * 50)
+    result = workplace.run(instance, "refresh_code", "one")
+    told = {
+        event.asset_key.path[-1]: event.materialization.metadata
+        for event in result.get_asset_materialization_events()
+    }
+    assert told["snapshot"]["seen"].value == 3
+    assert told["snapshot"]["skipped"].value == 1
+    assert "| what | count |" in told["snapshot"]["skipped_reasons"].value
+    assert told["chunks"]["dagster/row_count"].value == 2
+    assert {record.data["uri"] for record in told["chunks"]["preview"].records} == {"a.py", "b.py"}
+    assert told["embeddings"]["tokens"].value > 0
+    assert told["index"]["table_version"].value >= 1
+
+
+def test_one_stage_can_be_run_alone(workplace: Workplace, instance: dg.DagsterInstance) -> None:
+    workplace.declare("one", a_py=ADD)
+    result = workplace.run(
+        instance, "refresh_code", "one", asset_selection=[dg.AssetKey(["code", "snapshot"])]
+    )
+    assert result.success
+    assert workplace.lake.snapshot("code", "one").count() == 1
+    assert not workplace.lake.chunks("code", "one").exists
+
+
+def test_a_full_run_makes_every_row_anew(workplace: Workplace, instance: dg.DagsterInstance) -> None:
+    workplace.declare("one", a_py=ADD, b_py=STORE)
+    workplace.run(instance, "refresh_code", "one")
+    result = workplace.run(
+        instance, "refresh_code", "one", run_config={"ops": {"code": {"config": {"full": True}}}}
+    )
+    changed = {
+        event.asset_key.path[-1]: event.materialization.metadata["changed"].value
+        for event in result.get_asset_materialization_events()
+        if event.asset_key.path[0] == "code"
+    }
+    assert changed == {"snapshot": 2, "chunks": 2, "embeddings": 0, "index": 2}
+
+
+def test_a_source_that_does_not_exist_fails_at_once_in_one_sentence(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("gone")
+    result = workplace.run(instance, "refresh_code", "gone")
+    assert not result.success
+    assert result.retry_attempts_for_node("code") == 0
+    (sentence,) = errors(result)
+    assert "gone" in sentence
+    assert "\n" not in sentence
+
+
+def test_a_source_that_is_no_longer_configured_fails_by_name(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("one", a_py=ADD)
+    workplace.declare("two", a_py=ADD)
+    workplace.add_partitions(instance)
+    workplace.forget("two")
+    result = workplace.run(instance, "refresh_code", "two")
+    (sentence,) = errors(result)
+    assert "there is no source 'two'" in sentence
+
+
+@pytest.fixture
+def failing_endpoint(workplace: Workplace, monkeypatch: pytest.MonkeyPatch):
+    """An endpoint of its own, that a test makes fail."""
+    with OpenAIServer() as server:
+        text = workplace._embedding
+        old = next(line for line in text.splitlines() if "base_url" in line)
+        workplace._embedding = text.replace(old, f"  base_url: {server.url}")
+        workplace.declare("one", a_py=ADD)
+        yield server
+
+
+def test_an_endpoint_that_comes_back_is_waited_for(
+    workplace: Workplace, instance: dg.DagsterInstance, failing_endpoint: OpenAIServer
+) -> None:
+    failing_endpoint.fail_next(Fault(503))
+    result = workplace.run(instance, "refresh_code", "one")
+    assert result.success
+    assert result.retry_attempts_for_node("code") == 1
+
+
+def test_an_endpoint_that_stays_away_fails_after_the_retries_and_keeps_what_was_done(
+    workplace: Workplace, instance: dg.DagsterInstance, failing_endpoint: OpenAIServer
+) -> None:
+    failing_endpoint.fail_next(*[Fault(503)] * 50)
+    result = workplace.run(instance, "refresh_code", "one")
+    assert not result.success
+    assert result.retry_attempts_for_node("code") == 2
+    (sentence,) = errors(result)
+    assert "503" in sentence
+    assert workplace.lake.chunks("code", "one").count() == 1
+    materialized = {event.asset_key.path[-1] for event in result.get_asset_materialization_events()}
+    assert materialized == {"snapshot", "chunks"}
+
+
+def test_in_a_run_of_many_sources_a_failing_one_stops_itself_alone(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    for name in ("a", "b", "c"):
+        workplace.declare(name, **({} if name == "b" else {"x_py": f"def f_{name}():\n    return 1\n"}))
+    result = workplace.run_range(instance, "refresh_code", "a", "c")
+    (sentence,) = errors(result)
+    assert sentence.startswith("1 of 3 sources failed, the others are done: b: ")
+    keys = [dg.AssetKey(["code", stage]) for stage in ("snapshot", "index")]
+    assert [instance.get_materialized_partitions(key) for key in keys] == [{"a", "c"}] * 2
+    assert workplace.lake.chunks("code", "c").count() == 1
+    workplace.run(instance, "release")
+    release = live(workplace.lake)
+    assert release is not None
+    assert release.rows == 2
+
+
+def test_a_run_of_many_sources_records_each_with_its_own_numbers(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("a", x_py=ADD)
+    workplace.declare("b", x_py=ADD, y_py=STORE)
+    result = workplace.run_range(instance, "refresh_code", "a", "b")
+    assert result.success
+    rows = {
+        event.partition: event.materialization.metadata["dagster/row_count"].value
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == dg.AssetKey(["code", "chunks"])
+    }
+    assert rows == {"a": 1, "b": 2}

@@ -1,0 +1,100 @@
+"""What Dagster loads from a project, and what it says when it cannot."""
+
+import runpy
+import subprocess
+import sys
+
+import dagster as dg
+import pytest
+
+from knowledge_pipeline_tests.defs.conftest import Workplace
+
+MODULE = "knowledge_pipeline.definitions"
+
+
+@pytest.fixture
+def load(workplace: Workplace, monkeypatch: pytest.MonkeyPatch):
+    """Loads the code location as Dagster does, anew at each call."""
+    monkeypatch.setenv("KNOWLEDGE_CONFIG", str(workplace.path))
+    return lambda: runpy.run_module(MODULE)["defs"]
+
+
+def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> None:
+    workplace.declare("one", "code", a_py="x = 1\n")
+    workplace.declare("two", "markdown", a_md="# A\n")
+    workplace.declare("three", "code", a_py="x = 1\n")
+    definitions = load()
+    dg.Definitions.validate_loadable(definitions)
+    graph = definitions.resolve_asset_graph()
+    edges = {
+        node.key.to_user_string(): sorted(parent.to_user_string() for parent in node.parent_keys)
+        for node in graph.asset_nodes
+        if node.key.path[0] not in ("staging", "marts")
+    }
+    assert edges == {
+        "code/snapshot": [],
+        "code/chunks": ["code/snapshot"],
+        "code/embeddings": ["code/chunks"],
+        "code/index": ["code/embeddings"],
+        "markdown/snapshot": [],
+        "markdown/chunks": ["markdown/snapshot"],
+        "markdown/embeddings": ["markdown/chunks"],
+        "markdown/index": ["markdown/embeddings"],
+        "release": ["code/index", "markdown/index"],
+    }
+    assert sorted(job.name for job in definitions.resolve_all_job_defs()) == [
+        "__ASSET_JOB",
+        "full_reindex",
+        "refresh",
+        "refresh_code",
+        "refresh_markdown",
+        "release",
+    ]
+    assert {sensor.name for sensor in definitions.sensors} == {"sources_in_config", "release_after_failures"}
+
+
+def test_every_asset_says_what_it_is(workplace: Workplace, load) -> None:
+    workplace.declare("one", "code", a_py="x = 1\n")
+    for spec in load().resolve_all_asset_specs():
+        assert "one row per" in (spec.description or "").lower(), spec.key
+        assert spec.group_name
+        assert spec.kinds
+        assert spec.code_version
+
+
+def test_a_project_without_sources_loads(workplace: Workplace, load) -> None:
+    definitions = load()
+    dg.Definitions.validate_loadable(definitions)
+    assert dg.AssetKey("release") in definitions.resolve_all_asset_keys()
+
+
+def test_a_wrong_file_is_one_sentence_that_names_the_line(workplace: Workplace, load) -> None:
+    workplace.declare("one", "cod", a_py="x = 1\n")
+    with pytest.raises(dg.DagsterInvalidDefinitionError) as raised:
+        load()
+    line = next(
+        number for number, text in enumerate(workplace.path.read_text().splitlines(), 1) if "cod," in text
+    )
+    assert str(raised.value).startswith(f"knowledge.yaml:{line}: sources[0].type: found 'cod'")
+    assert raised.value.__suppress_context__
+
+
+def test_a_missing_file_says_how_to_make_one(workplace: Workplace, load, monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv("KNOWLEDGE_CONFIG")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"run `knowledge init`"):
+        load()
+
+
+def test_an_unknown_executor_is_refused(workplace: Workplace, load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KNOWLEDGE_EXECUTOR", "threads")
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="KNOWLEDGE_EXECUTOR must be"):
+        load()
+
+
+def test_loading_imports_nothing_heavy(workplace: Workplace, load) -> None:
+    workplace.declare("one", "code", a_py="x = 1\n")
+    heavy = "torch", "sentence_transformers", "transformers", "lancedb", "lance", "duckdb"
+    program = f"import sys, {MODULE}; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

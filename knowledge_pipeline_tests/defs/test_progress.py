@@ -1,0 +1,33 @@
+"""Progress lines: rare, with a rate and the time left."""
+
+import logging
+
+import pytest
+
+from knowledge_pipeline.defs.progress import progress
+
+
+def lines(caplog: pytest.LogCaptureFixture, steps: list[tuple[float, str, int, int | None]]) -> list[str]:
+    """What is written when these reports come at these seconds."""
+    now = [0.0]
+    caplog.set_level(logging.INFO)
+    report = progress(logging.getLogger("progress"), "docs", clock=lambda: now[0])
+    for second, stage, done, total in steps:
+        now[0] = second
+        report(stage, done, total)
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_quick_work_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    assert lines(caplog, [(0.1, "chunks", 1, 2), (4.9, "chunks", 2, 2)]) == []
+
+
+def test_long_work_writes_a_line_every_five_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    written = lines(caplog, [(second / 2, "chunks", second * 10, 1000) for second in range(61)])
+    assert len(written) == 6
+    assert written[1] == "docs: chunks 200 of 1000, 20 a second, 40 s left"
+
+
+def test_an_unknown_total_tells_no_time_left(caplog: pytest.LogCaptureFixture) -> None:
+    written = lines(caplog, [(0.0, "listing", 0, None), (10.0, "listing", 5000, None)])
+    assert written == ["docs: listing 5000, 500 a second"]
