@@ -209,6 +209,8 @@ class Settings(Frozen):
         for source in self.sources:
             if source.id in seen:
                 raise ValueError(f"two sources have the id {source.id!r}: ids must be unique")
+            if source.id == "release":
+                raise ValueError("a source cannot have the id 'release', which names the release in reports")
             seen.add(source.id)
         return self
 

@@ -103,9 +103,13 @@ class Table:
             )
             yield from scanner.to_batches()
 
-    def count(self, where: Filter | None = None) -> int:
-        """How many rows match."""
-        return self.opened().count_rows(where.sql if where else None) if self.exists else 0
+    def count(self, where: Filter | None = None, *, version: int | None = None) -> int:
+        """How many rows match, now or at a kept version."""
+        if not self.exists:
+            return 0
+        if version is not None:
+            return self._dataset().checkout_version(version).count_rows(where.sql if where else None)
+        return self.opened().count_rows(where.sql if where else None)
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table is known not to hold, in one commit."""

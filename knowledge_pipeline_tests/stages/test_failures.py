@@ -81,6 +81,21 @@ def test_one_source_that_fails_does_not_stop_the_others(
     assert outcome.release is not None and outcome.release.added == 1
 
 
+def test_a_source_that_cannot_be_embedded_does_not_hold_back_the_release_of_others(
+    project: Project, folder: Path, tmp_path: Path
+) -> None:
+    with OpenAIServer() as dead:
+        gone = embedding_by(dead, max_tries=1)
+    made = tmp_path / "stuck"
+    made.mkdir()
+    (made / "a.py").write_text("stuck = 1\n")
+    project.declare("stuck", "code", made, embedding=gone)
+    (folder / "a.py").write_text("third = 3\n")
+    outcome = project.refresh()
+    assert list(outcome.failures) == ["stuck"]
+    assert outcome.release is not None and outcome.release.added == 1
+
+
 def test_a_source_none_of_whose_documents_can_be_read_fails(project: Project, tmp_path: Path) -> None:
     made = tmp_path / "binary"
     made.mkdir()
