@@ -54,16 +54,17 @@ def find(start: Path) -> Path:
     raise ConfigError(f"no {NAME} in {folder} or a folder above it: run `knowledge init`")
 
 
-def load(path: Path) -> Settings:
+def load(path: Path, *, unset_allowed: bool = False) -> Settings:
     """Read and validate one file, with the overrides of the environment.
 
     Relative paths come back absolute: those of the file against its folder, the one in
-    `KNOWLEDGE_STORE` against the working directory.
+    `KNOWLEDGE_STORE` against the working directory. With `unset_allowed` a missing variable
+    is no problem, for what needs no secret.
 
     Raises:
         ConfigError: the file is missing, unreadable or wrong; one line a problem.
     """
-    settings, problems = check(read(path), path)
+    settings, problems = check(read(path), path, unset_allowed=unset_allowed)
     if settings is None or problems:
         raise ConfigError(listed(problems, path))
     return _overridden(settings)

@@ -6,6 +6,7 @@ completion are quick: no torch, lancedb, pyarrow, pydantic or rich at the top of
 
 from __future__ import annotations
 
+import io
 import sys
 
 
@@ -14,5 +15,7 @@ def main() -> None:
     from knowledge_pipeline.cli.app import app
     from knowledge_pipeline.cli.interrupting import bound_interrupts
 
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a character gets its number
+        sys.stdout.reconfigure(errors="backslashreplace")
     bound_interrupts(sys.argv[1:])
     app()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.cli.screen import Screen
-from knowledge_pipeline.cli.text import one_line, shortened
+from knowledge_pipeline.cli.text import counted, one_line, shortened
 
 if TYPE_CHECKING:
     from knowledge_pipeline.query.assemble import Answer, Result
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _LINE_CHARS = 200
 _WHOLE_LINE_CHARS = 20_000
 _WITHOUT = {
-    "vector": "searched by words alone: the embedding model could not be used (`--explain --json` says why)",
-    "rerank": "not reranked: the reranker could not be used, or took too long",
+    "vector": "searched by words alone, because the embedding model could not be used",
+    "rerank": "not reranked, because the reranker could not be used or took too long",
 }
 
 
@@ -33,8 +33,8 @@ def show(screen: Screen, answer: Answer, *, lines: int | None, scores: bool = Tr
     if screen.as_json:
         screen.answer(answer.as_json())
         return
-    for degraded in answer.degraded:
-        screen.note(f"note: {_WITHOUT.get(degraded, f'without {degraded}')}")
+    for step in answer.degraded:
+        screen.note(f"note: {_without(step, answer)}")
     for number, result in enumerate(answer.results, start=1):
         screen.say(_head(number, result, scores=scores), style="bold cyan")
         if result.explain:
@@ -60,6 +60,13 @@ def show_steps(screen: Screen, answer: Answer) -> None:
     screen.table(rows, right=("#", "score", "vector", "cosine", "words", "bm25", "fused", "rerank"))
     if not answer.results:
         screen.say("Nothing was found.")
+
+
+def _without(step: str, answer: Answer) -> str:
+    """What the answer had to do without, and why where it was asked for."""
+    what = _WITHOUT.get(step, f"answered without {step}")
+    why = answer.explain["degraded"].get(step) if answer.explain else None
+    return f"{what}: {one_line(_listed(why))}" if why else f"{what} (--explain says why)"
 
 
 def _head(number: int, result: Result, *, scores: bool) -> str:
@@ -95,7 +102,7 @@ def _show_content(screen: Screen, result: Result, lines: int | None) -> None:
         first_line=int(first[0]) if first else 1,
     )
     if len(every) > len(shown):
-        screen.say(f"   … {len(every) - len(shown):,} more lines: knowledge get {result.id}")
+        screen.say(f"   … {counted(len(every) - len(shown), 'more line')}: knowledge get {result.id}")
 
 
 def _explained(explanation: Explanation) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -175,30 +175,35 @@ def _similar(
     """Like the indexed file; like the content of a file that is only on this machine."""
     if file is None:
         return base.similar(text=text, filters=filters, limit=limit, explain=explain)
-    source = filters.sources[0] if len(filters.sources) == 1 else None
-    path = _within_its_source(file, base.settings)
-    try:
-        return base.similar(
-            text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
-        )
-    except NotFound:
-        if not Path(file).is_file():
-            raise
+    missing: NotFound | None = None
+    for path, source in _places(file, base.settings):
+        given = filters.sources[0] if len(filters.sources) == 1 else source
+        try:
+            return base.similar(
+                text=text, path=path, source=given, filters=filters, limit=limit, explain=explain
+            )
+        except NotFound as error:
+            missing = error
+    if missing and not Path(file).is_file():
+        raise missing
     content = Path(file).read_text(encoding="utf-8", errors="replace")[:_MAX_CHARS]
     return base.similar(text=text or content, filters=filters, limit=limit, explain=explain)
 
 
-def _within_its_source(file: str, settings: Settings) -> str:
-    """A file of this machine as its source names it: relative to the source's folder."""
+def _places(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
+    """Path and source that a file may have in the index.
+
+    A file of this machine that lies in a source's folder is that one; any other name is
+    looked for in all sources.
+    """
     from knowledge_pipeline.config import LocalConnection
 
     path = Path(file).expanduser()
-    if not path.is_file():
-        return file
-    folders: Sequence[Path] = [
-        source.connection.path.resolve()
-        for source in settings.sources
-        if isinstance(source.connection, LocalConnection)
-    ]
-    inside = [folder for folder in folders if path.resolve().is_relative_to(folder)]
-    return path.resolve().relative_to(inside[0]).as_posix() if inside else file
+    inside = False
+    for source in settings.sources if path.is_file() else ():
+        folder = source.connection.path if isinstance(source.connection, LocalConnection) else None
+        if folder is not None and path.resolve().is_relative_to(folder.resolve()):
+            inside = True
+            yield path.resolve().relative_to(folder.resolve()).as_posix(), source.id
+    if not inside:
+        yield file, None

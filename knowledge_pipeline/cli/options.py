@@ -19,7 +19,7 @@ def source_ids(context: typer.Context, incomplete: str) -> list[str]:
 
     named = context.params.get("config")
     with suppress(KnowledgeError, OSError):
-        sources = load(Path(named) if named else find(Path.cwd())).sources
+        sources = load(Path(named) if named else find(Path.cwd()), unset_allowed=True).sources
         return [source.id for source in sources if source.id.startswith(incomplete)]
     return []
 

@@ -49,7 +49,7 @@ def rollback(
     """
     from knowledge_pipeline.stages.release import rollback as roll_back
 
-    made = roll_back(session.lake, session.settings, release)
+    made = roll_back(session.lake, session.settings_without_secrets, release)
     if session.as_json:
         session.screen.answer(_row(made, live=True))
     else:
@@ -92,9 +92,9 @@ def purge(
     if not confirmed(session, f"Erase {which} of source {source!r}, and all earlier releases?", yes=yes):
         return FAILED
     if uri is not None or archived:
-        count = purge_documents(session.lake, session.settings, source, uri=uri)
+        count = purge_documents(session.lake, session.settings_without_secrets, source, uri=uri)
     else:
-        count = purge_source(session.lake, session.settings, source)
+        count = purge_source(session.lake, session.settings_without_secrets, source)
     if session.as_json:
         session.screen.answer({"source": source, "documents": count})
     else:

@@ -99,15 +99,27 @@ class Session:
         return load(self.config_path)
 
     @cached_property
+    def settings_without_secrets(self) -> Settings:
+        """The same for what contacts nobody: an environment variable that is not set is no error.
+
+        Raises:
+            ConfigError: one line for every problem; the store's folder must be known.
+        """
+        from knowledge_pipeline.config_file import load
+
+        known = load(self.config_path, unset_allowed=True)
+        return self.settings if "${" in str(known.store) else known
+
+    @cached_property
     def lake(self) -> Lake:
         """The store that the settings name."""
         from knowledge_pipeline.store.lake import Lake
 
-        return Lake(self.settings.store)
+        return Lake(self.settings_without_secrets.store)
 
     def forget_settings(self) -> None:
         """Read the file anew at the next use: this run has changed it."""
-        for name in ("config_path", "settings", "lake"):
+        for name in ("config_path", "settings", "settings_without_secrets", "lake"):
             self.__dict__.pop(name, None)
 
 

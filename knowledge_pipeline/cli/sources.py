@@ -40,7 +40,7 @@ def list_(session: Session) -> None:
             "refreshed": trigger_of(source),
             "visibility": source.access.visibility,
         }
-        for source in session.settings.sources
+        for source in session.settings_without_secrets.sources
     ]
     if session.as_json:
         session.screen.answer({"config": str(session.config_path), "sources": rows})
@@ -123,7 +123,7 @@ def remove(
     from knowledge_pipeline.stages.pipeline import chosen
     from knowledge_pipeline.stages.purge import purge_source
 
-    chosen(session.settings, [id])
+    chosen(session.settings_without_secrets, [id])
     if not keep_content and not confirmed(
         session, f"Remove {id!r}, and erase all that is stored of it, and all earlier releases?", yes=yes
     ):
@@ -131,7 +131,7 @@ def remove(
     documents = 0
     if not keep_content:
         with suppress(NotFound):  # nothing of it was ever stored
-            documents = purge_source(session.lake, session.settings, id)
+            documents = purge_source(session.lake, session.settings_without_secrets, id)
     remove_source(session.config_path, id)
     if session.as_json:
         session.screen.answer({"removed": id, "documents": documents})
@@ -188,7 +188,7 @@ def _require_openable(entry: Entry, config: Path) -> None:
 def _taken(config: Path) -> set[str]:
     from knowledge_pipeline.config_file import load
 
-    return {source.id for source in load(config).sources} if config.exists() else set()
+    return {source.id for source in load(config, unset_allowed=True).sources} if config.exists() else set()
 
 
 def _relative(path: Path | None, config: Path) -> str:

@@ -27,7 +27,7 @@ def status(
     release = live(session.lake)
     found = {
         "config": str(session.config_path),
-        "store": str(session.settings.store),
+        "store": str(session.settings_without_secrets.store),
         "release": {
             "release": release.release,
             "created": release.created_at.isoformat(timespec="seconds"),
@@ -36,7 +36,7 @@ def status(
         }
         if release
         else None,
-        "sources": holdings.of_sources(session.lake, session.settings, detailed=detailed),
+        "sources": holdings.of_sources(session.lake, session.settings_without_secrets, detailed=detailed),
     }
     if detailed:
         found["spaces"] = holdings.of_spaces(session.lake)

@@ -101,6 +101,25 @@ def test_what_is_similar_to_an_indexed_file_is_not_the_file_itself(indexed: Path
     assert paths(run("similar", "--file", f"{shop}/src/sessions.py", "--json").json) == paths(by_name)
 
 
+def test_a_file_that_lies_in_a_source_s_folder_is_that_source_s(indexed: Path, shop: Path, run: Run):
+    twin = shop.parent / "twin"
+    (twin / "src").mkdir(parents=True)
+    (twin / "src" / "sessions.py").write_text(CODE.replace("session", "cookie"))
+    run("index", "--repo", str(twin))
+    assert "several files" in run("similar", "--file", "src/sessions.py", code=2).err
+    found = run("similar", "--file", str(twin / "src" / "sessions.py"), "--json").json
+    assert {result["citation"]["source"] for result in found["results"]} == {"shop-code"}
+
+
+def test_without_vectors_a_search_goes_on_and_says_so(indexed: Path, run: Run):
+    config = indexed / "knowledge.yaml"
+    config.write_text(config.read_text().replace("dimensions: 32", "dimensions: 33"))
+    told = run("search", "retry_request", "--limit", "1")
+    assert "searched by words alone" in told.err and "src/sessions.py" in told.out
+    assert "hashed-words" in run("search", "retry_request", "--explain").err
+    assert run("search", "retry_request", "--json").json["degraded"] == ["vector"]
+
+
 def test_similar_to_a_file_that_is_nowhere_is_not_found(indexed: Path, run: Run):
     assert "no/such.py" in run("similar", "--file", "no/such.py", code=3).err
 

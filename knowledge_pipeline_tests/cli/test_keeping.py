@@ -111,3 +111,20 @@ def test_purge_asks_or_refuses(indexed: Path, run: Run):
     assert "nope" in run("purge", "--source", "nope", "--yes", code=3).err
     assert "no/such" in run("purge", "--source", "shop-docs", "--uri", "no/such", "--yes", code=3).err
     assert run("status", "--json").json["release"]["release"] == 1
+
+
+def test_what_contacts_nobody_needs_no_secret(indexed: Path, run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("EMBEDDING_KEY")
+    assert "EMBEDDING_KEY is not set" in run("refresh", code=2).err
+    assert run("status", "--detailed", "--json").json["release"]["release"] == 1
+    assert len(run("sources", "list", "--json").json["sources"]) == 3
+    assert run("releases", "--json").json["releases"] and run("rollback", "1").out
+    assert "Erased 1 document" in run("purge", "--source", "shop-docs", "--yes").out
+    run("sources", "add", "markdown", "--path", str(indexed))
+    run("sources", "remove", "shop-code", "--yes")
+
+
+def test_a_store_whose_place_is_not_known_is_no_empty_store(indexed: Path, run: Run):
+    config = indexed / "knowledge.yaml"
+    config.write_text(config.read_text().replace("store: .knowledge", "store: ${NO_SUCH_FOLDER}"))
+    assert "NO_SUCH_FOLDER is not set" in run("status", code=2).err
