@@ -3,6 +3,7 @@
 import multiprocessing
 import shutil
 import subprocess
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -138,8 +139,9 @@ def listed_in_process(arguments):
 def test_processes_that_fetch_at_once_wait_for_each_other(repository, cache):
     repository.write({"a.py": "1"}).commit()
     source = over_git("code", repository.root)
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        assert pool.map(listed_in_process, [(source, cache)] * 6) == [["a.py"]] * 6
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(3, mp_context=spawn) as pool:  # which, unlike Pool, ends its workers in peace
+        assert list(pool.map(listed_in_process, [(source, cache)] * 6)) == [["a.py"]] * 6
     assert len(mirrors(cache)) == 1
 
 
