@@ -42,7 +42,7 @@ class Document:
     url: str | None = None  # where a person opens it; None: derived from source and path
     author: str | None = None
     last_modified: datetime | None = None  # with time zone
-    metadata: Metadata = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Chunk:
     text: str
     header: str
     tokens: int  # of `text` alone
-    metadata: Metadata = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=dict[str, Any])
 
 
 def embedded_text(header: str, text: str) -> str:

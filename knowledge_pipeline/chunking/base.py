@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from knowledge_pipeline.config import Chunking
 from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize
@@ -31,7 +32,7 @@ class Span:
     end_char: int
     anchor: str = ""
     header: str = ""
-    metadata: Metadata = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=dict[str, Any])
 
 
 class Measured:

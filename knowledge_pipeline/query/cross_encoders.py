@@ -66,7 +66,7 @@ class OnnxCrossEncoder:
     """An exported cross-encoder with one logit."""
 
     def __init__(self, folder: Path) -> None:
-        import onnxruntime
+        import onnxruntime  # pyright: ignore[reportMissingImports]  # of the extra `rerank`
         from tokenizers import Tokenizer
 
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
