@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from knowledge_pipeline.languages import DATA, language_of
 from knowledge_pipeline.sources.diffs import ChangedFile, Diff, excerpts
 
 MOST_FILES = 200  # named in the text and in the metadata
 _EXCERPTS = {"files": 12, "lines": 20, "line_chars": 200}
 _MOST_PATCH_CHARS = 4_000
+_UNTOLD = DATA | {None}  # drawings, lock files, fixtures: their lines say nothing of a change
 _TRAILER = re.compile(
     r"^(?P<name>[A-Z][\w-]*-by: [^<\n]{0,200}?)[ \t]{0,8}<[^<>\s]+@[^<>\s]+>[ \t]*$", re.MULTILINE
 )
@@ -38,6 +40,8 @@ def commit_document(commit: Commit, diff: Diff) -> tuple[str, dict[str, Any]]:
     if diff.files:
         parts.append(({"kind": "files"}, _files(diff.files)))
     for path, excerpt in excerpts(diff.patch[: _MOST_PATCH_CHARS * 10], **_EXCERPTS):
+        if language_of(path) in _UNTOLD:
+            continue
         parts.append(({"kind": "diff", "path": path}, f"diff {path}\n{excerpt}"))
         if sum(len(text) for _, text in parts[2:]) > _MOST_PATCH_CHARS:
             break

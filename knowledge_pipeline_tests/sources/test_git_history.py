@@ -46,6 +46,15 @@ def test_a_commit_tells_message_author_files_and_what_changed(repository, cache)
     }
 
 
+def test_drawings_and_lock_files_are_named_but_not_quoted(repository, cache):
+    files = {"logo.svg": "<svg>curves</svg>\n", "uv.lock": "pinned\n", "a.py": "told = 1\n"}
+    repository.write(files).commit("all three")
+    [document] = read(over_git("git_history", repository.root), cache).values()
+    assert all(f"- {name} (+1 -0)" in document.text for name in files)
+    assert "told = 1" in document.text
+    assert "curves" not in document.text and "pinned" not in document.text
+
+
 def test_segments_are_the_parts_of_the_text(repository, cache):
     commit = repository.write({"a.py": "1\n", "b.py": "2\n"}).commit("Subject\n\nBody")
     document = one(repository, cache, commit)
