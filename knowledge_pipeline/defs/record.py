@@ -6,6 +6,7 @@ launched, so that thousands of sources are thousands of runs and still one proce
 """
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from knowledge_pipeline.defs.partitions import ids_by_type, sources_of, types_in
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import pipeline
 
+_PROJECT_FILE = Path(__file__).parent.parent.parent / "dagster.yaml"
 _SPARSE_LOG: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "WARNING"}}}}
 
 
@@ -114,7 +116,14 @@ def _record(recorded: Recorded, name: str, result: dg.ExecuteInProcessResult) ->
 
 @contextmanager
 def local_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
-    """The instance of `DAGSTER_HOME`, else one in `folder`; both are what `dagster dev` shows there."""
+    """The instance of `DAGSTER_HOME`, else one in `folder`; both are what `dagster dev` shows there.
+
+    One in `folder` gets the project's `dagster.yaml`, as `make dev` gives it, telemetry off.
+    """
+    if "DAGSTER_HOME" not in os.environ:
+        folder.mkdir(parents=True, exist_ok=True)
+        if _PROJECT_FILE.exists() and not (folder / _PROJECT_FILE.name).exists():
+            shutil.copyfile(_PROJECT_FILE, folder / _PROJECT_FILE.name)
     home = Path(os.environ.setdefault("DAGSTER_HOME", str(folder)))  # our dagster.yaml reads it there
     home.mkdir(parents=True, exist_ok=True)
     with dg.DagsterInstance.from_config(str(home)) as instance:

@@ -86,3 +86,10 @@ def test_the_full_reindex_job_makes_every_row_anew(
     assert event is not None
     assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["changed"].value == 1
+
+
+def test_an_instance_of_our_own_making_sends_no_telemetry(tmp_path, monkeypatch):
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    with record.local_instance(tmp_path / ".dagster") as instance:
+        assert not instance.telemetry_enabled
+    monkeypatch.delenv("DAGSTER_HOME")
