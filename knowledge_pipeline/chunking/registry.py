@@ -184,7 +184,7 @@ def _with_fitting_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokeniz
 def _versions() -> list[int]:
     modules = ("registry", "extractors", "documents_metadata", *{e.module: 0 for e in _WAYS.values()})
     found = (importlib.import_module(f"knowledge_pipeline.chunking.{name}") for name in modules)
-    return [int(getattr(module, "VERSION", 0)) for module in found]
+    return [int(module.VERSION) for module in found]  # one without a version is a mistake
 
 
 def _content_hash(source: SourceConfig) -> str:

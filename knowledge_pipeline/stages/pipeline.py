@@ -6,7 +6,7 @@ The CLI calls this; Dagster calls the same stage functions, one asset each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from knowledge_pipeline.config import Settings, SourceConfig
 from knowledge_pipeline.errors import KnowledgeError, NotFound
@@ -57,13 +57,10 @@ def refresh(
     One source that fails does not stop the others; it is named in the outcome.
     """
     outcome = Outcome()
-    template = (
-        Pass(lake, settings, settings.sources[0], full, reembed, allow_empty) if settings.sources else None
-    )
     for source in sources:
-        assert template is not None
+        this = Pass(lake, settings, source, full, reembed, allow_empty, report(source))
         try:
-            outcome.stats += refresh_source(replace(template, source=source, report=report(source)))
+            outcome.stats += refresh_source(this)
         except KnowledgeError as error:
             outcome.failures[source.id] = error
     try:
