@@ -7,15 +7,18 @@ Relative paths are relative to the folder of the file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
+
+from knowledge_pipeline.config_operation import Alerts, Checks, Evaluation, Frozen, Logs, Schedules
 
 SourceType = Literal["code", "markdown", "openapi", "git_history", "files"]
 Strategy = Literal["fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit"]
 Treatment = Literal["off", "redact", "drop"]
 Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
 Extractor = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "package.module:function"
+Owner = Annotated[str, Field(pattern=r"^(team:[\w-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]  # as Dagster takes them
 SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 _TRIGGERS: dict[SourceType, Trigger] = {
@@ -25,21 +28,6 @@ _TRIGGERS: dict[SourceType, Trigger] = {
     "git_history": "weekly",
     "files": "daily",
 }
-
-
-class Frozen(BaseModel):
-    """Base of all settings: frozen, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_means_default(cls, values: Any) -> Any:
-        """A known key without a value (`exclude:` with every line commented out) is not set."""
-        if not isinstance(values, dict):
-            return values
-        given = cast("dict[str, Any]", values)
-        return {k: v for k, v in given.items() if v is not None or k not in cls.model_fields}
 
 
 class LocalConnection(Frozen):
@@ -201,6 +189,12 @@ class Settings(Frozen):
     embedding: Embedding = Embedding()
     query: QuerySettings = QuerySettings()
     releases: Releases = Releases()
+    owners: tuple[Owner, ...] = ()  # of the assets
+    schedules: Schedules = Schedules()
+    checks: Checks = Checks()
+    alerts: Alerts = Alerts()
+    evaluation: Evaluation = Evaluation()
+    logs: Logs = Logs()
     sources: tuple[SourceConfig, ...] = ()
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,6 +22,19 @@ def silent(stage: str, done: int, total: int | None) -> None:
     """Report nothing."""
 
 
+Turn = Callable[[str], AbstractContextManager[None]]
+"""Waits for a turn at what has few places: `embedder`, `index`, or the host that a source is read from.
+
+The locks of the store keep the tables right without it; it is for those who share a machine or an API.
+"""
+
+
+def at_once(pool: str) -> AbstractContextManager[None]:
+    """Wait for nothing."""
+    del pool
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One source on its way through the stages."""
@@ -33,6 +46,7 @@ class Pass:
     reembed: bool = False  # embed again even what was embedded before
     allow_empty: bool = False  # believe a listing that is empty all at once
     report: Report = silent
+    turn: Turn = at_once
 
 
 @dataclass(slots=True)

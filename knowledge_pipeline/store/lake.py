@@ -5,6 +5,7 @@
 <root>/embeddings/<space>/<source>.lance
 <root>/index/<space>.lance                 one table per space, all sources
 <root>/releases.lance
+<root>/logs/<name>.lance
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ class Lake:
     def releases(self) -> Table:
         """The releases; the newest row is live."""
         return Table(self.root / "releases.lance", schemas.RELEASES)
+
+    def log(self, name: str) -> Table:
+        """One of `schemas.LOGS`: what was done and asked, for people to look at."""
+        return Table(self.root / "logs" / f"{name}.lance", schemas.LOGS[name])
 
     def spaces(self) -> dict[str, int]:
         """Every space that has an index table, with its dimensions."""

@@ -132,3 +132,79 @@ RELEASES = _schema(
     _optional("restores", pa.int64()),  # the release that a rollback went back to
 )
 """One row per release; the newest is live."""
+
+REFRESHES = _schema(
+    _required("at", _STAMP),  # when the stage was done
+    _required("source"),
+    _required("source_type"),
+    _required("stage"),
+    _required("seen", pa.int64()),
+    _required("added", pa.int64()),
+    _required("changed", pa.int64()),
+    _required("removed", pa.int64()),
+    _required("skipped", pa.int64()),
+    _required("rows", pa.int64()),  # of the source in the stage's table, after
+    _required("tokens", pa.int64()),
+    _required("cost", pa.float64()),
+    _required("seconds", pa.float64()),
+    _optional("run"),  # the Dagster run, if there was one
+)
+"""A log, one row per stage of a source's refresh, whether it changed anything or not."""
+
+LLM_CALLS = _schema(
+    _required("at", _STAMP),
+    _required("kind"),  # "embedding", "completion"
+    _required("provider"),
+    _required("model"),
+    _optional("source"),  # whose texts were embedded
+    _optional("session"),  # of a user or agent
+    _optional("project"),
+    _required("calls", pa.int64()),  # summed up in this row; texts, for a local model
+    _required("tokens", pa.int64()),
+    _required("cost", pa.float64()),
+    _required("seconds", pa.float64()),
+)
+"""A log, one row per use of a model: an embeddings stage that embedded something, a completion."""
+
+QUERIES = _schema(
+    _required("query_id"),
+    _required("at", _STAMP),
+    _required("type"),  # "semantic", "code", "similar", "historical", "get", ...
+    _required("text"),  # sanitized
+    _optional("tenant"),
+    _required("principals", _WORDS),
+    _required("release", pa.int64()),
+    _required("results", pa.int64()),
+    _required("took_ms", pa.float64()),
+    _required("cached", pa.bool_()),
+    _required("degraded", _WORDS),
+)
+"""A log, one row per answered question."""
+
+FEEDBACK = _schema(
+    _required("at", _STAMP),
+    _required("query_id"),
+    _required("result_id"),  # the chunk
+    _required("judgement"),  # "clicked", "useful", "useless"
+    _optional("tenant"),
+)
+"""A log, one row per judgement of a result by its reader."""
+
+EVALUATIONS = _schema(
+    _required("at", _STAMP),
+    _required("tables"),  # JSON object: space -> version of the index that was asked
+    _required("golden"),  # hash of the questions, because scores of different ones do not compare
+    _required("type"),  # search type, or "all"
+    _required("metric"),  # "nDCG@10", "R@10", "RR@10", "Success@1", "Success@5", "p50_ms", "questions"
+    _required("value", pa.float64()),
+)
+"""A log, one row per metric of an evaluation."""
+
+LOGS = {
+    "refreshes": REFRESHES,
+    "llm_calls": LLM_CALLS,
+    "queries": QUERIES,
+    "feedback": FEEDBACK,
+    "evaluations": EVALUATIONS,
+}
+"""Tables that are only ever appended to; nothing decides by them what to refresh."""

@@ -1,0 +1,83 @@
+"""How a project is operated: when schedules tick, what checks tolerate, who hears of failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+Cron = Annotated[str, Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$")]  # five fields
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Frozen(BaseModel):
+    """Base of all settings: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_means_default(cls, values: Any) -> Any:
+        """A known key without a value (`exclude:` with every line commented out) is not set."""
+        if not isinstance(values, dict):
+            return values
+        given = cast("dict[str, Any]", values)
+        return {k: v for k, v in given.items() if v is not None or k not in cls.model_fields}
+
+
+class Schedules(Frozen):
+    """When the schedules tick: cron expressions, in one time zone."""
+
+    timezone: str = "UTC"
+    hourly: Cron = "5 * * * *"
+    daily: Cron = "0 3 * * *"
+    weekly: Cron = "0 4 * * 0"  # Sunday
+    weekly_reindex: Cron = "0 1 * * 6"  # Saturday
+    monthly_reindex: Cron = "0 1 1 * *"
+    maintenance: Cron = "30 5 * * *"
+
+
+class Checks(Frozen):
+    """What the informing checks tolerate; above it they warn."""
+
+    duplicate_share: Share = 0.3  # chunks whose text another chunk of the type has
+    skipped_share: Share = 0.1  # documents that could not be taken
+    outlier_share: Share = 0.05  # chunks far larger than the model reads, or far too small
+    orphaned_share: Share = 0.5  # vectors that no chunk uses any more
+    unindexed_share: Share = 0.1  # index rows that search finds by scanning
+    monthly_budget: float | None = Field(default=None, ge=0)  # of embedding and language models
+
+
+class EmailAlerts(Frozen):
+    """Where failures are mailed to, and by which server."""
+
+    to: tuple[str, ...] = Field(min_length=1)
+    sender: str = "knowledge-pipeline@localhost"
+    host: str = "localhost"
+    port: int = Field(default=25, ge=1, le=65535)
+    user: str | None = None
+    password: SecretStr | None = None
+    starttls: bool = False
+
+
+class Alerts(Frozen):
+    """Who hears of a failed run, beside the daemon's log."""
+
+    slack_webhook: SecretStr | None = None
+    email: EmailAlerts | None = None
+
+
+class Evaluation(Frozen):
+    """Golden questions, and how much worse a release may answer them."""
+
+    questions: tuple[Path, ...] = ()
+    floor: Share = 0.0  # of nDCG@10
+    allowed_drop: Share = 0.05  # of nDCG@10, against the live release
+
+
+class Logs(Frozen):
+    """What is kept of refreshes, model calls, queries and feedback, beside the knowledge itself."""
+
+    keep_days: int = Field(default=365, ge=1)
+    queries: bool = True
