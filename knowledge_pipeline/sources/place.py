@@ -23,6 +23,12 @@ class Place:
     commit_prefix: str | None = None
 
 
+def host_of(source: SourceConfig) -> str | None:
+    """The host that a source is read from; None for this machine."""
+    connection = source.connection
+    return host_and_path(connection.url)[0] or None if isinstance(connection, GitConnection) else None
+
+
 def place(source: SourceConfig) -> Place:
     """The place of a source; opens nothing."""
     connection = source.connection

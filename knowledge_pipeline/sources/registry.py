@@ -15,12 +15,12 @@ from knowledge_pipeline.sources.git_history import FolderHistory, GitHistory, Mi
 from knowledge_pipeline.sources.local import LocalTree
 from knowledge_pipeline.sources.mirror import Mirror
 from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
-from knowledge_pipeline.sources.place import Place, place
+from knowledge_pipeline.sources.place import Place, host_of, place
 from knowledge_pipeline.sources.reading import READING_VERSION
 from knowledge_pipeline.sources.remote import remote_of
 from knowledge_pipeline.sources.trees import Tree
 
-__all__ = ["Place", "open_source", "place"]
+__all__ = ["Place", "host_of", "open_source", "place"]
 
 _FORMAT = "1"  # of the documents that `documents` makes
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from knowledge_pipeline.config import Settings, SourceConfig
@@ -68,6 +69,7 @@ class Stats:
     cost: float = 0.0
     seconds: float = 0.0
     version: int = 0
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))  # when it was done
 
     def count(self, planned: Difference) -> None:
         """Take a difference's sizes over."""
@@ -91,7 +93,7 @@ def measured(stage: str, source: str) -> Iterator[Stats]:
     """Statistics of a stage, with the time it took."""
     stats, started = Stats(stage, source), time.perf_counter()
     yield stats
-    stats.seconds = round(time.perf_counter() - started, 4)
+    stats.seconds, stats.at = round(time.perf_counter() - started, 4), datetime.now(UTC)
 
 
 def digest(*values: str) -> str:

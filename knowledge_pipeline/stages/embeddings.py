@@ -7,16 +7,20 @@ space already has is taken from the index.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
 
+from knowledge_pipeline.config import Embedding
 from knowledge_pipeline.embedding.base import Embedder
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import embedded_text
 from knowledge_pipeline.stages.base import Pass, Stats, measured
+from knowledge_pipeline.stages.journal import note_embedding
 from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.reconcile import difference, reconcile
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
@@ -32,6 +36,16 @@ def refresh(this: Pass) -> Stats:
         ModelMissing, EmbeddingUnavailable: what was embedded before that is kept.
     """
     embedder = open_embedder(this.settings.embedding_of(this.source))
+    started = time.perf_counter()
+    try:
+        return _refresh(this, embedder)
+    finally:  # what a failed pass has cost is noted too
+        if embedder.usage.texts:
+            seconds = round(time.perf_counter() - started, 4)
+            note_embedding(this, embedder.usage, seconds=seconds)
+
+
+def _refresh(this: Pass, embedder: Embedder) -> Stats:
     chunks = this.lake.chunks(this.source.type, this.source.id)
     table = this.lake.embeddings(embedder.space.name, this.source.id, embedder.space.dimensions)
     with measured("embeddings", this.source.id) as stats:
@@ -63,7 +77,9 @@ class _Embedding:
                 missing.difference_update(batch["text_key"].to_pylist())
                 self.borrowed += batch.num_rows
                 yield batch
-        yield from self._embed(missing)
+        if missing:
+            with self._this.turn(_pool(self._this.settings.embedding_of(self._this.source))):
+                yield from self._embed(missing)
 
     def _borrow(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
         space = self._embedder.space
@@ -115,6 +131,11 @@ class _Embedding:
         flat = pa.array(vectors.reshape(-1), pa.float32())
         column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
         return pa.RecordBatch.from_arrays([pa.array(keys), column], schema=self._table.schema)
+
+
+def _pool(by: Embedding) -> str:
+    """Whose turn is waited for: this machine's one embedder, or an endpoint's host."""
+    return "embedder" if by.provider == "local" else urlsplit(by.base_url).hostname or "embedder"
 
 
 def require_sound(vectors: np.ndarray, source: str) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.identifiers import searchable
@@ -23,7 +24,7 @@ from knowledge_pipeline.sources.registry import place
 from knowledge_pipeline.stages.base import Pass, Stats, digest, measured
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import eq, is_null
-from knowledge_pipeline.store.reconcile import difference, reconcile
+from knowledge_pipeline.store.reconcile import Difference, difference, reconcile
 from knowledge_pipeline.store.tables import Table, portions
 
 VERSION = "1"  # of how a chunk becomes an index row
@@ -40,23 +41,37 @@ def refresh(this: Pass) -> Stats:
         StoreError: a chunk has no vector; run the embeddings stage first.
     """
     space = space_of(this.settings.embedding_of(this.source))
-    chunks = this.lake.chunks(this.source.type, this.source.id)
-    with measured("index", this.source.id) as stats, this.lake.index_lock():
+    with measured("index", this.source.id) as stats:
+        planned = _planned(this, space)
+        if planned or _left_elsewhere(this, space.name):
+            with this.turn("index"), this.lake.index_lock():
+                _write(this, space, planned)
         table = this.lake.index(space.name, space.dimensions)
-        mine = eq("source", this.source.id)
-        context = _context(this)
-        planned = difference(_desired(chunks, context), _held(table, this.source.id), full=this.full)
-        rows = _IndexRows(this, chunks, table, context)
-        if planned.write:
-            rows.require_vectors()
-        reconcile(table, planned, rows.batches, whole=True)
-        _leave_other_spaces(this, space.name)
-        if planned:
-            indexes.maintain(table)
         stats.seen = len(planned.write) + planned.unchanged
         stats.count(planned)
-        stats.rows, stats.version = table.count(mine), table.version
+        stats.rows, stats.version = table.count(eq("source", this.source.id)), table.version
     return stats
+
+
+def _planned(this: Pass, space: Space) -> Difference:
+    """What is to be written; only whoever holds the source's lock changes the source's rows."""
+    chunks = this.lake.chunks(this.source.type, this.source.id)
+    table = this.lake.index(space.name, space.dimensions)
+    return difference(_desired(chunks, _context(this)), _held(table, this.source.id), full=this.full)
+
+
+def _write(this: Pass, space: Space, planned: Difference) -> None:
+    chunks = this.lake.chunks(this.source.type, this.source.id)
+    table = this.lake.index(space.name, space.dimensions)  # as the last writer left it
+    rows = _IndexRows(this, chunks, table, _context(this))
+    if planned.write:
+        rows.require_vectors()
+    reconcile(table, planned, rows.batches, whole=True)
+    for stray in _left_elsewhere(this, space.name):
+        stray.delete_where(eq("source", this.source.id))
+        stray.tidy()
+    if planned:
+        indexes.maintain(table)
 
 
 def _context(this: Pass) -> dict[str, Any]:
@@ -89,13 +104,14 @@ def _held(table: Table, source: str) -> dict[str, str]:
     return dict(zip(rows["id"].to_pylist(), rows["fingerprint"].to_pylist(), strict=True))
 
 
-def _leave_other_spaces(this: Pass, space: str) -> None:
-    """Remove the source's rows from the spaces that its former models made."""
-    for other, dimensions in this.lake.spaces().items():
-        if other != space:
-            table = this.lake.index(other, dimensions)
-            table.delete_where(eq("source", this.source.id))
-            table.tidy()
+def _left_elsewhere(this: Pass, space: str) -> list[Table]:
+    """The tables of other spaces that hold rows of the source, made by its former models."""
+    tables = [
+        this.lake.index(other, dimensions)
+        for other, dimensions in this.lake.spaces().items()
+        if other != space
+    ]
+    return [table for table in tables if table.count(eq("source", this.source.id))]
 
 
 class _IndexRows:

@@ -12,6 +12,7 @@ from knowledge_pipeline.config import Settings, SourceConfig
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.stages import chunks, embeddings, index, release, snapshot
 from knowledge_pipeline.stages.base import Pass, Report, Stats, silent
+from knowledge_pipeline.stages.journal import note_refreshes
 from knowledge_pipeline.store.lake import Lake
 
 STAGES: dict[str, Callable[[Pass], Stats]] = {
@@ -63,6 +64,7 @@ def refresh(
             outcome.stats += refresh_source(this)
         except KnowledgeError as error:
             outcome.failures[source.id] = error
+    note_refreshes(lake, settings, outcome.stats)
     try:
         outcome.release = release.refresh(lake, settings)
     except KnowledgeError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +19,7 @@ import pyarrow as pa
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.registry import open_source
+from knowledge_pipeline.sources.registry import host_of, open_source
 from knowledge_pipeline.stages.base import Pass, Stats, digest, measured
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.reconcile import difference, reconcile
@@ -40,6 +41,7 @@ def refresh(this: Pass) -> Stats:
     table = this.lake.snapshot(this.source.type, this.source.id)
     with (
         measured("snapshot", this.source.id) as stats,
+        _turn_at_host(this),
         open_source(this.source, cache=this.lake.cache) as source,
     ):
         items = {item.uri: item for item in _listed(this, source)}
@@ -57,6 +59,12 @@ def refresh(this: Pass) -> Stats:
         stats.rows, stats.version = table.count(is_null("archived_at")), table.version
     _refuse_total_failure(this, stats)
     return stats
+
+
+def _turn_at_host(this: Pass) -> AbstractContextManager[None]:
+    """A turn at the host that the source is read from; none is waited for at this machine's own folders."""
+    host = host_of(this.source)
+    return this.turn(host) if host else nullcontext()
 
 
 def _listed(this: Pass, source: Source) -> Iterator[Item]:

@@ -1,0 +1,27 @@
+"""Appending to the log tables: refreshes, model calls, questions, feedback, evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.locks import lock
+
+_TIMEOUT_S = 30.0
+
+
+def append(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Add rows to one of `schemas.LOGS` in one commit, and keep the table tidy.
+
+    Raises:
+        Busy: other processes kept the log for half a minute.
+    """
+    if not rows:
+        return
+    table = lake.log(name)
+    with lock(lake.root / "locks", f"log-{name}", timeout_s=_TIMEOUT_S):
+        table.append([pa.RecordBatch.from_pylist(list(rows), schema=table.schema)])
+        table.tidy()
