@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -123,6 +124,17 @@ class Session:
             self.__dict__.pop(name, None)
 
 
+class _Notes(logging.Handler):
+    """What our own modules warn of, as notes on the screen: "another process is working on ..."."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._screen.note(record.getMessage())
+
+
 SHARED = inspect.signature(shared_options, eval_str=True).parameters
 
 
@@ -144,6 +156,7 @@ def add_command(app: typer.Typer, function: Command) -> None:
     def run(context: typer.Context, **given: Any) -> None:
         shared = {name: given.pop(name) for name in SHARED}
         session = (context.obj or Session()).with_more(shared)
+        logging.getLogger("knowledge_pipeline").handlers = [_Notes(session.screen)]
         raise typer.Exit(function(session, **given) or 0)
 
     share_options(run, function)

@@ -71,14 +71,19 @@ class Lake:
         """Every source that has a snapshot, with its type, configured or not."""
         return {path.stem: path.parent.name for path in sorted((self.root / "snapshot").glob("*/*.lance"))}
 
+    def stored_types(self, source: str) -> list[str]:
+        """The types as which a source has a snapshot; several where its type was changed."""
+        return [path.parent.name for path in sorted((self.root / "snapshot").glob(f"*/{source}.lance"))]
+
     @contextmanager
     def source_lock(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
         """Two refreshes of one source never overlap. Raises `Busy`."""
-        with lock(self.root / "locks", f"source-{source}", timeout_s=timeout_s):
+        about = f"source {source!r}"
+        with lock(self.root / "locks", f"source-{source}", timeout_s=timeout_s, about=about):
             yield
 
     @contextmanager
     def index_lock(self, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
         """The index tables and the releases have one writer at a time. Raises `Busy`."""
-        with lock(self.root / "locks", "index", timeout_s=timeout_s):
+        with lock(self.root / "locks", "index", timeout_s=timeout_s, about="the index"):
             yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.errors import Busy
+from knowledge_pipeline.store import locks
 from knowledge_pipeline.store.locks import lock
 
 
@@ -42,3 +44,29 @@ def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
     with lock(tmp_path / "locks", "../../x", timeout_s=1):
         pass
     assert [path.parent.name for path in tmp_path.rglob("*.lock")] == ["locks"]
+
+
+def test_a_long_wait_is_told_and_then_the_lock_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(locks, "TOLD_AFTER_S", 0.2)
+    spawn = multiprocessing.get_context("spawn")
+    held = spawn.Event()
+    holder = spawn.Process(target=hold, args=(tmp_path, held))
+    holder.start()
+    assert held.wait(30)
+    threading.Timer(1.0, holder.kill).start()
+    with lock(tmp_path, "index", timeout_s=30, about="the index"):
+        holder.join(10)
+        assert holder.exitcode == -signal.SIGKILL
+    assert [record.getMessage() for record in caplog.records] == [
+        "another process is working on the index: waiting for it, at most 29.8 s"
+    ]
+
+
+def test_a_lock_that_is_free_is_taken_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with lock(tmp_path, "index", timeout_s=0):
+        pass
+    assert caplog.records == []
