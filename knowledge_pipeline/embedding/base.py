@@ -14,6 +14,8 @@ import numpy as np
 
 from knowledge_pipeline.records import Tokenize
 
+_LENGTH_TOLERANCE = 1e-3
+
 
 @dataclass(frozen=True, slots=True)
 class Space:
@@ -64,3 +66,16 @@ class Embedder(Protocol):
     def embed_query(self, text: str) -> np.ndarray:
         """float32, shape (dimensions,), length 1. Errors as `embed`."""
         ...
+
+
+def unsound(vectors: np.ndarray) -> np.ndarray:
+    """Which vectors are not finite or not of length 1.
+
+    Args:
+        vectors: float32, shape (texts, dimensions).
+
+    Returns:
+        bool, shape (texts,).
+    """
+    lengths = np.linalg.norm(vectors, axis=1)
+    return ~np.isfinite(lengths) | (np.abs(lengths - 1) > _LENGTH_TOLERANCE)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from knowledge_pipeline.config import Embedding
-from knowledge_pipeline.embedding.base import Embedder
+from knowledge_pipeline.embedding.base import Embedder, unsound
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import embedded_text
@@ -144,8 +144,7 @@ def require_sound(vectors: np.ndarray, source: str) -> None:
     Raises:
         StoreError: naming the source; nothing was written.
     """
-    lengths = np.linalg.norm(vectors, axis=1)
-    if not np.isfinite(lengths).all() or np.abs(lengths - 1).max(initial=0) > 1e-3:
+    if unsound(vectors).any():
         raise StoreError(
             f"the embedding model gave vectors for source {source!r} that are not finite or not of length 1: "
             "check the model, then refresh again"

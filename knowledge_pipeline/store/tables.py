@@ -82,11 +82,14 @@ class Table:
             "or use the program that wrote it"
         )
 
-    def rows(self, columns: Sequence[str], where: Filter | None = None) -> pa.Table:
-        """Chosen columns of the rows that match, in no particular order."""
+    def rows(
+        self, columns: Sequence[str], where: Filter | None = None, *, version: int | None = None
+    ) -> pa.Table:
+        """Chosen columns of the rows that match, in no particular order, now or at a kept version."""
         if not self.exists:
             return pa.schema([self.schema.field(name) for name in columns]).empty_table()
-        return self._dataset().to_table(columns=list(columns), filter=where.sql if where else None)
+        found = self._dataset() if version is None else self._dataset().checkout_version(version)
+        return found.to_table(columns=list(columns), filter=where.sql if where else None)
 
     def rows_of(self, column: str, values: Iterable[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Rows whose column holds one of many values, portion by portion."""
