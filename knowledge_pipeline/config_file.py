@@ -32,6 +32,7 @@ _WRITTEN_OUT = "found a secret written in the file; allowed: ${NAME}, with the s
 _INSIDE_URL = "found a password or token inside a URL; allowed: a URL without one, and `token: ${NAME}`"
 
 _PATHS = {("connection", "path"), ("metadata", "coverage")}
+_GOLDEN = ("evaluation", "questions")
 _PERHAPS_PATHS = {("connection", "url"), ("embedding", "model"), ("rerank", "model")}  # `./x`, if it exists
 _API_MODEL, _API_DIMENSIONS = "text-embedding-3-small", 1536
 
@@ -183,7 +184,7 @@ class _Reading:
     def _resolved(self, text: str, place: Place) -> str:
         if place == ("store",) and "://" in text:
             self.parsed.report(place, "found a URL; allowed: a folder")
-        elif place == ("store",) or place[-2:] in _PATHS:
+        elif place == ("store",) or place[-2:] in _PATHS or place[:2] == _GOLDEN:
             return self._absolute(text, place)
         elif place[-2:] in _PERHAPS_PATHS and text.startswith(("./", "../")):
             path = self._absolute(text, place)

@@ -76,9 +76,9 @@ class _Spot:
     models: list[type[Frozen]]
 
 
-def problem_of(error: ErrorDetails, parsed: Parsed) -> Problem:
-    """Translate one of pydantic's errors."""
-    spot = _spot(error["loc"])
+def problem_of(error: ErrorDetails, parsed: Parsed, model: type[Frozen] = Settings) -> Problem:
+    """Translate one of pydantic's errors about a file that `model` describes."""
+    spot = _spot(error["loc"], model)
     place = (*spot.place, "type") if error["type"].startswith("union_tag") else spot.place
     return Problem(parsed.line(place), place, _sentence(error, spot, place, parsed))
 
@@ -101,9 +101,9 @@ def _sentence(error: ErrorDetails, spot: _Spot, place: Place, parsed: Parsed) ->
     return f"found {found}; allowed: {_allowed(error, place)}"
 
 
-def _spot(loc: tuple[int | str, ...]) -> _Spot:
+def _spot(loc: tuple[int | str, ...], model: type[Frozen]) -> _Spot:
     """Follow pydantic's location through the settings; it names the tag of a union, the file does not."""
-    spot = _Spot((), None, [Settings])
+    spot = _Spot((), None, [model])
     for part in loc:
         if isinstance(part, int):
             spot = replace(spot, place=(*spot.place, part))

@@ -1,4 +1,4 @@
-"""Answers questions from the live release: understand, retrieve, fuse, rerank, assemble.
+"""Answers questions from an index: understand, retrieve, fuse, rerank, assemble.
 
 Every public method takes an `Access`; what it may see is decided inside the store's query.
 """
@@ -21,7 +21,7 @@ from knowledge_pipeline.query.assemble import Answer, Result, assemble, result_o
 from knowledge_pipeline.query.filters import Filters, where
 from knowledge_pipeline.query.fuse import fuse
 from knowledge_pipeline.query.hits import Hit
-from knowledge_pipeline.query.live import LiveIndex, Opened
+from knowledge_pipeline.query.live import Index, LiveIndex, Opened
 from knowledge_pipeline.query.rerank import Reranker
 from knowledge_pipeline.query.retrieve import Retrieved, VectorIn, retrieve
 from knowledge_pipeline.query.stopwatch import Stopwatch
@@ -74,11 +74,14 @@ class _Asked:
 
 
 class Engine:
-    """Searches one store. Asynchronous, for one event loop; `close` frees its threads."""
+    """Searches one store. Asynchronous, for one event loop; `close` frees its threads.
 
-    def __init__(self, settings: Settings, lake: Lake) -> None:
+    Asks the live release, unless an `index` says otherwise.
+    """
+
+    def __init__(self, settings: Settings, lake: Lake, *, index: Index | None = None) -> None:
         self._settings = settings
-        self._live = LiveIndex(lake)
+        self._index = index or LiveIndex(lake)
         self._vectors = QueryVectors(settings)
         self._reranker = Reranker(settings.query.rerank)
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -113,7 +116,7 @@ class Engine:
         explained = _explained(question, *narrowed) if explain else None
         asked = _Asked(question, type, _limit(limit, profile), condition, explained)
         with watch.step("open"):
-            opened = await self._live.opened()
+            opened = await self._index.opened()
         return await self._answer(asked, opened, self._embedded(question.text), watch)
 
     async def similar(
@@ -147,7 +150,7 @@ class Engine:
         if text is None and path is None:
             raise QuestionRefused("nothing to be similar to: give a text or a path")
         with watch.step("open"):
-            opened = await self._live.opened()
+            opened = await self._index.opened()
         narrowed, condition, vectors = filters, where(access, filters), {}
         with watch.step("look_up"):
             if path is not None:
@@ -169,7 +172,7 @@ class Engine:
         """
         watch = Stopwatch()
         with watch.step("open"):
-            opened = await self._live.opened()
+            opened = await self._index.opened()
         with watch.step("look_up"):
             passages = await lookup.by_id(opened.readers, id, access)
         return _answer(opened, tuple(result_of(passage, 1.0) for passage in passages), watch)

@@ -14,7 +14,9 @@ from knowledge_pipeline.config import Settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.engine import Engine, SearchType
+from knowledge_pipeline.query.feedback import Judgement, judge
 from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.query.log import QueryLog
 from knowledge_pipeline.query.status import Status, read_status
 from knowledge_pipeline.store.lake import Lake
 
@@ -33,6 +35,7 @@ class KnowledgeBase:
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
         self._engine = Engine(settings, self._lake)
+        self._log = QueryLog(self._lake) if settings.logs.queries else None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -61,9 +64,7 @@ class KnowledgeBase:
     ) -> Answer:
         """See `Engine.search`."""
         who = access or self.access
-        return self._wait(
-            self._engine.search(text, who, type=type, filters=filters, limit=limit, explain=explain)
-        )
+        return self._wait(self._search(text, who, type, filters=filters, limit=limit, explain=explain))
 
     def similar(
         self,
@@ -78,19 +79,22 @@ class KnowledgeBase:
     ) -> Answer:
         """See `Engine.similar`."""
         who = access or self.access
-        return self._wait(
-            self._engine.similar(
-                who, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
-            )
-        )
+        how = {"source": source, "filters": filters, "limit": limit, "explain": explain}
+        return self._wait(self._similar(who, text, path, **how))
 
     def get(self, id: str, *, access: Access | None = None) -> Answer:
         """See `Engine.get`."""
-        return self._wait(self._engine.get(id, access or self.access))
+        return self._wait(self._get(id, access or self.access))
 
     def status(self, *, access: Access | None = None) -> Status:
         """What is live and how much of it the caller may see; see `Status`."""
         return self._wait(read_status(self.settings, self._lake, access or self.access))
+
+    def feedback(
+        self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None
+    ) -> None:
+        """Say whether a result of an answer was clicked, useful or useless; see `feedback.judge`."""
+        self._wait(self._judge(query_id, result_id, judgement, access or self.access))
 
     async def asearch(
         self,
@@ -104,9 +108,8 @@ class KnowledgeBase:
     ) -> Answer:
         """See `Engine.search`."""
         who = access or self.access
-        return await self._elsewhere(
-            self._engine.search(text, who, type=type, filters=filters, limit=limit, explain=explain)
-        )
+        asked = self._search(text, who, type, filters=filters, limit=limit, explain=explain)
+        return await self._elsewhere(asked)
 
     async def asimilar(
         self,
@@ -121,33 +124,57 @@ class KnowledgeBase:
     ) -> Answer:
         """See `Engine.similar`."""
         who = access or self.access
-        return await self._elsewhere(
-            self._engine.similar(
-                who, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
-            )
-        )
+        how = {"source": source, "filters": filters, "limit": limit, "explain": explain}
+        return await self._elsewhere(self._similar(who, text, path, **how))
 
     async def aget(self, id: str, *, access: Access | None = None) -> Answer:
         """See `Engine.get`."""
-        return await self._elsewhere(self._engine.get(id, access or self.access))
+        return await self._elsewhere(self._get(id, access or self.access))
 
     async def astatus(self, *, access: Access | None = None) -> Status:
         """See `status`."""
         return await self._elsewhere(read_status(self.settings, self._lake, access or self.access))
 
+    async def afeedback(
+        self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None
+    ) -> None:
+        """See `feedback`."""
+        await self._elsewhere(self._judge(query_id, result_id, judgement, access or self.access))
+
     def close(self) -> None:
-        """Free the threads; nothing can be asked after."""
+        """Free the threads and write the rest of the log; nothing can be asked after."""
         with self._lock:
             if not self._closed and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
             self._closed = True
         self._engine.close()
+        if self._log:
+            self._log.close()
 
     def __enter__(self) -> KnowledgeBase:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def _search(self, text: str, who: Access, type: SearchType, **how: Any) -> Answer:
+        return self._noted(type, text, who, await self._engine.search(text, who, type=type, **how))
+
+    async def _similar(self, who: Access, text: str | None, path: str | None, **how: Any) -> Answer:
+        answer = await self._engine.similar(who, text=text, path=path, **how)
+        return self._noted("similar", text or path or "", who, answer)
+
+    async def _get(self, id: str, who: Access) -> Answer:
+        return self._noted("get", id, who, await self._engine.get(id, who))
+
+    def _noted(self, kind: str, text: str, who: Access, answer: Answer) -> Answer:
+        if self._log:
+            self._log.note(kind, text, who, answer)
+        return answer
+
+    async def _judge(self, query_id: str, result_id: str, judgement: str, who: Access) -> None:
+        told = {"query_id": query_id, "result_id": result_id, "judgement": judgement}
+        await asyncio.to_thread(judge, self._lake, self._log, who, **told)
 
     def _wait(self, asked: Coroutine[Any, Any, Answered]) -> Answered:
         return self._started(asked).result()
@@ -165,6 +192,8 @@ class KnowledgeBase:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=_run, args=(self._loop,), name="knowledge-base", daemon=True).start()
+                if self._log:
+                    self._log.start()
             return asyncio.run_coroutine_threadsafe(asked, self._loop)
 
 

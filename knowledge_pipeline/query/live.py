@@ -1,9 +1,12 @@
-"""The live release, opened: one reader for each of its spaces, kept until another release is live."""
+"""What questions are asked of: the live release, or chosen versions; one reader for each space."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
 
 from knowledge_pipeline.errors import NotFound, StoreError
 from knowledge_pipeline.store import release as releases
@@ -20,8 +23,40 @@ class Opened:
     readers: tuple[IndexReader, ...]
 
 
+class Index(Protocol):
+    """Opens what questions are asked of; called for every question."""
+
+    async def opened(self) -> Opened:
+        """The versions to ask now."""
+        ...
+
+
+class ChosenIndex:
+    """Chosen versions, whatever is live: an index is asked before it is released. Its release is 0."""
+
+    def __init__(self, lake: Lake, tables: Mapping[str, int]) -> None:
+        self._lake = lake
+        self._tables = dict(tables)  # space -> version
+        self._opened: Opened | None = None
+
+    async def opened(self) -> Opened:
+        """The versions.
+
+        Raises:
+            StoreError: one of them cannot be opened.
+        """
+        if self._opened is None:
+            readers = [await _reader(self._lake, *named) for named in sorted(self._tables.items())]
+            release = Release(0, datetime.now(UTC), self._tables, rows=0)
+            self._opened = Opened(release, tuple(readers))
+        return self._opened
+
+
 class LiveIndex:
-    """Notices a new release by the version of the releases table: about 2 ms a question."""
+    """The release that is live; kept until another one is.
+
+    Notices a new release by the version of the releases table: about 2 ms a question.
+    """
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -53,7 +88,7 @@ class LiveIndex:
             raise NotFound("nothing is released yet: run `knowledge index`")
         known = self._known(mark)
         readers = [
-            known.get((space, version)) or await self._reader(live, space, version)
+            known.get((space, version)) or await _reader(self._lake, space, version, live)
             for space, version in sorted(live.tables.items())
         ]
         return Opened(live, tuple(readers))
@@ -63,11 +98,13 @@ class LiveIndex:
             return {}
         return {(reader.space, reader.version): reader for reader in self._opened.readers}
 
-    async def _reader(self, live: Release, space: str, version: int) -> IndexReader:
-        try:
-            return await open_index(self._lake.root, space, version)
-        except (OSError, RuntimeError, ValueError) as error:  # what LanceDB raises of a missing version
-            raise StoreError(
-                f"release {live.release} names version {version} of the index {space!r}, which cannot be "
-                f"opened ({type(error).__name__}): run `knowledge index`, or `knowledge rollback`"
-            ) from error
+
+async def _reader(lake: Lake, space: str, version: int, named_by: Release | None = None) -> IndexReader:
+    try:
+        return await open_index(lake.root, space, version)
+    except (OSError, RuntimeError, ValueError) as error:  # what LanceDB raises of a missing version
+        named = f"release {named_by.release} names" if named_by else "asked was"
+        raise StoreError(
+            f"{named} version {version} of the index {space!r}, which cannot be "
+            f"opened ({type(error).__name__}): run `knowledge index`, or `knowledge rollback`"
+        ) from error

@@ -1,0 +1,84 @@
+"""Golden questions in the layout of the BEIR benchmark: `queries.jsonl` and `qrels/*.tsv`.
+
+The corpus is what is indexed, so `corpus.jsonl` is not read: the document ids of the
+judgements are paths, or `source:uri`.
+
+Format: https://github.com/beir-cellar/beir/wiki/Load-your-custom-dataset
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.evaluation.golden import Place, Question, SearchType
+
+
+def read_beir(
+    folder: Path, *, type: SearchType = "semantic", filters: Mapping[str, Any] | None = None
+) -> list[Question]:
+    """Every query of a folder that has a document judged relevant, in the file's order.
+
+    Raises:
+        ConfigError: a file is missing or wrong; the message names file and line.
+    """
+    texts = dict(_queries(folder / "queries.jsonl"))
+    answers: dict[str, list[Place]] = {}
+    tables = sorted((folder / "qrels").glob("*.tsv"))
+    if not tables:
+        raise ConfigError(f"there is no judgement in {folder / 'qrels'}: a file such as dev.tsv is needed")
+    for table in tables:
+        for query, place in _judgements(table, texts):
+            answers.setdefault(query, []).append(place)
+    if not answers:
+        raise ConfigError(f"no document is judged relevant in {folder / 'qrels'}: add judgements above 0")
+    return [
+        Question(text, tuple(answers[query]), type, dict(filters or {}), folder.name)
+        for query, text in texts.items()
+        if query in answers
+    ]
+
+
+def _queries(path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in _lines(path):
+        try:
+            entry = json.loads(line)
+            query, text = str(entry["_id"]), str(entry["text"])
+        except (ValueError, KeyError, TypeError):
+            raise ConfigError(f'{path}:{number}: no query; a line is {{"_id": …, "text": …}}') from None
+        yield query, text
+
+
+def _judgements(path: Path, known: Mapping[str, str]) -> Iterator[tuple[str, Place]]:
+    """Query id and place of every relevant document; one without relevance is left out."""
+    for number, line in _lines(path):
+        cells = line.split("\t")
+        if number == 1 and cells[-1].strip() == "score":
+            continue
+        try:
+            query, document, relevance = cells[0], cells[1], int(cells[2])
+        except (IndexError, ValueError):
+            raise ConfigError(
+                f"{path}:{number}: no judgement; a line is query id, document id and a whole number, "
+                "with tabs between"
+            ) from None
+        if query not in known:
+            raise ConfigError(f"{path}:{number}: the query {query!r} is not in queries.jsonl: add it there")
+        if relevance > 0:
+            yield query, Place(document, relevance=relevance)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines that hold something, counted from 1."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line.rstrip("\n")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): it holds golden questions") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8: save it as UTF-8") from None

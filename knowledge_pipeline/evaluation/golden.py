@@ -1,0 +1,79 @@
+"""Golden questions: what people ask, and the places that answer it.
+
+Read from YAML files and from folders in the layout of the BEIR benchmark; docs/evaluation.md
+describes both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from knowledge_pipeline.errors import ConfigError
+
+SearchType = Literal["semantic", "code", "similar", "historical"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file that answers a question, or one definition in it."""
+
+    path: str  # within its source, or "source:uri"
+    symbol: str | None = None  # "Store.get"
+    relevance: int = 1  # more is better
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question, how it is asked, and the places that answer it."""
+
+    text: str
+    answers: tuple[Place, ...]  # never empty
+    type: SearchType = "semantic"
+    filters: Mapping[str, Any] = field(default_factory=dict)  # fields of `query.filters.Filters`
+    file: str = ""  # that it is from
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """All questions of some files."""
+
+    questions: tuple[Question, ...]
+
+    @property
+    def digest(self) -> str:
+        """Equal where questions, answers, types and filters are, whatever their order: 32 hex digits."""
+        stated = sorted(map(_stated, self.questions))
+        return hashlib.sha256("\n".join(stated).encode()).hexdigest()[:32]
+
+
+def load(places: Sequence[Path]) -> Golden:
+    """Read YAML files and BEIR folders.
+
+    Raises:
+        ConfigError: one is missing or wrong; the message names the file and the entry.
+    """
+    from knowledge_pipeline.evaluation.beir import read_beir
+    from knowledge_pipeline.evaluation.golden_yaml import read_yaml
+
+    questions: list[Question] = []
+    for place in places:
+        if place.is_dir():
+            questions += read_beir(place)
+        elif place.is_file():
+            questions += read_yaml(place)
+        else:
+            raise ConfigError(
+                f"there are no golden questions at {place}: correct evaluation.questions, or write the file"
+            )
+    return Golden(tuple(questions))
+
+
+def _stated(question: Question) -> str:
+    answers = sorted((place.path, place.symbol or "", place.relevance) for place in question.answers)
+    stated = [question.text, question.type, dict(question.filters), answers]
+    return json.dumps(stated, sort_keys=True, default=str)

@@ -1,0 +1,81 @@
+"""Which of the found passages answer a question: by file, and by the definition where one is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from knowledge_pipeline.evaluation.golden import Place, Question
+
+_ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A passage that a search found, as far as judging needs it."""
+
+    id: str
+    source: str
+    uri: str
+    path: str
+    symbols: frozenset[str] = frozenset()  # qualified names that it is, or holds: "Store.get"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a question got, best first."""
+
+    question: Question
+    found: tuple[Found, ...]
+    took_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One response in the terms of retrieval measures."""
+
+    relevant: Mapping[str, int]  # place -> how relevant it is
+    ranked: Mapping[str, float]  # place -> score, higher is earlier
+
+
+def by_file(response: Response) -> Judged:
+    """A file's best passage counts; every answering file is one thing to be found."""
+    relevant: dict[str, int] = {}
+    for place in response.question.answers:
+        relevant[place.path] = max(place.relevance, relevant.get(place.path, 0))
+    return Judged(relevant, _ranked(_file(found, response.question.answers) for found in response.found))
+
+
+def by_place(response: Response) -> Judged:
+    """Where answers name symbols, the first passage that is or holds any of them; else as `by_file`."""
+    answers = response.question.answers
+    if not any(place.symbol for place in answers):
+        return by_file(response)
+    ranked = (_ANSWER if _answers(found, answers) else found.id for found in response.found)
+    return Judged({_ANSWER: 1}, _ranked(ranked))
+
+
+def answered(response: Response) -> bool:
+    """Whether any of the found passages answers, by place."""
+    judged = by_place(response)
+    return any(place in judged.relevant for place in judged.ranked)
+
+
+def _ranked(places: Iterable[str]) -> dict[str, float]:
+    """The first occurrence of each place, scored by its rank."""
+    return {place: 1.0 / rank for rank, place in enumerate(dict.fromkeys(places), start=1)}
+
+
+def _file(found: Found, answers: Sequence[Place]) -> str:
+    """The answer's name for the passage's file, if it is one; else its own."""
+    named = {place.path for place in answers}
+    own = f"{found.source}:{found.uri}"
+    return found.path if found.path in named else own
+
+
+def _answers(found: Found, answers: Sequence[Place]) -> bool:
+    names = found.symbols | {name.rsplit(".", 1)[-1] for name in found.symbols}
+    return any(
+        _file(found, [place]) == place.path and (place.symbol is None or place.symbol in names)
+        for place in answers
+    )

@@ -1,0 +1,90 @@
+"""Retrieval measures over many responses, with the uncertainty that few questions leave.
+
+The measures are those of ir-measures (which asks trec_eval), nothing is computed here but
+means and intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from knowledge_pipeline.evaluation.judge import Judged, Response, by_file, by_place
+
+MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
+DEPTH = 10  # results that a question is judged by
+ALL = "all"  # the questions of every search type together
+
+_RESAMPLES = 2000
+_SEED = 0  # the same responses give the same interval
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over questions, in [0, 1], and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How well and how fast the questions of one search type were answered."""
+
+    type: str  # a search type, or "all"
+    questions: int
+    by_place: dict[str, Estimate]  # measure ->
+    by_file: dict[str, Estimate]
+    p50_ms: float
+    p95_ms: float
+
+
+def summaries(responses: Sequence[Response]) -> list[Summary]:
+    """One for all questions, then one for each search type, by name; none of no responses."""
+    types = sorted({response.question.type for response in responses})
+    of_types = [_summary(name, [each for each in responses if each.question.type == name]) for name in types]
+    return [_summary(ALL, responses), *of_types] if responses else []
+
+
+def per_question(judged: Sequence[Judged]) -> dict[str, np.ndarray]:
+    """Every measure of every response, in their order: float64, shape (responses,)."""
+    import ir_measures
+
+    measures = {ir_measures.parse_measure(name): name for name in MEASURES}
+    relevant = {str(at): dict(each.relevant) for at, each in enumerate(judged)}
+    ranked = {str(at): dict(each.ranked) for at, each in enumerate(judged)}
+    values = {name: np.zeros(len(judged)) for name in MEASURES}
+    for metric in ir_measures.iter_calc(list(measures), relevant, ranked):
+        values[measures[metric.measure]][int(metric.query_id)] = metric.value
+    return values
+
+
+def estimate(values: np.ndarray) -> Estimate:
+    """Mean, and the middle 95 % of the means of resampled questions.
+
+    Source: Sakai 2006, "Evaluating evaluation metrics based on the bootstrap", section 3.
+    """
+    draw, count = np.random.default_rng(_SEED), len(values)
+    means = [values[draw.integers(count, size=count)].mean() for _ in range(_RESAMPLES)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Estimate(float(values.mean()), float(low), float(high))
+
+
+def _summary(type_: str, responses: Sequence[Response]) -> Summary:
+    p50_ms, p95_ms = np.percentile([response.took_ms for response in responses], [50, 95])
+    return Summary(
+        type=type_,
+        questions=len(responses),
+        by_place=_estimates(responses, by_place),
+        by_file=_estimates(responses, by_file),
+        p50_ms=round(float(p50_ms), 2),
+        p95_ms=round(float(p95_ms), 2),
+    )
+
+
+def _estimates(responses: Sequence[Response], judge: Callable[[Response], Judged]) -> dict[str, Estimate]:
+    values = per_question([judge(response) for response in responses])
+    return {name: estimate(of_each) for name, of_each in values.items()}
