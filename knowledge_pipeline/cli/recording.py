@@ -20,11 +20,11 @@ _MODULE = "knowledge_pipeline.defs.record_command"
 
 
 def record(session: Session, sources: Sequence[str], **how: bool) -> int:
-    """Refresh sources as recorded runs, and return the exit code.
+    """Refresh sources as a recorded run, and return the exit code.
 
     Raises:
         ConfigError: Dagster is not installed.
-        KnowledgeError: what kept all runs from starting.
+        KnowledgeError: what kept the run from starting.
     """
     if find_spec("dagster") is None:
         raise ConfigError(
@@ -42,20 +42,13 @@ def record(session: Session, sources: Sequence[str], **how: bool) -> int:
 
 
 def _show(session: Session, answer: dict[str, Any]) -> int:
-    failures: dict[str, str] = answer["failures"]
     if session.as_json:
         session.screen.answer(answer)
     else:
-        session.screen.table(
-            [
-                {"source": source, "run": run, "result": "failed" if source in failures else "done"}
-                for source, run in answer["runs"].items()
-            ]
-        )
-        for source, sentence in failures.items():
-            tell_sentence(f"{source}: {sentence}", kind="", code=FAILED, as_json=False)
-        session.screen.say("The runs are recorded: `dagster dev` shows them.")
-    return FAILED if failures else DONE
+        if answer["failure"]:
+            tell_sentence(answer["failure"], kind="", code=FAILED, as_json=False)
+        session.screen.say(f"The run is recorded: `dagster dev` shows it as {answer['run'][:8]}.")
+    return FAILED if answer["failure"] else DONE
 
 
 def _asked(request: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:

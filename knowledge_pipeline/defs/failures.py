@@ -11,9 +11,11 @@ import dagster as dg
 
 from knowledge_pipeline.errors import KnowledgeError, PermanentError, TransientError
 
+Context = dg.OpExecutionContext | dg.AssetExecutionContext
+
 
 @contextmanager
-def failures(context: dg.AssetExecutionContext, patience: dg.RetryPolicy) -> Iterator[None]:
+def failures(context: Context, patience: dg.RetryPolicy) -> Iterator[None]:
     """Let a permanent error fail the step at once, and a transient one be tried again."""
     try:
         yield

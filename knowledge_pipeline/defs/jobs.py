@@ -1,16 +1,22 @@
-"""The jobs over all types: one that refreshes any sources, and one that makes them anew.
+"""The jobs over sources of any type: refresh, full reindex, purge.
 
-A run has partitions of one set, and each type has a set of its own. So `refresh_<type>`
-is the asset job to launch for a partition, a backfill or from a sensor; `refresh` and
-`full_reindex` take sources of any type, and record one run of `refresh_<type>` for each.
+A run of an asset job has partitions of one set, and each type has a set of its own. So
+`refresh_<type>` is the asset job to launch for a partition or a backfill, and the jobs here take
+sources of any type by their ids: one run, one process, one step, whatever the number of sources.
 """
 
 import dagster as dg
 from pydantic import Field
 
-from knowledge_pipeline.defs import record
-from knowledge_pipeline.defs.assets import RefreshConfig
+from knowledge_pipeline.defs.assets import publish
+from knowledge_pipeline.defs.failures import failures, summed_up
+from knowledge_pipeline.defs.recording import log_materializations, log_release
+from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_each
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.purge import purge_former_types, purge_source
+from knowledge_pipeline.store.lake import Lake
 
 
 class SourcesConfig(RefreshConfig):
@@ -18,17 +24,44 @@ class SourcesConfig(RefreshConfig):
 
     sources: list[str] = Field(default=[], description="Ids of sources; none means all that are configured.")
 
+    @property
+    def how(self) -> RefreshConfig:
+        """The part that is not about which."""
+        return RefreshConfig(full=self.full, reembed=self.reembed, allow_empty=self.allow_empty)
 
-@dg.op
+
+@dg.op(description="Refreshes one source after the other, records each, and releases what they gave.")
 def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, project: ProjectResource) -> None:
-    """Record one run for each source, and one for the release; fail at the end if any failed."""
-    how = RefreshConfig(full=config.full, reembed=config.reembed, allow_empty=config.allow_empty)
-    tags = {"knowledge/refreshed_by": context.run_id}
-    recorded = record.refresh(project, context.instance, config.sources, how, tags)
-    context.log.info(f"{len(recorded.runs)} runs, {len(recorded.failures)} of them failed")
-    if recorded.failures:
-        reasons = "; ".join(f"{source}: {reason}" for source, reason in recorded.failures.items())
-        raise dg.Failure(f"{len(recorded.failures)} of {len(recorded.runs)} runs failed: {reasons}")
+    """Fail at the end if any source failed; the others are done, recorded and released."""
+    with failures(context, project.patience()):
+        ids = [source.id for source in pipeline.chosen(project.settings(), config.sources)]
+        refreshed = refresh_each(
+            context, project, config.how, ids, after_each=lambda done: log_materializations(context, done)
+        )
+        try:
+            log_release(context, publish(context, project))
+        except KnowledgeError as error:
+            refreshed.failed["release"] = error
+        if refreshed.failed:
+            raise summed_up(refreshed.failed, of=len(ids))
+
+
+class PurgeConfig(dg.Config):
+    """What is erased."""
+
+    sources: list[str] = Field(description="Ids of stored sources that are no longer configured.")
+
+
+@dg.op(description="Erases all that is stored of sources that are no longer configured.")
+def purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project: ProjectResource) -> None:
+    """Of a source that is configured again by now, erase only what it was as another type."""
+    with failures(context, project.patience()):
+        settings = project.settings()
+        lake = Lake(settings.store)
+        configured = {source.id for source in settings.sources}
+        for source in lake.stored_sources().keys() & set(config.sources):
+            erase = purge_former_types if source in configured else purge_source
+            context.log.info(f"{source}: {erase(lake, settings, source)} documents erased")
 
 
 @dg.job(description="Refresh sources of any type, all where none is named, and release what they gave.")
@@ -44,3 +77,9 @@ def refresh() -> None:
 def full_reindex() -> None:
     """A refresh of any sources that takes nothing as done."""
     refresh_sources()
+
+
+@dg.job(description="Erase all that is stored of sources that are no longer configured.")
+def purge() -> None:
+    """What `knowledge purge` does."""
+    purge_sources()

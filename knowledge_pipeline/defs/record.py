@@ -1,37 +1,35 @@
-"""Refresh sources as recorded runs inside this process: what `knowledge refresh --dagster` and the
-jobs over all types do.
+"""Refresh sources as one recorded run inside this process: what `knowledge refresh --dagster` does.
 
-Every source is one run of its type's job, so that its page tells its story; nothing is
-launched, so that thousands of sources are thousands of runs and still one process.
+Nothing is launched and no daemon is needed; `dagster dev` shows the run.
 """
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 
-from knowledge_pipeline.config import Settings, SourceConfig
-from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, refresh_of
-from knowledge_pipeline.defs.assets import RELEASE, RefreshConfig, chain, release_of, stage_keys
-from knowledge_pipeline.defs.partitions import ids_by_type, sources_of, types_in
+from knowledge_pipeline.defs.jobs import refresh
+from knowledge_pipeline.defs.partitions import ids_by_type, sources_of
+from knowledge_pipeline.defs.refreshing import RefreshConfig
+from knowledge_pipeline.defs.requests import source_tags
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import pipeline
 
 _PROJECT_FILE = Path(__file__).parent.parent.parent / "dagster.yaml"
-_SPARSE_LOG: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "WARNING"}}}}
+_PROCESS = "knowledge/process"  # "host:pid" of a run that no monitor watches
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the runs came to; `release` is a key of its own beside the sources."""
+    """What the run came to."""
 
-    runs: dict[str, str] = field(default_factory=dict[str, str])  # source -> run id
-    failures: dict[str, str] = field(default_factory=dict[str, str])  # source -> one sentence
+    run: str
+    failure: str | None  # one sentence, where anything failed
 
 
 def materialize(config_path: Path, sources: Iterable[str] = (), how: RefreshConfig | None = None) -> Recorded:
@@ -47,71 +45,53 @@ def materialize(config_path: Path, sources: Iterable[str] = (), how: RefreshConf
         ConfigError: the file is missing or wrong.
         NotFound: no source has such an id.
     """
-    project = ProjectResource(config_path=str(config_path.absolute()))
-    with local_instance(config_path.absolute().parent / ".dagster") as instance:
-        return refresh(project, instance, sources, how or RefreshConfig())
-
-
-def refresh(
-    project: ProjectResource,
-    instance: dg.DagsterInstance,
-    sources: Iterable[str],
-    config: RefreshConfig,
-    tags: Mapping[str, str] | None = None,
-) -> Recorded:
-    """One run for each source, then one for the release; a source that fails does not stop the others."""
+    project = ProjectResource(config_path=str(config_path.absolute()), pools=False)
     settings = project.settings()
-    chosen = pipeline.chosen(settings, sources)
-    for source_type, ids in ids_by_type(settings).items():
-        instance.add_dynamic_partitions(str(sources_of(source_type).name), ids)
-    definitions = _jobs(settings, project)
-    recorded = Recorded()
-    for source in chosen:
-        _record(recorded, source.id, _refresh_one(definitions, instance, source, config, tags))
-    release = definitions.resolve_job_def("release")
-    result = release.execute_in_process(
-        _SPARSE_LOG, instance, raise_on_error=False, asset_selection=[RELEASE], tags=tags
-    )
-    _record(recorded, "release", result)
-    return recorded
+    ids = [source.id for source in pipeline.chosen(settings, sources)]
+    with local_instance(config_path.absolute().parent / ".dagster") as instance:
+        _end_lost_runs(instance)
+        for source_type, known in ids_by_type(settings).items():
+            instance.add_dynamic_partitions(str(sources_of(source_type).name), known)
+        config = {"sources": ids, **(how or RefreshConfig()).model_dump()}
+        result = refresh.execute_in_process(
+            {
+                "ops": {"refresh_sources": {"config": config}},
+                "loggers": {"console": {"config": {"log_level": "WARNING"}}},
+            },
+            instance,
+            resources={"project": project},
+            raise_on_error=False,
+            tags={
+                "knowledge/trigger": "command",
+                _PROCESS: f"{socket.gethostname()}:{os.getpid()}",
+                **source_tags(ids),
+            },
+        )
+        return Recorded(result.run_id, _failure(result))
 
 
-def _jobs(settings: Settings, project: ProjectResource) -> dg.Definitions:
-    """What a refresh needs of the definitions."""
-    types = types_in(settings)
-    return dg.Definitions(
-        assets=[*(chain(type_) for type_ in types), release_of(types)],
-        jobs=[RELEASE_JOB, *(refresh_of(type_) for type_ in types)],
-        resources={"project": project},
-    )
-
-
-def _refresh_one(
-    definitions: dg.Definitions,
-    instance: dg.DagsterInstance,
-    source: SourceConfig,
-    config: RefreshConfig,
-    tags: Mapping[str, str] | None,
-) -> dg.ExecuteInProcessResult:
-    run_config = {**_SPARSE_LOG, "ops": {source.type: {"config": config.model_dump()}}}
-    return definitions.resolve_job_def(f"refresh_{source.type}").execute_in_process(
-        run_config,
-        instance,
-        partition_key=source.id,
-        raise_on_error=False,
-        asset_selection=list(stage_keys(source.type).values()),
-        tags=tags,
-    )
-
-
-def _record(recorded: Recorded, name: str, result: dg.ExecuteInProcessResult) -> None:
-    recorded.runs[name] = result.run_id
+def _failure(result: dg.ExecuteInProcessResult) -> str | None:
     for event in result.get_step_failure_events():
         failed = event.step_failure_data
         sentence = failed.user_failure_data.description if failed.user_failure_data else None
-        recorded.failures[name] = sentence or (failed.error.message.strip() if failed.error else "failed")
-    if not result.success:
-        recorded.failures.setdefault(name, f"run {result.run_id} failed before its first step")
+        return sentence or (failed.error.message.strip() if failed.error else "failed")
+    return None if result.success else f"run {result.run_id} failed before its first step"
+
+
+def _end_lost_runs(instance: dg.DagsterInstance) -> None:
+    """Mark as failed the runs of this kind whose process on this machine is gone."""
+    unfinished = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
+    for run in instance.get_runs(unfinished):
+        host, _, pid = run.tags.get(_PROCESS, "").rpartition(":")
+        if host == socket.gethostname() and not _is_alive(int(pid)):
+            instance.report_run_failed(run, "its process ended without a word; refresh again to finish")
+
+
+def _is_alive(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
 
 
 @contextmanager

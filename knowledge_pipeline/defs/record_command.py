@@ -19,7 +19,7 @@ def answer_to(request: dict[str, Any]) -> dict[str, Any]:
     """Carry a request out: `config`, `sources`, and the fields of `RefreshConfig`.
 
     Returns:
-        `runs` and `failures` by source, or `error` and its `kind`.
+        `run`, and `failure` in a sentence or null; or `error` and its `kind`.
     """
     config = Path(request.pop("config"))
     sources = request.pop("sources")
@@ -27,7 +27,7 @@ def answer_to(request: dict[str, Any]) -> dict[str, Any]:
         recorded = materialize(config, sources, RefreshConfig(**request))
     except KnowledgeError as error:
         return {"error": str(error), "kind": type(error).__name__}
-    return {"runs": recorded.runs, "failures": recorded.failures}
+    return {"run": recorded.run, "failure": recorded.failure}
 
 
 def _answers() -> TextIO:

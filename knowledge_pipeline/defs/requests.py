@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from knowledge_pipeline.config import SourceConfig
-from knowledge_pipeline.defs.assets import RefreshConfig
+from knowledge_pipeline.defs.refreshing import RefreshConfig
 from knowledge_pipeline.store.tables import portions
 
 SOURCES_PER_RUN = 100

@@ -7,8 +7,6 @@ from pydantic import Field
 
 from knowledge_pipeline import config_file
 from knowledge_pipeline.config import Settings
-from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.base import Pass, Report
 from knowledge_pipeline.store.lake import Lake
 
 
@@ -22,6 +20,10 @@ class ProjectResource(dg.ConfigurableResource):
     max_retries: int = Field(default=3, ge=0, description="Tries after a failure that a retry may help.")
     retry_delay_s: float = Field(
         default=15.0, ge=0, description="Seconds before the first retry; doubled for each one after."
+    )
+    pools: bool = Field(
+        default=True,
+        description="Whether a step waits for turns in Dagster's pools; off where no monitor frees them.",
     )
 
     @property
@@ -44,17 +46,6 @@ class ProjectResource(dg.ConfigurableResource):
     def lake(self) -> Lake:
         """The tables; opening none."""
         return Lake(self.settings().store)
-
-    def work(self, source: str, *, full: bool, reembed: bool, allow_empty: bool, report: Report) -> Pass:
-        """One source on its way through the stages.
-
-        Raises:
-            ConfigError: the file is missing or wrong.
-            NotFound: the source is not, or no longer, configured.
-        """
-        settings = self.settings()
-        (found,) = pipeline.chosen(settings, [source])
-        return Pass(Lake(settings.store), settings, found, full, reembed, allow_empty, report)
 
     def patience(self) -> dg.RetryPolicy:
         """How often and how long to wait for what may come back."""

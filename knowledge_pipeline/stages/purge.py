@@ -9,6 +9,7 @@ from shutil import rmtree
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.stages.pipeline import chosen
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
@@ -31,6 +32,26 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
             rmtree(folder)
         for stage in ("chunks", "snapshot"):  # the snapshot last: it says that the source is stored
             rmtree(lake.root / stage / source_type / f"{source}.lance", ignore_errors=True)
+    return documents
+
+
+def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
+    """Erase what a source left that is now of another type, and return its number of documents.
+
+    Its rows in the index are those of its present type, and stay.
+
+    Raises:
+        NotFound: there is no such source.
+        Busy: it is being refreshed.
+    """
+    (found,) = chosen(settings, [source])
+    documents = 0
+    with lake.source_lock(source):
+        for former in lake.stored_types(source):
+            if former != found.type:
+                documents += lake.snapshot(former, source).count()
+                for stage in ("chunks", "snapshot"):
+                    rmtree(lake.root / stage / former / f"{source}.lance", ignore_errors=True)
     return documents
 
 

@@ -11,7 +11,7 @@ from knowledge_pipeline.config import Settings
 from knowledge_pipeline.config_file import load
 from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, refresh_of
 from knowledge_pipeline.defs.assets import chain, release_of
-from knowledge_pipeline.defs.jobs import full_reindex, refresh
+from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
 from knowledge_pipeline.defs.models import models_of
 from knowledge_pipeline.defs.partitions import sources_of, types_in
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -79,7 +79,7 @@ class Workplace:
         types = types_in(self.settings)
         return dg.Definitions(
             assets=[*(chain(type_) for type_ in types), release_of(types), models_of(types)],
-            jobs=[refresh, full_reindex, RELEASE_JOB, *(refresh_of(type_) for type_ in types)],
+            jobs=[refresh, full_reindex, purge, RELEASE_JOB, *(refresh_of(type_) for type_ in types)],
             resources={"project": self.resource},
             executor=dg.in_process_executor,
         )

@@ -45,6 +45,7 @@ def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> Non
     assert sorted(job.name for job in definitions.resolve_all_job_defs()) == [
         "__ASSET_JOB",
         "full_reindex",
+        "purge",
         "refresh",
         "refresh_code",
         "refresh_markdown",

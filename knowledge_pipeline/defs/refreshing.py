@@ -1,0 +1,122 @@
+"""Sources on their way through the stages inside a step: progress, turns in pools, and who failed."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from knowledge_pipeline.config import Settings, SourceType
+from knowledge_pipeline.defs.failures import Context
+from knowledge_pipeline.defs.metadata import metadata_of
+from knowledge_pipeline.defs.pools import turns
+from knowledge_pipeline.defs.progress import progress
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.base import Pass, Stats, at_once
+from knowledge_pipeline.stages.journal import note_refreshes
+from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline.store.lake import Lake
+
+
+class RefreshConfig(dg.Config):
+    """How sources are refreshed; the defaults are an ordinary refresh."""
+
+    full: bool = Field(default=False, description="Make every row anew, whether it changed or not.")
+    reembed: bool = Field(default=False, description="Embed again even what was embedded before.")
+    allow_empty: bool = Field(default=False, description="Believe a listing that is empty all at once.")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One stage of one source, done."""
+
+    source_type: SourceType
+    stats: Stats
+    metadata: dict[str, Any]
+
+    @property
+    def key(self) -> dg.AssetKey:
+        """The stage's asset."""
+        return dg.AssetKey([self.source_type, self.stats.stage])
+
+
+@dataclass(slots=True)
+class Refreshed:
+    """What became of several sources; one that failed does not stop the others."""
+
+    done: list[Done] = field(default_factory=list[Done])
+    failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
+
+
+def refresh_one(
+    context: Context,
+    project: ProjectResource,
+    settings: Settings,
+    how: RefreshConfig,
+    source: str,
+    stages: Collection[str] = tuple(STAGES),
+) -> Iterator[Done]:
+    """Run the chosen stages of one source, which nobody else refreshes meanwhile.
+
+    Raises:
+        NotFound: the source is not, or no longer, configured.
+        KnowledgeError: as the stages do; what was done before is written down.
+    """
+    (found,) = pipeline.chosen(settings, [source])
+    turn = turns(context) if project.pools else at_once
+    report = progress(context.log, source)
+    this = Pass(Lake(settings.store), settings, found, **how.model_dump(), report=report, turn=turn)
+    finished: list[Stats] = []
+    try:
+        with this.lake.source_lock(source):
+            for stage, refresh in STAGES.items():
+                if stage in stages:
+                    stats = refresh(this)
+                    finished.append(stats)
+                    context.log.info(_summary(stats))
+                    yield Done(this.source.type, stats, metadata_of(this, stats))
+    finally:
+        note_refreshes(this.lake, this.settings, finished, run=context.run.run_id)
+
+
+def refresh_each(
+    context: Context,
+    project: ProjectResource,
+    how: RefreshConfig,
+    sources: Iterable[str],
+    stages: Collection[str] = tuple(STAGES),
+    *,
+    after_each: Callable[[list[Done]], None] = lambda done: None,
+) -> Refreshed:
+    """One source after the other.
+
+    Args:
+        context: of the step.
+        project: the configuration and the store.
+        how: an ordinary refresh, or a full one.
+        sources: ids.
+        stages: those to run.
+        after_each: told of every source, also of one that failed: its stages that were done.
+    """
+    refreshed, settings = Refreshed(), project.settings()
+    for source in sources:
+        done: list[Done] = []
+        try:
+            for one in refresh_one(context, project, settings, how, source, stages):
+                done.append(one)
+        except KnowledgeError as error:
+            refreshed.failed[source] = error
+            context.log.error(f"{source}: {error}")
+        refreshed.done += done
+        after_each(done)
+    return refreshed
+
+
+def _summary(stats: Stats) -> str:
+    return (
+        f"{stats.source}: {stats.stage}: {stats.added} added, {stats.changed} changed, "
+        f"{stats.removed} removed, {stats.unchanged} unchanged, {stats.seconds:g} s"
+    )

@@ -1,0 +1,82 @@
+"""Turns in pools, on an instance with the limits of the project's `dagster.yaml`."""
+
+import threading
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from knowledge_pipeline.defs import record
+from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline_tests.defs.conftest import Workplace
+
+OTHER = "another run"
+
+
+@pytest.fixture
+def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An instance on disk whose pools have one place each."""
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "dagster.yaml").write_text(record._PROJECT_FILE.read_text())
+    with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
+        yield instance
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("pool", ["index", "127.0.0.1"])
+def test_a_step_waits_for_its_turn_and_gives_it_back(
+    workplace: Workplace, limited: dg.DagsterInstance, pool: str
+) -> None:
+    workplace.declare("one", a_py="def f():\n    return 1\n")
+    storage = limited.event_log_storage
+    storage.set_concurrency_slots(pool, 1)
+    assert storage.claim_concurrency_slot(pool, OTHER, "step").is_claimed
+    finished = []
+    waiting = threading.Thread(target=lambda: finished.append(workplace.run(limited, "refresh_code", "one")))
+    waiting.start()
+    until(lambda: storage.get_concurrency_info(pool).pending_step_count)
+    assert not finished
+    storage.free_concurrency_slots_for_run(OTHER)
+    waiting.join(60)
+    assert finished[0].success
+    held = storage.get_concurrency_info(pool)
+    assert (held.active_slot_count, held.pending_step_count) == (0, 0)
+
+
+def test_a_limit_that_a_person_set_is_left_alone(workplace: Workplace, limited: dg.DagsterInstance) -> None:
+    workplace.declare("one", a_py="def f():\n    return 1\n")
+    limited.event_log_storage.set_concurrency_slots("index", 3)
+    assert workplace.run(limited, "refresh_code", "one").success
+    assert limited.event_log_storage.get_concurrency_info("index").slot_count == 3
+
+
+def test_a_turn_is_given_back_when_the_stage_fails(
+    workplace: Workplace, limited: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.declare("one", a_py="def f():\n    return 1\n")
+
+    def failing(this):
+        with this.turn("index"):
+            raise KnowledgeError("it broke")
+
+    monkeypatch.setitem(STAGES, "index", failing)
+    assert not workplace.run(limited, "refresh", None).success
+    assert limited.event_log_storage.get_concurrency_info("index").active_slot_count == 0
+
+
+def test_an_unchanged_source_takes_no_turn(workplace: Workplace, limited: dg.DagsterInstance) -> None:
+    workplace.declare("one", a_py="def f():\n    return 1\n")
+    workplace.run(limited, "refresh_code", "one")
+    storage = limited.event_log_storage
+    assert storage.claim_concurrency_slot("index", OTHER, "step").is_claimed
+    assert storage.claim_concurrency_slot("127.0.0.1", OTHER, "step").is_claimed
+    assert workplace.run(limited, "refresh_code", "one").success
