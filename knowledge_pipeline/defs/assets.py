@@ -10,6 +10,7 @@ import dagster as dg
 
 from knowledge_pipeline.config import SourceType
 from knowledge_pipeline.defs.failures import Context, failures, summed_up
+from knowledge_pipeline.defs.lost import note_process
 from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.recording import RELEASE, log_materializations, release_metadata
 from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_each, refresh_one
@@ -58,6 +59,7 @@ def chain(source_type: SourceType) -> dg.AssetsDefinition:
     def refresh(
         context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
     ) -> Iterator[dg.MaterializeResult]:
+        note_process(context)
         with failures(context, project.patience()):
             if len(context.partition_keys) == 1:
                 yield from _one(context, config, project, _selected(context))

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from knowledge_pipeline.defs.assets import publish
 from knowledge_pipeline.defs.failures import failures, summed_up
+from knowledge_pipeline.defs.lost import note_process
 from knowledge_pipeline.defs.recording import log_materializations, log_release
 from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_each
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -33,6 +34,7 @@ class SourcesConfig(RefreshConfig):
 @dg.op(description="Refreshes one source after the other, records each, and releases what they gave.")
 def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, project: ProjectResource) -> None:
     """Fail at the end if any source failed; the others are done, recorded and released."""
+    note_process(context)
     with failures(context, project.patience()):
         ids = [source.id for source in pipeline.chosen(project.settings(), config.sources)]
         refreshed = refresh_each(

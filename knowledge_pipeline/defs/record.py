@@ -5,15 +5,15 @@ Nothing is launched and no daemon is needed; `dagster dev` shows the run.
 
 import os
 import shutil
-import socket
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
 
 from knowledge_pipeline.defs.jobs import refresh
+from knowledge_pipeline.defs.lost import end_lost_runs, this_process
 from knowledge_pipeline.defs.partitions import ids_by_type, sources_of
 from knowledge_pipeline.defs.refreshing import RefreshConfig
 from knowledge_pipeline.defs.requests import source_tags
@@ -21,7 +21,6 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import pipeline
 
 _PROJECT_FILE = Path(__file__).parent.parent.parent / "dagster.yaml"
-_PROCESS = "knowledge/process"  # "host:pid" of a run that no monitor watches
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def materialize(config_path: Path, sources: Iterable[str] = (), how: RefreshConf
     settings = project.settings()
     ids = [source.id for source in pipeline.chosen(settings, sources)]
     with local_instance(config_path.absolute().parent / ".dagster") as instance:
-        _end_lost_runs(instance)
+        end_lost_runs(instance)
         for source_type, known in ids_by_type(settings).items():
             instance.add_dynamic_partitions(str(sources_of(source_type).name), known)
         config = {"sources": ids, **(how or RefreshConfig()).model_dump()}
@@ -63,7 +62,7 @@ def materialize(config_path: Path, sources: Iterable[str] = (), how: RefreshConf
             raise_on_error=False,
             tags={
                 "knowledge/trigger": "command",
-                _PROCESS: f"{socket.gethostname()}:{os.getpid()}",
+                **this_process(),
                 **source_tags(ids),
             },
         )
@@ -76,22 +75,6 @@ def _failure(result: dg.ExecuteInProcessResult) -> str | None:
         sentence = failed.user_failure_data.description if failed.user_failure_data else None
         return sentence or (failed.error.message.strip() if failed.error else "failed")
     return None if result.success else f"run {result.run_id} failed before its first step"
-
-
-def _end_lost_runs(instance: dg.DagsterInstance) -> None:
-    """Mark as failed the runs of this kind whose process on this machine is gone."""
-    unfinished = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
-    for run in instance.get_runs(unfinished):
-        host, _, pid = run.tags.get(_PROCESS, "").rpartition(":")
-        if host == socket.gethostname() and not _is_alive(int(pid)):
-            instance.report_run_failed(run, "its process ended without a word; refresh again to finish")
-
-
-def _is_alive(pid: int) -> bool:
-    with suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False
 
 
 @contextmanager

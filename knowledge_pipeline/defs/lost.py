@@ -1,0 +1,54 @@
+"""Runs whose process is gone without a word: found, ended, and so free to be retried.
+
+A code server reports the death of a run's process to the instance, and on Kubernetes run monitoring
+asks for it. Nobody does where the code server died with it, or where a command recorded its own run.
+"""
+
+import os
+import socket
+from contextlib import suppress
+
+import dagster as dg
+
+from knowledge_pipeline.defs.failures import Context
+
+PROCESS = "knowledge/process"
+
+
+def this_process() -> dict[str, str]:
+    """The tag that says which process does a run: `host:pid`."""
+    return {PROCESS: f"{socket.gethostname()}:{os.getpid()}"}
+
+
+def note_process(context: Context) -> None:
+    """Tag the run with the process that does it."""
+    context.instance.add_run_tags(context.run.run_id, this_process())
+
+
+def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Mark as failed the unfinished runs whose process on this machine is gone, and return their ids."""
+    ended: list[str] = []
+    for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
+        host, _, pid = run.tags.get(PROCESS, "").rpartition(":")
+        if host == socket.gethostname() and not _is_alive(int(pid)):
+            instance.report_run_failed(run, "its process ended without a word; a retry finishes what is left")
+            ended.append(run.run_id)
+    return ended
+
+
+@dg.sensor(
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Ends runs whose process on this machine is gone, so that they are retried.",
+)
+def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+    """Requests nothing itself: Dagster retries what failed by losing its process."""
+    ended = end_lost_runs(context.instance)
+    return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run's process is there")
+
+
+def _is_alive(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
