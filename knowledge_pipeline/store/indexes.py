@@ -28,8 +28,16 @@ def maintain(table: Table) -> None:
     for column, config in _wanted(rows):
         if column not in built:
             table.opened().create_index(column, config=config)
-    if "words" in built and _tail(table, built["words"]) > max(TAIL_ROWS, TAIL_SHARE * rows):
-        table.opened().optimize()
+    if "words" in built and _is_long(_tail(table, built["words"]), rows):
+        table.extend_indexes()
+
+
+def wanting(table: Table) -> bool:
+    """Whether `maintain` would write: an index is missing, or its unindexed tail is long."""
+    rows = table.count()
+    built = {index.columns[0]: index.name for index in table.opened().list_indices()} if rows else {}
+    missing = any(column not in built for column, _ in _wanted(rows))
+    return missing or ("words" in built and _is_long(_tail(table, built["words"]), rows))
 
 
 def rebuild(table: Table) -> None:
@@ -47,6 +55,10 @@ def unindexed_rows(table: Table) -> int:
 def _tail(table: Table, index: str) -> int:
     stats = table.opened().index_stats(index)
     return stats.num_unindexed_rows if stats else 0
+
+
+def _is_long(tail: int, rows: int) -> bool:
+    return tail > max(TAIL_ROWS, TAIL_SHARE * rows)
 
 
 def _wanted(rows: int) -> list[tuple[str, Any]]:

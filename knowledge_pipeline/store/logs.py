@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,13 @@ def append(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
     table = lake.log(name)
-    with lock(lake.root / "locks", f"log-{name}", timeout_s=_TIMEOUT_S):
+    with log_lock(lake, name):
         table.append([pa.RecordBatch.from_pylist(list(rows), schema=table.schema)])
         table.tidy()
+
+
+@contextmanager
+def log_lock(lake: Lake, name: str) -> Iterator[None]:
+    """A log has one writer at a time. Raises `Busy`."""
+    with lock(lake.root / "locks", f"log-{name}", timeout_s=_TIMEOUT_S):
+        yield

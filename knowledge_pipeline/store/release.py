@@ -8,7 +8,7 @@ cleanup away from it. A rollback is a new release that names old versions.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ import pyarrow as pa
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +47,43 @@ def live(lake: Lake) -> Release | None:
 def publish(lake: Lake, *, keep: int) -> Release | None:
     """Make the newest index versions live; the caller holds the index lock.
 
+    A space without rows is not named, because nobody needs to ask it.
     Returns None, and changes nothing, where they already are.
     """
     last = live(lake)
     tables = {space: lake.index(space, size) for space, size in lake.spaces().items()}
-    versions = {space: table.version for space, table in tables.items()}
+    rows = {space: table.count() for space, table in tables.items()}
+    versions = {
+        space: table.version for space, table in tables.items() if rows[space] or not any(rows.values())
+    }
     if last and last.tables == versions:
         return None
-    rows = sum(table.count() for table in tables.values())
-    return _append(lake, versions, rows=rows, keep=keep)
+    return _append(lake, versions, rows=sum(rows.values()), keep=keep)
+
+
+def publish_same(lake: Lake, *, keep: int) -> Release | None:
+    """Make the newest index versions live if they hold exactly the rows of the live ones.
+
+    They do after a compaction, or when an index was built. None where they do not, or are
+    live already; the caller holds the index lock.
+    """
+    now = live(lake)
+    dimensions = lake.spaces()
+    if now is None or not now.tables.keys() <= dimensions.keys():
+        return None
+    for space, size in dimensions.items():
+        if not _same_rows(lake.index(space, size), now.tables.get(space)):
+            return None
+    return publish(lake, keep=keep)
+
+
+def _same_rows(table: Table, version: int | None) -> bool:
+    if version is None or version == table.version:
+        return version == table.version or table.count() == 0
+    columns = ["id", "fingerprint"]
+    return table.count() == table.count(version=version) and table.rows(columns).sort_by("id").equals(
+        table.rows(columns, version=version).sort_by("id")
+    )
 
 
 def roll_back(lake: Lake, release: int, *, keep: int) -> Release:
@@ -96,19 +125,30 @@ def _append(
 
 
 def forget(lake: Lake, *, keep: int) -> None:
-    """Keep the newest `keep` releases: older rows go, and the tags that held their versions."""
+    """Keep the newest `keep` releases: older rows go, then the tags that held their versions.
+
+    Tags whose row is gone already, because a run died between the two, go as well.
+    """
     known = [release.release for release in releases(lake)]
-    dropped, kept = known[:-keep], set(known[-keep:])
-    if not dropped:
-        return
-    table = lake.releases()
-    table.delete_where(below("release", min(kept)))
-    table.tidy()
+    if known[:-keep]:
+        table = lake.releases()
+        table.delete_where(below("release", known[-keep:][0]))
+        table.tidy()
+    dimensions = lake.spaces()
+    for space, tags in stray_tags(lake, known[-keep:]).items():
+        for tag in tags:
+            lake.index(space, dimensions[space]).opened().tags.delete(tag)
+
+
+def stray_tags(lake: Lake, kept: Collection[int]) -> dict[str, list[str]]:
+    """Tags of releases that are not among the kept ones, by space; only spaces that have some."""
+    found = {}
     for space, dimensions in lake.spaces().items():
-        tags = lake.index(space, dimensions).opened().tags
-        for tag in tags.list():
-            if tag.startswith("release-") and int(tag.removeprefix("release-")) not in kept:
-                tags.delete(tag)
+        tags = lake.index(space, dimensions).opened().tags.list()
+        numbers = {tag: int(tag.removeprefix("release-")) for tag in tags if tag.startswith("release-")}
+        if stray := [tag for tag, number in numbers.items() if number not in kept]:
+            found[space] = stray
+    return found
 
 
 def _tag(lake: Lake, made: Release) -> None:

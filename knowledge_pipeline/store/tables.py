@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 KEYS_PER_FILTER = 1000  # one IN list; longer ones cost more to plan than to run
 KEPT_VERSIONS = 4  # of every table, beside the tagged ones
 COMMITS_BETWEEN_TIDYING = 8
+SMALL_FRAGMENTS = 8  # so many, or
+DELETED_SHARE = 0.2  # so many of its rows deleted, and a table is worth rewriting
+FULL_FRAGMENT_ROWS = 131_072  # such a fragment is not rewritten for the sake of small ones beside it
+
+_BOUNDED = {"num_threads": 1, "batch_size": 1024, "target_rows_per_fragment": FULL_FRAGMENT_ROWS}
+"""How fragments are merged: one after the other, because each one under way holds about 300 MB."""
 
 
 def portions(items: Iterable[str], size: int = KEYS_PER_FILTER) -> Iterator[list[str]]:
@@ -69,10 +75,15 @@ class Table:
             import lancedb
 
             self._opened = lancedb.connect(self.path.parent).open_table(self.name)
-            self._require_schema(self._opened.schema)
+            self.require_schema(self._opened.schema)
         return self._opened
 
-    def _require_schema(self, found: pa.Schema) -> None:
+    def require_schema(self, found: pa.Schema) -> None:
+        """Refuse a schema that the table was not written with.
+
+        Raises:
+            StoreError: another version of the program wrote it.
+        """
         written_by = (found.metadata or {}).get(b"knowledge_schema", b"none").decode()
         if written_by == VERSION and found.equals(self.schema):
             return
@@ -137,6 +148,12 @@ class Table:
         for portion in portions(keys):
             self._commit(partial(self.opened().delete, one_of(self.key, portion).sql))
 
+    def delete_at_once(self, keys: pa.Array) -> None:
+        """Remove any number of rows by key, in one commit."""
+        merge = self._dataset().merge_insert(self.key).when_matched_delete()
+        self._commit(lambda: merge.execute(pa.table({self.key: keys})))
+        self._opened = None
+
     def delete_where(self, where: Filter) -> None:
         """Remove all rows that match, in one commit; none is made when nothing matches."""
         if self.count(where):
@@ -164,7 +181,7 @@ class Table:
         import lance
 
         found = lance.dataset(str(self.path))
-        self._require_schema(found.schema)
+        self.require_schema(found.schema)
         return found
 
     def tidy(self) -> None:
@@ -179,19 +196,59 @@ class Table:
 
     def compact(self) -> None:
         """Merge small fragments, take unindexed rows into the indexes, drop old versions."""
-        self.opened().optimize()
+        self.merge_fragments()
+        self.extend_indexes()
         self.forget_versions()
 
-    def forget_versions(self, *, keep: int = KEPT_VERSIONS) -> None:
-        """Drop all but the newest versions, and the files that only they need; tagged ones stay."""
+    @property
+    def scattered(self) -> bool:
+        """Whether rewriting would pay: many small fragments, or many deleted rows, that can be merged."""
+        from lance.optimize import Compaction
+
+        stats = self._dataset().stats.dataset_stats(max_rows_per_group=FULL_FRAGMENT_ROWS)
+        deleted, rows = stats["num_deleted_rows"], self.count()
+        if stats["num_small_files"] < SMALL_FRAGMENTS and deleted <= DELETED_SHARE * (rows + deleted):
+            return False
+        return (
+            Compaction.plan(self._dataset(), {"target_rows_per_fragment": FULL_FRAGMENT_ROWS}).num_tasks() > 0
+        )
+
+    def merge_fragments(self) -> None:
+        """Merge small fragments and rewrite those with many deleted rows, in bounded memory."""
+        self._dataset().optimize.compact_files(**_BOUNDED)
+        self._opened = None
+
+    def extend_indexes(self) -> None:
+        """Take the rows that no index holds yet into the indexes."""
+        self._dataset().optimize.optimize_indices()
+        self._opened = None
+
+    def forget_versions(self, *, keep: int = KEPT_VERSIONS, unfinished: bool = False) -> None:
+        """Drop all but the newest versions, and the files that only they need; tagged ones stay.
+
+        Args:
+            keep: how many versions stay, the newest one included.
+            unfinished: drop what killed writers left, too; only where no other writer can be.
+        """
         self._dataset().cleanup_old_versions(
-            older_than=timedelta(0), retain_versions=keep, error_if_tagged_old_versions=False
+            older_than=timedelta(0),
+            retain_versions=keep,
+            error_if_tagged_old_versions=False,
+            delete_unverified=unfinished,
         )
         self._opened = None
+
+    def superseded(self, *, keep: int) -> int:
+        """How many versions `forget_versions` would drop."""
+        if len(list((self.path / "_versions").glob("*.manifest"))) <= keep:
+            return 0
+        versions = sorted(entry["version"] for entry in self.opened().list_versions())
+        tagged = {tag["version"] for tag in self.opened().tags.list().values()}
+        return len(set(versions[:-keep]) - tagged)
 
     def erase_deleted(self) -> None:
         """Rewrite the files that still hold deleted rows; old versions keep theirs until forgotten."""
         self._dataset().optimize.compact_files(
-            materialize_deletions=True, materialize_deletions_threshold=0.0
+            materialize_deletions=True, materialize_deletions_threshold=0.0, **_BOUNDED
         )
         self._opened = None
