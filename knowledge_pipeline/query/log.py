@@ -24,7 +24,7 @@ EVERY_S = 3.0
 ROWS = 100  # that are written without waiting for more
 MAX_WAITING = 10_000  # rows beyond are dropped, while the store is slower than the questions
 MAX_CHARS = 2_000  # kept of a question
-CLOSE_S = 10.0  # how long `close` waits for the last write
+CLOSE_S = 5.0  # how long `close` waits for the last write
 
 _log = logging.getLogger(__name__)
 
@@ -83,13 +83,13 @@ class QueryLog:
         found = table.rows(["query_id", "tenant"], eq("query_id", query_id)).to_pylist()
         return found[0] if found else None
 
-    def close(self) -> None:
-        """Write what is left; nothing is taken after."""
+    def close(self, *, wait_s: float = CLOSE_S) -> None:
+        """Write what is left, if that takes no longer than `wait_s`; nothing is written after."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         if self._thread is not None:
-            self._thread.join(CLOSE_S)
+            self._thread.join(wait_s)
             atexit.unregister(self.close)
 
     def _run(self) -> None:

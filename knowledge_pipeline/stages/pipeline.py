@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from knowledge_pipeline.config import Settings, SourceConfig
-from knowledge_pipeline.errors import KnowledgeError, NotFound
-from knowledge_pipeline.stages import chunks, embeddings, index, release, snapshot
+from knowledge_pipeline.errors import KnowledgeError, NotFound, ReleaseRefused
+from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
 from knowledge_pipeline.stages.base import Pass, Report, Stats, silent
 from knowledge_pipeline.stages.journal import note_refreshes
 from knowledge_pipeline.store.lake import Lake
@@ -21,6 +21,8 @@ STAGES: dict[str, Callable[[Pass], Stats]] = {
     "embeddings": embeddings.refresh,
     "index": index.refresh,
 }
+
+_TRIES = 3  # of a release: another process may write the index while it is evaluated
 
 
 @dataclass(slots=True)
@@ -66,10 +68,28 @@ def refresh(
             outcome.failures[source.id] = error
     note_refreshes(lake, settings, outcome.stats)
     try:
-        outcome.release = release.refresh(lake, settings)
+        outcome.release = refresh_release(lake, settings)
     except KnowledgeError as error:
         outcome.failures["release"] = error
     return outcome
+
+
+def refresh_release(lake: Lake, settings: Settings) -> Stats:
+    """Ask the newest index the golden questions, where there are any, and release it if it is good.
+
+    Raises:
+        ReleaseRefused: a check failed; the last release stays live.
+        KnowledgeError: as `evaluate.refresh` does.
+    """
+    for _ in range(_TRIES - 1):
+        evaluate.refresh(lake, settings)
+        try:
+            return release.refresh(lake, settings)
+        except ReleaseRefused:
+            if not evaluate.due(lake, settings):  # what was evaluated is what was refused
+                raise
+    evaluate.refresh(lake, settings)
+    return release.refresh(lake, settings)
 
 
 def chosen(settings: Settings, ids: Iterable[str]) -> list[SourceConfig]:

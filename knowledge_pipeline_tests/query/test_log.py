@@ -1,0 +1,229 @@
+"""The log of questions and the feedback on their results, in real tables."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline import Access, KnowledgeBase
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config_operation import Logs
+from knowledge_pipeline.errors import NotFound, QuestionRefused, StoreError
+from knowledge_pipeline.query import log as query_log
+from knowledge_pipeline.query.assemble import Answer
+from knowledge_pipeline.query.log import QueryLog
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import log_lock
+from knowledge_pipeline_tests.query.rows import publish, row, write
+
+JANE = Access("acme", frozenset({"jane", "devs"}))
+
+
+@pytest.fixture
+def base(base: KnowledgeBase, lake: Lake, space: str) -> KnowledgeBase:
+    write(lake, space, [row("alpha", "a.py"), row("beta", "b.md", source="docs", source_type="markdown")])
+    publish(lake)
+    return base
+
+
+def rows(lake: Lake, name: str = "queries") -> list[dict]:
+    table = lake.log(name)
+    return sorted(table.rows(table.schema.names).to_pylist(), key=lambda row: row["at"])
+
+
+def answer(query_id: str) -> Answer:
+    return Answer(query_id, 1.5, 1, ("vector",), (), {})
+
+
+def test_every_answered_question_is_one_row(base: KnowledgeBase, lake: Lake) -> None:
+    answers = [
+        base.search("alpha", type="code", access=JANE),
+        base.similar(path="a.py"),
+        base.similar(text="beta", limit=1),
+        base.get("app:a.py"),
+    ]
+    base.status()
+    with pytest.raises(NotFound):
+        base.get("app:no-such.py")
+    base.close()
+    logged = rows(lake)
+    assert [row["query_id"] for row in logged] == [answer.query_id for answer in answers]
+    assert [row["type"] for row in logged] == ["code", "similar", "similar", "get"]
+    assert [row["text"] for row in logged] == ["alpha", "a.py", "beta", "app:a.py"]
+    assert [row["results"] for row in logged] == [len(answer.results) for answer in answers]
+    assert (logged[0]["tenant"], logged[0]["principals"]) == ("acme", ["devs", "jane"])
+    assert (logged[1]["tenant"], logged[1]["principals"]) == (None, [])
+    assert {row["release"] for row in logged} == {1} and not any(row["cached"] for row in logged)
+    assert all(row["took_ms"] > 0 for row in logged)
+
+
+def test_secrets_are_redacted_and_long_texts_cut_after_that(base: KnowledgeBase, lake: Lake) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    base.search(f"why is {secret} refused \x00 \ud800")
+    base.similar(text="x" * (query_log.MAX_CHARS - 12) + f" {secret} tail")
+    base.close()
+    first, second = rows(lake)
+    assert first["text"] == "why is [REDACTED:github_token] refused ? ?"
+    assert "ghp_" not in second["text"] and len(second["text"]) == query_log.MAX_CHARS
+
+
+def test_what_was_asked_is_written_within_seconds_and_not_at_once(lake: Lake) -> None:
+    log = QueryLog(lake, every_s=0.5)
+    log.start()
+    log.note("semantic", "first", JANE, answer("1"))
+    assert rows(lake) == []
+    wait_for(lake, 1)
+    for number in range(query_log.ROWS):
+        log.note("semantic", "more", JANE, answer(str(number)))
+    began = time.monotonic()
+    wait_for(lake, 1 + query_log.ROWS)
+    assert time.monotonic() - began < 5
+    log.close()
+
+
+def test_a_hundred_questions_are_written_without_waiting(lake: Lake) -> None:
+    log = QueryLog(lake, every_s=600)
+    log.start()
+    for number in range(query_log.ROWS):
+        log.note("semantic", "more", JANE, answer(str(number)))
+    wait_for(lake, query_log.ROWS)
+    log.close()
+
+
+def wait_for(lake: Lake, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while lake.log("queries").count() < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_log_can_be_switched_off(settings: Settings, base: KnowledgeBase, lake: Lake) -> None:
+    with KnowledgeBase.open(settings.model_copy(update={"logs": Logs(queries=False)})) as silent:
+        made = silent.search("alpha")
+        silent.feedback("any", made.results[0].id, "useful")
+    assert not lake.log("queries").exists
+    assert [row["query_id"] for row in rows(lake, "feedback")] == ["any"]
+
+
+def test_a_store_that_cannot_be_written_is_said_once_and_answers_go_on(
+    base: KnowledgeBase, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    (lake.root / "logs").write_text("in the way of the folder")
+    with caplog.at_level(logging.WARNING, "knowledge_pipeline"):
+        for _ in range(2 * query_log.ROWS):
+            assert base.get("app:a.py").results
+        base.close()
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told.startswith("questions are not logged (") and "logs.queries" in told and "\n" not in told
+
+
+def test_neither_noting_nor_closing_waits_for_a_store_that_hangs(lake: Lake) -> None:
+    log = QueryLog(lake, every_s=0.0)
+    log.start()
+    with log_lock(lake, "queries"):
+        began = time.perf_counter()
+        for number in range(3 * query_log.MAX_WAITING):
+            log.note("semantic", "more", JANE, answer(str(number)))
+        log.close(wait_s=0.2)
+        assert time.perf_counter() - began < 5
+    wait_for(lake, query_log.MAX_WAITING)
+    assert (
+        lake.log("queries").count() <= 2 * query_log.MAX_WAITING
+    )  # of one write under way, and those behind
+
+
+ASKING = """
+import sys
+import time
+from pathlib import Path
+import lancedb  # as whatever has answered a question has
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.assemble import Answer
+from knowledge_pipeline.query.log import QueryLog
+from knowledge_pipeline.store.lake import Lake
+log = QueryLog(Lake(Path(sys.argv[1])), every_s=0.1)
+log.start()
+for number in range(300):
+    time.sleep(0.002)
+    log.note("code", "some text", Access.public(), Answer(f"{sys.argv[2]}-{number}", 1.0, 1, (), (), {}))
+if sys.argv[3] == "close":
+    log.close()
+"""
+
+
+def processes(lake: Lake, count: int, ending: str) -> Iterator[subprocess.Popen]:
+    for number in range(count):
+        command = [sys.executable, "-c", ASKING, str(lake.root), str(number), ending]
+        yield subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["close", "forget"])
+def test_several_processes_write_at_once_and_at_their_end_and_no_row_is_lost(lake: Lake, ending: str) -> None:
+    for process in list(processes(lake, 3, ending)):
+        assert "not logged" not in process.communicate(timeout=60)[1]
+        assert process.returncode == 0
+    ids = [row["query_id"] for row in rows(lake)]
+    assert sorted(ids) == sorted(f"{number}-{at}" for number in range(3) for at in range(300))
+
+
+def test_feedback_is_one_row_a_judgement(base: KnowledgeBase, lake: Lake) -> None:
+    made = base.search("alpha", access=JANE)
+    chunk = made.results[0].id
+    base.feedback(made.query_id, chunk, "clicked", access=JANE)
+    base.feedback(made.query_id, chunk, "useless")  # an operator may judge what anyone asked
+    base.close()
+    given = rows(lake, "feedback")
+    assert [(row["judgement"], row["tenant"]) for row in given] == [("clicked", "acme"), ("useless", None)]
+    assert {(row["query_id"], row["result_id"]) for row in given} == {(made.query_id, chunk)}
+
+
+def test_feedback_is_taken_on_questions_of_earlier_processes(
+    settings: Settings, base: KnowledgeBase, lake: Lake
+) -> None:
+    made = base.search("alpha")
+    base.close()
+    with KnowledgeBase.open(settings) as later:
+        later.feedback(made.query_id, made.results[0].id, "useful")
+    assert len(rows(lake, "feedback")) == 1
+
+
+def test_feedback_that_makes_no_sense_is_refused(base: KnowledgeBase, lake: Lake) -> None:
+    made = base.search("alpha", access=JANE)
+    with pytest.raises(QuestionRefused, match="'great'; allowed: clicked, useful, useless"):
+        base.feedback(made.query_id, "x", "great")  # type: ignore[arg-type]
+    for query_id, result_id in (("", "x"), (made.query_id, ""), (made.query_id, "x" * 501)):
+        with pytest.raises(QuestionRefused, match="allowed: 1 to 500"):
+            base.feedback(query_id, result_id, "useful")
+    with pytest.raises(NotFound, match="no question"):
+        base.feedback("unknown' OR 'a' = 'a", "x", "useful")
+    with pytest.raises(NotFound):
+        base.feedback(made.query_id, "x", "useful", access=Access("other", frozenset()))
+    assert not lake.log("feedback").exists
+
+
+def test_feedback_that_cannot_be_written_is_an_error(base: KnowledgeBase, lake: Lake) -> None:
+    made = base.search("alpha")
+    (lake.root / "locks").mkdir(exist_ok=True)
+    (lake.root / "logs").mkdir(exist_ok=True)
+    (lake.root / "logs" / "feedback.lance").write_text("in the way")
+    with pytest.raises(StoreError, match="the feedback cannot be written"):
+        base.feedback(made.query_id, "x", "useful")
+
+
+def test_a_question_that_is_killed_leaves_the_log_readable(lake: Lake, tmp_path: Path) -> None:
+    killed = ASKING.replace("if sys.argv", "import os; os.kill(os.getpid(), 9)\nif sys.argv")
+    done = subprocess.run([sys.executable, "-c", killed, str(lake.root), "0", "close"], env=os.environ)
+    assert done.returncode == -9
+    log = QueryLog(lake)
+    log.start()
+    log.note("code", "after", JANE, answer("after"))
+    log.close()
+    assert rows(lake)[-1]["query_id"] == "after"
