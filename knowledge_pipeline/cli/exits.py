@@ -97,6 +97,11 @@ def flags_in(arguments: Sequence[str]) -> set[str]:
     return set(given[: given.index("--")] if "--" in given else given)
 
 
+def sentence_of(error: BaseException) -> str:
+    """What to tell of any error where the work goes on; its traceback is not kept."""
+    return _sentence(error) or _unforeseen(error)
+
+
 def _sentence(error: BaseException) -> str | None:
     """What a person can act on; None for what nobody foresaw."""
     if isinstance(error, typer.TyperException):

@@ -40,8 +40,15 @@ class Screen:
 
     def answer(self, value: Any) -> None:
         """Write the one JSON value of a command."""
+        self._write_json(value, indent=2)
+
+    def answer_line(self, value: Any) -> None:
+        """Write one JSON value of many, each on its own line, for a command that goes on."""
+        self._write_json(value, indent=None)
+
+    def _write_json(self, value: Any, *, indent: int | None) -> None:
         ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-        text = json.dumps(value, indent=2, ensure_ascii=ascii_only, default=str)
+        text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=str)
         _write(sys.stdout, spelled_out(text) + "\n")
 
     def say(self, text: str = "", *, style: str | None = None) -> None:
