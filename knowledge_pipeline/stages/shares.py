@@ -17,8 +17,9 @@ from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.stages.finding import SAMPLE_ROWS, Finding, sample, share
 from knowledge_pipeline.store import indexes
-from knowledge_pipeline.store.filters import eq, is_null, one_of
+from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.tables import Table
 
 FEW_TOKENS = 16  # a chunk of fewer says hardly anything by itself
 _NOTHING_IN_IT = frozenset({"empty", "no text"})  # reasons for a skip that nobody has to look at
@@ -43,15 +44,11 @@ def find_skipped(lake: Lake, settings: Settings, source_type: SourceType) -> Fin
     documents, rows = 0, list[dict[str, Any]]()
     for source in _sources(settings, source_type):
         snapshot, chunks = lake.snapshot(source_type, source.id), lake.chunks(source_type, source.id)
-        documents += snapshot.count(is_null("archived_at"))
-        for stage, table, live in (
-            ("snapshot", snapshot, is_null("archived_at")),
-            ("chunks", chunks, eq("archived", False)),
-        ):
-            for row in table.rows(["uri", "skipped"], live & ~is_null("skipped")).to_pylist():
-                rows.append(
-                    {"source": source.id, "uri": row["uri"], "stage": stage, "reason": row["skipped"]}
-                )
+        listed = snapshot.rows(["skipped"], is_null("archived_at"))["skipped"]
+        documents += len(listed)
+        if listed.null_count < len(listed):
+            rows += _skipped(snapshot, source.id, "snapshot", is_null("archived_at"))
+        rows += _skipped(chunks, source.id, "chunks", eq("archived", False))
     lost = [row for row in rows if row["reason"] not in _NOTHING_IN_IT]
     part, limit = share(len(lost), documents), settings.checks.skipped_share
     sentence = f"{len(lost)} of {documents} documents ({part:.1%}) could not be taken (allowed: {limit:.0%})"
@@ -129,6 +126,11 @@ def _spaces(settings: Settings, source_type: SourceType) -> list[Space]:
     return list({space.name: space for space in map(space_of, models)}.values())
 
 
+def _skipped(table: Table, source: str, stage: str, live: Filter) -> Iterator[dict[str, Any]]:
+    for row in table.rows(["uri", "skipped"], live & ~is_null("skipped")).to_pylist():
+        yield {"source": source, "uri": row["uri"], "stage": stage, "reason": row["skipped"]}
+
+
 def _vectors(
     lake: Lake, source: SourceConfig, space: str, spaces: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
@@ -136,12 +138,11 @@ def _vectors(
     used = lake.chunks(source.type, source.id).rows(["text_key"], is_null("skipped"))["text_key"].unique()
     for name, dimensions in spaces.items():
         table = lake.embeddings(name, source.id, dimensions)
-        held = table.count()
-        if held and name == space:
-            orphaned = table.rows(["text_key"]).filter(~pc.field("text_key").isin(used)).num_rows
-            yield {"source": source.id, "space": name, "vectors": held, "orphaned": orphaned}
-        elif held:
-            yield {"source": source.id, "space": name, "vectors": held, "orphaned": held}
+        keys = table.rows(["text_key"])
+        unused = keys.filter(~pc.field("text_key").isin(used)) if name == space else keys
+        if keys.num_rows:
+            counts = {"vectors": keys.num_rows, "orphaned": unused.num_rows}
+            yield {"source": source.id, "space": name} | counts
 
 
 def _indexed(
