@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test check bench eval docs format clean
+.PHONY: help setup demo dev test test-postgres check bench eval docs format clean
 
 help:  ## show the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,10 @@ test: setup  ## run the tests, the long ones last
 	$(BIN)/pytest -n 2
 	$(BIN)/pytest -n 2 -m slow
 
+test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed
+	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n 2 -m "slow or not slow" \
+		knowledge_pipeline_tests/defs knowledge_pipeline_tests/cli/test_recording.py
+
 check: setup  ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -47,8 +51,8 @@ eval: setup  ## score the golden questions of this repository
 	$(BIN)/knowledge index
 	$(BIN)/python -m evaluation
 
-docs: setup  ## paste each command's help into the docs
-	$(BIN)/python -m cogapp -r docs/cli.md
+docs: setup  ## paste each command's help, and what the SQL models say, into the docs
+	$(BIN)/python -m cogapp -r docs/cli.md docs/sql.md
 
 format: setup  ## format and fix what can be fixed
 	$(BIN)/ruff format .

@@ -1,4 +1,5 @@
 -- Whether everything that was cut can be retrieved.
+-- answers: Is everything in the index?
 -- grain: one row per source
 with cut as (
     select source, source_type, count(*) as chunks from stg_chunks group by source, source_type
@@ -11,7 +12,8 @@ select
     cut.source_type,
     cut.chunks,
     coalesce(indexed.indexed_rows, 0) as indexed_rows,
-    coalesce(indexed.indexed_rows, 0) / cut.chunks as coverage,
-    indexed.updated_at
+    coalesce(indexed.indexed_rows, 0) / cut.chunks as coverage, -- 1 is everything
+    indexed.updated_at -- when a row of the source was last written
 from cut
 left join indexed on indexed.source = cut.source
+order by coverage, cut.source

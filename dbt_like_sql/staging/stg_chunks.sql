@@ -1,5 +1,16 @@
 -- Chunks as they were cut; documents that gave none are not here.
 -- grain: one row per chunk of a source
-select source, source_type, id, uri, anchor, tokens, content_hash, text_key, symbol_kind, archived
+select
+    source,
+    source_type,
+    id,
+    uri, -- of the document
+    path,
+    anchor, -- place in the document's structure
+    tokens, -- counted with the tokenizer of the source's model
+    content_hash, -- of the text alone
+    text_key, -- of header and text: the key of the chunk's vector
+    symbol_kind,
+    archived
 from raw_chunks
 where skipped is null

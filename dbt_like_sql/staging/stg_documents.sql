@@ -3,12 +3,13 @@
 select
     source,
     source_type,
-    uri,
+    uri, -- unique within the source
     path,
+    title,
     language,
     author,
     last_modified,
-    skipped,
-    archived_at,
+    skipped, -- why the document could not be taken; null where it was
+    archived_at, -- since when the source no longer has it
     archived_at is not null as archived
 from raw_documents

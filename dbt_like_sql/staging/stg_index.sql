@@ -1,4 +1,14 @@
 -- Rows that the next release makes retrievable.
 -- grain: one row per chunk and space
-select space, id, source, source_type, uri, tokens, archived, indexed_at, updated_at
+select
+    space, -- the embedding model, as the index table is named
+    id, -- of the chunk
+    source,
+    source_type,
+    repo,
+    uri,
+    tokens,
+    archived,
+    indexed_at, -- when the chunk was first written
+    updated_at
 from raw_index

@@ -1,4 +1,12 @@
 -- Releases that can still be gone back to.
 -- grain: one row per release
-select release, created_at, rows, restores, release = max(release) over () as live
+select
+    release,
+    created_at,
+    rows,
+    restores, -- the release that a rollback went back to
+    release = max(release) over () as live, -- whether queries read it now
+    array_to_string(
+        list_sort(list_transform(json_keys(tables), lambda space: space || ' ' || (tables ->> space))), ', '
+    ) as index_versions -- each space with the version of its index table
 from raw_releases

@@ -1,102 +1,205 @@
-"""The SQL models as assets with the lineage that their SQL has, and the SQL tests as checks."""
+"""The SQL models as assets with the lineage that their SQL has, and the SQL tests as checks.
 
-from collections.abc import Iterator, Sequence
+All run in one step, over one in-memory DuckDB; a model that is chosen alone is run with what it reads.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
 from knowledge_pipeline.config import SourceType
-from knowledge_pipeline.defs.assets import RELEASE, stage_keys
+from knowledge_pipeline.defs.assets import stage_keys
+from knowledge_pipeline.defs.failures import failures
+from knowledge_pipeline.defs.plots import plotted
+from knowledge_pipeline.defs.recording import RELEASE
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import models as sql
 from knowledge_pipeline.stages.base import digest
-from knowledge_pipeline.stages.models import Made, Model
+from knowledge_pipeline.stages.model_files import FOLDER, Column, Model, load
+from knowledge_pipeline.stages.models import Made
 
-_STAGE_OF = {"raw_documents": "snapshot", "raw_chunks": "chunks", "raw_index": "index"}
+SQL_MODELS = dg.define_asset_job(
+    "sql_models",
+    selection=dg.AssetSelection.groups("sql_staging", "sql_intermediate", "sql_marts"),
+    description="Run all models and tests of dbt_like_sql, and write the marts.",
+)
+
+_STAGE_OF = {
+    "raw_documents": "snapshot",
+    "raw_chunks": "chunks",
+    "raw_index": "index",
+    "raw_refreshes": "index",
+    "raw_llm_calls": "embeddings",
+}
+_ROW_BY_ROW = {"raw_documents", "raw_chunks", "raw_index", "raw_releases"}  # the assets' own columns
+_OF_THE_PLACE = {"raw_documents": ("source", "source_type"), "raw_chunks": ("source", "source_type")}
+_MOST_CELL_CHARS = 200
+
+_Upstream = Mapping[str, Sequence[dg.AssetKey]]
+"""By the name of a model or raw table: the assets that it is."""
 
 
-def models_of(types: Sequence[SourceType]) -> dg.AssetsDefinition:
-    """One step that runs every model and test; each model is an asset.
+def models_of(
+    types: Sequence[SourceType], *, owners: Sequence[str] = (), evaluation: dg.AssetKey | None = None
+) -> dg.AssetsDefinition:
+    """One step that runs models and tests; each model is an asset, and can be run alone.
+
+    Args:
+        types: source types that have assets.
+        owners: of every model: addresses, or `team:name`.
+        evaluation: the asset that writes the log of evaluations, if there is one.
 
     Raises:
         ConfigError: a model's SQL cannot be read.
     """
-    loaded = sql.load()
+    loaded = load()
     models = {model.name: model for model in loaded if model.layer != "tests"}
+    tests = {model.name: model for model in loaded if model.layer == "tests"}
+    upstream = _upstream(models, types, evaluation)
 
     @dg.multi_asset(
-        name="sql_models",
+        name="dbt_like_sql",  # the job has the name `sql_models`
         description="Runs the models of dbt_like_sql in the order of what they read.",
-        specs=[_spec(model, models, types) for model in models.values()],
-        check_specs=[_check_spec(model, models) for model in loaded if model.layer == "tests"],
+        specs=[_spec(model, upstream, owners) for model in models.values()],
+        check_specs=[_check_spec(test, models) for test in tests.values()],
+        can_subset=True,
     )
-    def sql_models(project: ProjectResource) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        for made in sql.refresh(project.lake(), loaded):
-            yield _checked(made, models) if made.model.layer == "tests" else _materialized(made)
+    def dbt_like_sql(
+        context: dg.AssetExecutionContext, project: ProjectResource
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+        chosen = {key.path[-1] for key in context.selected_asset_keys}
+        chosen |= {key.name for key in context.selected_asset_check_keys}
+        with failures(context, project.patience()):
+            for made in sql.refresh(project.lake(), loaded, chosen):
+                yield _checked(made, models) if made.model.name in tests else _materialized(made)
 
-    return sql_models
+    return dbt_like_sql
 
 
 def _key(model: Model) -> dg.AssetKey:
     return dg.AssetKey([model.layer, model.name])
 
 
-def _spec(model: Model, models: dict[str, Model], types: Sequence[SourceType]) -> dg.AssetSpec:
+def _upstream(
+    models: Mapping[str, Model], types: Sequence[SourceType], evaluation: dg.AssetKey | None
+) -> _Upstream:
+    stages = {raw: [stage_keys(type_)[stage] for type_ in types] for raw, stage in _STAGE_OF.items()}
+    own = {name: [_key(model)] for name, model in models.items()}
+    return {**stages, "raw_releases": [RELEASE], "raw_evaluations": [evaluation] if evaluation else [], **own}
+
+
+def _spec(model: Model, upstream: _Upstream, owners: Sequence[str]) -> dg.AssetSpec:
+    grain = f"\n\n{model.grain[0].upper()}{model.grain[1:]}." if model.grain else ""
     return dg.AssetSpec(
         _key(model),
-        deps=[key for read in model.reads for key in _upstream(read, models, types)],
+        deps=list(dict.fromkeys(key for read in model.reads for key in upstream.get(read, ()))),
         group_name=f"sql_{model.layer}",
-        description=f"{model.about}\n\n```sql\n{model.sql}\n```",
-        kinds={"duckdb", "sql"},
+        description=f"{model.about}{grain}\n\n```sql\n{model.sql}\n```",
+        kinds={"duckdb", "sql", *(["parquet"] if model.layer == "marts" else [])},
+        owners=list(owners),
         code_version=digest(model.sql)[:8],
+        tags={"knowledge/layer": model.layer},
+        metadata={
+            **_schema(model, upstream),
+            "dagster/code_references": _code_reference(model),
+        },
     )
 
 
-def _upstream(read: str, models: dict[str, Model], types: Sequence[SourceType]) -> list[dg.AssetKey]:
-    if read in models:
-        return [_key(models[read])]
-    if read in _STAGE_OF:
-        return [stage_keys(source_type)[_STAGE_OF[read]] for source_type in types]
-    return [RELEASE]
+def _code_reference(model: Model) -> dg.CodeReferencesMetadataValue:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        file = dg.LocalFileCodeReference(
+            file_path=str(FOLDER / model.file), line_number=1, label=f"{FOLDER.name}/{model.file}"
+        )
+        return dg.CodeReferencesMetadataValue(code_references=[file])
 
 
-def _tested(test: Model, models: dict[str, Model]) -> dg.AssetKey:
+def _schema(model: Model, upstream: _Upstream) -> dict[str, Any]:
+    """The columns with their comments, and what each is made of."""
+    columns = [
+        dg.TableColumn(name, column.type.lower(), column.comment or None)
+        for name, column in model.columns.items()
+    ]
+    deps = {name: _column_deps(column, upstream) for name, column in model.columns.items()}
+    return {
+        "dagster/column_schema": dg.TableSchema(columns),
+        "dagster/column_lineage": dg.TableColumnLineage({name: d for name, d in deps.items() if d}),
+    }
+
+
+def _column_deps(column: Column, upstream: _Upstream) -> list[dg.TableColumnDep]:
+    """Columns of assets; a log is written by an asset, but its columns are none of the asset's."""
+    return [
+        dg.TableColumnDep(asset_key=key, column_name=name)
+        for table, name in column.origins
+        if (not table.startswith("raw_") or table in _ROW_BY_ROW) and name not in _OF_THE_PLACE.get(table, ())
+        for key in upstream.get(table, ())
+    ]
+
+
+def _tested(test: Model, models: Mapping[str, Model]) -> dg.AssetKey:
     """The asset that a test is shown beside: the first model it reads."""
     return _key(next(models[read] for read in test.reads if read in models))
 
 
-def _check_spec(test: Model, models: dict[str, Model]) -> dg.AssetCheckSpec:
-    return dg.AssetCheckSpec(test.name, asset=_tested(test, models), description=test.about)
+def _check_spec(test: Model, models: Mapping[str, Model]) -> dg.AssetCheckSpec:
+    more = list(dict.fromkeys(_key(models[read]) for read in test.reads if read in models))[1:]
+    description = f"{test.about}\n\n```sql\n{test.sql}\n```"
+    return dg.AssetCheckSpec(
+        test.name, asset=_tested(test, models), additional_deps=more, description=description
+    )
 
 
 def _materialized(made: Made) -> dg.MaterializeResult:
-    columns = [dg.TableColumn(field.name, str(field.type)) for field in made.sample.schema]
+    pictures = [(plot, plotted(plot, rows)) for plot, rows in made.drawn]
     return dg.MaterializeResult(
         asset_key=_key(made.model),
         metadata={
             "dagster/row_count": made.rows,
-            "dagster/column_schema": dg.TableSchema(columns),
+            **{f"plot of {plot.y}": picture for plot, picture in pictures if picture},
+            **_sample("preview", made),
             "seconds": made.seconds,
-            **_sample(made),
             **({"path": dg.MetadataValue.path(str(made.path))} if made.path else {}),
         },
     )
 
 
-def _checked(made: Made, models: dict[str, Model]) -> dg.AssetCheckResult:
+def _checked(made: Made, models: Mapping[str, Model]) -> dg.AssetCheckResult:
+    warn = made.model.severity == "warn"
     return dg.AssetCheckResult(
         passed=made.rows == 0,
         asset_key=_tested(made.model, models),
         check_name=made.model.name,
-        metadata={"rows_that_should_not_be": made.rows, **_sample(made)},
+        severity=dg.AssetCheckSeverity.WARN if warn else dg.AssetCheckSeverity.ERROR,
+        metadata={"rows_that_should_not_be": made.rows, **_sample("sample", made)},
     )
 
 
-def _sample(made: Made) -> dict[str, Any]:
-    rows = [{name: _cell(value) for name, value in row.items()} for row in made.sample.to_pylist()]
-    schema = dg.TableSchema([dg.TableColumn(field.name, str(field.type)) for field in made.sample.schema])
-    return {"sample": dg.MetadataValue.table([dg.TableRecord(row) for row in rows], schema)} if rows else {}
+def _sample(name: str, made: Made) -> dict[str, Any]:
+    """The first rows, with a schema that says how to show them."""
+    rows = [{key: _cell(value) for key, value in row.items()} for row in made.sample.to_pylist()]
+    if not rows:
+        return {}
+    schema = dg.TableSchema([dg.TableColumn(field.name, _kind(field.type)) for field in made.sample.schema])
+    return {name: dg.MetadataValue.table([dg.TableRecord(row) for row in rows], schema)}
+
+
+def _kind(type_: pa.DataType) -> str:
+    if pa.types.is_boolean(type_):
+        return "bool"
+    if pa.types.is_integer(type_):
+        return "int"
+    return "float" if pa.types.is_floating(type_) else "string"
 
 
 def _cell(value: Any) -> str | int | float | bool | None:
-    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+    if isinstance(value, float):
+        return round(value, 6)
+    if isinstance(value, int) or value is None:
+        return value
+    text = str(value)
+    return text if len(text) <= _MOST_CELL_CHARS else f"{text[: _MOST_CELL_CHARS - 1]}…"

@@ -1,41 +1,28 @@
-"""The SQL models: one `select` a file, ordered by what it reads, which the SQL itself says.
+"""Running the SQL models: staging ones are views, the others tables, and marts are kept.
 
-Staging models are views, marts are written to `<root>/marts/`, and a test is a query that
-must give no row.
+A mart is written to `<root>/marts/<name>.parquet`. A test is a query that must give no row.
+Nothing is loaded or run that is not needed.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
-from itertools import takewhile
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.stages.model_files import Model, Plot, needed, raw_columns
 from knowledge_pipeline.store.duck import RAW, Duck, opened
 from knowledge_pipeline.store.lake import Lake
 
-FOLDER = Path(__file__).parent.parent.parent / "dbt_like_sql"
-
-_LAYERS = ("staging", "intermediate", "marts", "tests")
-_SHOWN_ROWS = 5
+_SHOWN_ROWS = 10
+_DRAWN_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """One file of SQL."""
-
-    name: str
-    layer: str  # the folder: "staging", "intermediate", "marts" or "tests"
-    sql: str
-    about: str  # the comment on top, a paragraph a line
-    reads: tuple[str, ...]  # models and raw tables, in the order they are named
-
-
-@dataclass(slots=True)
 class Made:
     """What a model gave; for a test, the rows that should not be."""
 
@@ -43,64 +30,126 @@ class Made:
     rows: int
     seconds: float
     sample: pa.Table
-    path: Path | None = field(default=None)  # of a mart's file
+    path: Path | None  # of a mart's file
+    drawn: Sequence[tuple[Plot, pa.Table]]  # what the mart's plots show
 
 
-def load(folder: Path = FOLDER) -> list[Model]:
-    """All models and tests, each after what it reads.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The first rows of a select, and how many there are in all."""
+
+    rows: pa.Table
+    total: int
+
+
+def refresh(lake: Lake, models: Sequence[Model], chosen: Collection[str] | None = None) -> Iterator[Made]:
+    """Run models and tests, and tell of each when it is done; marts are written.
+
+    Args:
+        lake: the store.
+        models: all of them, as `model_files.load` gives them.
+        chosen: names of those to make; what they read is run, but neither kept nor told of.
 
     Raises:
-        ConfigError: a file is no single select, or reads what does not exist, or itself.
+        ConfigError: a model cannot be run; those before it are done.
+        NotFound: there is no model of a name.
     """
-    models = {
-        path.stem: _model(path, layer) for layer in _LAYERS for path in sorted((folder / layer).glob("*.sql"))
-    }
-    for model in models.values():
-        for read in model.reads:
-            if read not in models and read not in RAW:
-                known = ", ".join([*RAW, *models])
-                raise ConfigError(
-                    f"{model.name}.sql reads {read!r}, which does not exist; there are: {known}"
-                )
-    graph = {name: [read for read in model.reads if read in models] for name, model in models.items()}
-    try:
-        return [models[name] for name in TopologicalSorter(graph).static_order()]
-    except CycleError as error:
-        raise ConfigError(f"SQL models read each other in a circle: {' <- '.join(error.args[1])}") from error
-
-
-def refresh(lake: Lake, models: list[Model]) -> list[Made]:
-    """Run models and tests, in the order given, which is the one of `load`."""
+    wanted = {model.name for model in models} if chosen is None else set(chosen)
+    running = needed(models, wanted)
     with opened(lake) as duck:
-        for raw in dict.fromkeys(read for model in models for read in model.reads if read in RAW):
-            duck.load(raw)
-        return [_run(duck, lake, model) for model in models]
+        _load(duck, running)
+        for model in running:
+            started = time.perf_counter()
+            _run(duck, model)
+            if model.name in wanted:
+                yield _made(duck, model, started)
 
 
-def _model(path: Path, layer: str) -> Model:
-    import sqlglot
-    from sqlglot import exp
+def rows(lake: Lake, models: Sequence[Model], name: str, *, limit: int | None) -> Answer:
+    """The rows of one model as the store is now; nothing is written.
 
-    sql = path.read_text(encoding="utf-8").strip().removesuffix(";")
+    Raises:
+        NotFound: there is no model of that name.
+    """
+    return _answer(lake, needed(models, [name]), _all_of(name), limit=limit)
+
+
+def ask(lake: Lake, models: Sequence[Model], query: str, *, limit: int | None) -> Answer:
+    """The rows of somebody's select over models and raw tables; it can reach nothing else.
+
+    Raises:
+        QuestionRefused: it is not one select, or reads anything else, or DuckDB cannot run it.
+    """
+    from knowledge_pipeline.stages.model_reading import names_in, parsed, tables_in
+
+    sql = query.strip().removesuffix(";")
     try:
-        select = sqlglot.parse_one(sql, dialect="duckdb")
-    except sqlglot.ParseError as error:
-        raise ConfigError(f"{layer}/{path.name} is not one select: {str(error).splitlines()[0]}") from None
-    if not isinstance(select, exp.Query):
-        raise ConfigError(f"{layer}/{path.name} is not one select: models only read")
-    own = {cte.alias for cte in select.find_all(exp.CTE)}
-    tables = sorted(select.find_all(exp.Table), key=lambda table: table.meta.get("start", 0))
-    reads = dict.fromkeys(table.name for table in tables if table.name not in own)
-    comment = [line[2:].strip() for line in takewhile(lambda line: line.startswith("--"), sql.splitlines())]
-    return Model(path.stem, layer, sql, "\n\n".join(comment), tuple(reads))
+        select = parsed(sql)
+    except ValueError as error:
+        raise QuestionRefused(f"the query {error}") from None
+    reads, known = tables_in(select), {model.name for model in models if model.layer != "tests"}
+    for read in reads:
+        if read not in known and read not in RAW:
+            there_are = ", ".join([*RAW, *sorted(known)])
+            raise QuestionRefused(f"the query reads {read!r}, which does not exist; there are: {there_are}")
+    running = needed(models, [read for read in reads if read not in RAW])
+    return _answer(lake, running, sql, limit=limit, reads=reads, names=names_in(select))
 
 
-def _run(duck: Duck, lake: Lake, model: Model) -> Made:
-    started, path = time.perf_counter(), None
-    make = duck.create_table if model.layer == "marts" else duck.create_view
+def _answer(
+    lake: Lake,
+    running: Sequence[Model],
+    select: str,
+    *,
+    limit: int | None,
+    reads: Sequence[str] = (),
+    names: frozenset[str] | None = frozenset(),
+) -> Answer:
+    with opened(lake) as duck:
+        _load(duck, running, reads, names)
+        for model in running:
+            _run(duck, model)
+        duck.close_doors()
+        found = duck.answer(select, limit=limit)
+        complete = limit is None or found.num_rows < limit
+        return Answer(found, found.num_rows if complete else duck.count(select))
+
+
+def _load(
+    duck: Duck,
+    running: Sequence[Model],
+    reads: Sequence[str] = (),
+    names: frozenset[str] | None = frozenset(),
+) -> None:
+    """Load the columns of raw tables that some models, and a select that is none, read."""
+    readers = [(model.reads, model.names) for model in running]
+    readers.append((tuple(reads), names))
+    for raw in RAW:
+        mentioned = [named for read, named in readers if raw in read]
+        if mentioned:
+            duck.load(raw, raw_columns(raw, mentioned))
+
+
+def _run(duck: Duck, model: Model) -> None:
+    make = duck.create_table if model.layer in ("intermediate", "marts") else duck.create_view
     make(model.name, model.sql)
-    if model.layer == "marts":
-        path = duck.write(model.name, lake.root / "marts")
-    select = f'select * from "{model.name}"'  # noqa: S608 - the name of a file of ours
-    rows, sample = duck.count(select), duck.rows(select, limit=_SHOWN_ROWS)
-    return Made(model, rows, round(time.perf_counter() - started, 4), sample, path)
+
+
+def _made(duck: Duck, model: Model, started: float) -> Made:
+    path = duck.write(model.name, duck.lake.root / "marts") if model.layer == "marts" else None
+    count, sample = duck.count(_all_of(model.name)), duck.rows(_all_of(model.name), limit=_SHOWN_ROWS)
+    drawn = [(plot, duck.rows(_drawn(model, plot), limit=_DRAWN_ROWS)) for plot in model.plots if count]
+    return Made(model, count, round(time.perf_counter() - started, 4), sample, path, drawn)
+
+
+def _all_of(name: str) -> str:
+    return f'select * from "{name}"'  # noqa: S608 - the name of a file of ours
+
+
+def _drawn(model: Model, plot: Plot) -> str:
+    by = f'"{plot.by}"' if plot.by else "''"
+    order = "x" if plot.kind == "line" else "1"
+    return (
+        f'select "{plot.x}" as x, "{plot.y}"::double as y, {by}::varchar as series '  # noqa: S608
+        f'from "{model.name}" where "{plot.x}" is not null and "{plot.y}" is not null order by {order}'
+    )

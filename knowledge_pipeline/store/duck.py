@@ -1,13 +1,13 @@
 """The only door to DuckDB: SQL over the Lance tables of all sources, in bounded memory.
 
-DuckDB holds no state. The raw tables are streamed in without texts and vectors, spill to
-a temporary folder where memory runs short, and are gone at the end.
+DuckDB holds no state. The columns that are asked for are streamed in, never texts or
+vectors, spill to a temporary folder where memory runs short, and are gone at the end.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from knowledge_pipeline.errors import ConfigError, QuestionRefused
+from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
 
@@ -23,13 +25,25 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT = "512MB"
 
-_DOCUMENTS = ("uri", "path", "title", "language", "author", "last_modified", "skipped", "archived_at")
-_CHUNKS = ("id", "uri", "anchor", "tokens", "content_hash", "text_key", "symbol_kind", "archived", "skipped")
-_INDEX = ("id", "source", "source_type", "uri", "tokens", "archived", "indexed_at", "updated_at")
+_BATCH_ROWS = 8192
+_LARGE = frozenset({"text", "header", "vector", "words"})
+_PLACE = (pa.field("source", pa.string()), pa.field("source_type", pa.string()))
 
-RAW = ("raw_documents", "raw_chunks", "raw_index", "raw_releases")
-"""What models select from: the tables of all sources, each row with its `source` and `source_type`;
-index rows with their `space`."""
+
+def _columns(schema: pa.Schema, *constants: pa.Field) -> pa.Schema:
+    own = [field for field in schema if field.name not in _LARGE]
+    return pa.schema([*constants, *own])
+
+
+RAW: Mapping[str, pa.Schema] = {
+    "raw_documents": _columns(schemas.SNAPSHOT, *_PLACE),
+    "raw_chunks": _columns(schemas.CHUNKS, *_PLACE),
+    "raw_index": _columns(schemas.index(1), pa.field("space", pa.string())),
+    "raw_releases": _columns(schemas.RELEASES),
+    **{f"raw_{name}": pa.schema(list(schema)) for name, schema in schemas.LOGS.items()},
+}
+"""What models select from: the tables of all sources, each row with its `source` and `source_type`,
+index rows with their `space`; the releases; the logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +53,31 @@ class Duck:
     connection: duckdb.DuckDBPyConnection
     lake: Lake
 
-    def load(self, name: str) -> None:
-        """Stream one of the `RAW` tables in, for as long as the connection is open."""
-        empty, *parts = _parts(self.lake, name)
-        for number, (constants, table, columns) in enumerate([empty, *parts]):
-            schema = pa.schema([table.schema.field(column) for column in columns])
-            rows = table.batches(columns) if number else iter(())
-            self.connection.register("incoming", pa.RecordBatchReader.from_batches(schema, rows))
-            constant = "".join(f"? as {column}, " for column in constants)
-            select = f"select {constant}* from incoming"  # noqa: S608 - names of our own columns
-            into = f"insert into {name}" if number else f"create temp table {name} as"
-            self.connection.execute(f"{into} {select}", list(constants.values()))
-            self.connection.unregister("incoming")
+    def load(self, name: str, columns: Sequence[str]) -> None:
+        """Stream columns of one of the `RAW` tables in, for as long as the connection is open."""
+        chosen = list(columns) or RAW[name].names[:1]
+        schema = pa.schema([RAW[name].field(column) for column in chosen])
+        rows = (
+            _with_constants(batch, constants, schema)
+            for constants, table in _parts(self.lake, name)
+            for batch in table.batches(_own(table, chosen, constants), batch_rows=_BATCH_ROWS)
+        )
+        self.connection.register("incoming", pa.RecordBatchReader.from_batches(schema, rows))
+        self.connection.execute(f"create temp table {name} as select * from incoming")  # noqa: S608
+        self.connection.unregister("incoming")
 
     def create_view(self, name: str, select: str) -> None:
         """Give a select a name."""
-        self.connection.execute(f'create temp view "{name}" as {select}')
+        self._create("view", name, select)
 
     def create_table(self, name: str, select: str) -> None:
         """Keep a select's rows under a name until the connection is closed."""
-        self.connection.execute(f'create temp table "{name}" as {select}')
+        self._create("table", name, select)
 
-    def rows(self, select: str, *, limit: int) -> pa.Table:
-        """The first rows of a select, in its order."""
-        return self.connection.sql(select).limit(limit).to_arrow_table()
+    def rows(self, select: str, *, limit: int | None) -> pa.Table:
+        """The first rows of a select, in its order; all of them where `limit` is None."""
+        found = self.connection.sql(select)
+        return (found if limit is None else found.limit(limit)).to_arrow_table()
 
     def count(self, select: str) -> int:
         """How many rows a select gives."""
@@ -77,37 +92,90 @@ class Duck:
         self.connection.table(name).write_parquet(str(unfinished))
         return unfinished.replace(path)
 
+    def columns(self, name: str) -> dict[str, str]:
+        """The columns of a table or view with their types, as DuckDB calls them."""
+        relation = self.connection.table(name)
+        return {name: str(type_) for name, type_ in zip(relation.columns, relation.types, strict=True)}
+
+    def close_doors(self) -> None:
+        """From here on the connection reads no file and no network, loads no extension, and stays so."""
+        self.connection.execute("set enable_external_access = false")
+        self.connection.execute("set lock_configuration = true")
+
+    def answer(self, select: str, *, limit: int | None) -> pa.Table:
+        """The first rows of somebody's select; close the doors before.
+
+        Raises:
+            QuestionRefused: DuckDB cannot run it, or it reaches for what is closed.
+        """
+        import duckdb
+
+        try:
+            return self.rows(select, limit=limit)
+        except duckdb.Error as error:
+            raise QuestionRefused(f"the query cannot be run: {_first_line(error)}") from None
+
+    def _create(self, kind: str, name: str, select: str) -> None:
+        import duckdb
+
+        try:
+            self.connection.execute(f'create temp {kind} "{name}" as {select}')
+        except duckdb.Error as error:
+            raise ConfigError(f"{name}.sql cannot be run: {_first_line(error)}") from None
+
 
 @contextmanager
 def opened(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Iterator[Duck]:
-    """A connection in memory, over the tables of one store."""
+    """A connection in memory, over the tables of one store; days are those of UTC."""
     import duckdb
 
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": memory_limit,
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "python_enable_replacements": "false",
+        "preserve_insertion_order": "false",
+    }
     with (
         tempfile.TemporaryDirectory(prefix="knowledge-sql-") as spill,
-        duckdb.connect(":memory:", config={"memory_limit": memory_limit}) as connection,
+        duckdb.connect(":memory:", config=config) as connection,
     ):
         connection.execute("set temp_directory = ?", [spill])
         connection.execute("set enable_progress_bar = false")
+        connection.execute("set timezone = 'UTC'")
         yield Duck(connection, lake)
 
 
-def _parts(lake: Lake, name: str) -> Iterator[tuple[dict[str, str], Table, tuple[str, ...]]]:
-    """The Lance tables that a raw table is made of; the first one only gives the columns."""
-    stored = lake.stored_sources().items()
-    nothing = {"source": "", "source_type": ""}
-    if name == "raw_documents":
-        yield nothing, lake.snapshot("", ""), _DOCUMENTS
-        for id_, type_ in stored:
-            yield {"source": id_, "source_type": type_}, lake.snapshot(type_, id_), _DOCUMENTS
-    elif name == "raw_chunks":
-        yield nothing, lake.chunks("", ""), _CHUNKS
-        for id_, type_ in stored:
-            yield {"source": id_, "source_type": type_}, lake.chunks(type_, id_), _CHUNKS
+def _first_line(error: Exception) -> str:
+    """DuckDB's sentence, without its drawing of the place."""
+    return str(error).strip().splitlines()[0].rstrip(".")
+
+
+def _parts(lake: Lake, name: str) -> Iterator[tuple[Mapping[str, str], Table]]:
+    """The Lance tables that a raw table is made of, with what is the same for all rows of one."""
+    if name in ("raw_documents", "raw_chunks"):
+        table_of = lake.snapshot if name == "raw_documents" else lake.chunks
+        for source, source_type in lake.stored_sources().items():
+            yield {"source": source, "source_type": source_type}, table_of(source_type, source)
     elif name == "raw_index":
-        yield {"space": ""}, lake.index("", 1), _INDEX
         for space, dimensions in lake.spaces().items():
-            yield {"space": space}, lake.index(space, dimensions), _INDEX
+            yield {"space": space}, lake.index(space, dimensions)
+    elif name == "raw_releases":
+        yield {}, lake.releases()
     else:
-        yield {}, lake.releases(), ("release", "created_at", "rows", "restores")
-        yield {}, lake.releases(), ("release", "created_at", "rows", "restores")
+        yield {}, lake.log(name.removeprefix("raw_"))
+
+
+def _own(table: Table, chosen: Sequence[str], constants: Mapping[str, str]) -> Sequence[str]:
+    """The columns to read, at least one, so that rows can be counted."""
+    return [column for column in chosen if column not in constants] or [table.key]
+
+
+def _with_constants(batch: pa.RecordBatch, constants: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [
+        pa.repeat(pa.scalar(constants[name], pa.string()), batch.num_rows)
+        if name in constants
+        else batch.column(name)
+        for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,12 @@
+-- Scores of the golden questions.
+-- grain: one row per metric and search type of an evaluation
+select
+    "at" as evaluated_at,
+    golden, -- hash of the questions: scores of different ones do not compare
+    type,
+    metric,
+    value,
+    array_to_string(
+        list_sort(list_transform(json_keys(tables), lambda space: space || ' ' || (tables ->> space))), ', '
+    ) as index_versions -- each space with the version of its index table
+from raw_evaluations

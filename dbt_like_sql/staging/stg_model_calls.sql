@@ -1,0 +1,16 @@
+-- What embedding models and language models were asked to do, and what it cost.
+-- grain: one row per use of a model, which may sum up many calls
+select
+    "at" as called_at,
+    "at"::date as day, -- in UTC
+    kind, -- embedding or completion
+    provider,
+    model,
+    source, -- whose texts were embedded
+    session, -- of the user or agent who asked
+    project,
+    calls,
+    tokens,
+    cost,
+    seconds
+from raw_llm_calls

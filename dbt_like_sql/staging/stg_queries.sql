@@ -1,0 +1,15 @@
+-- Questions that were answered.
+-- grain: one row per question
+select
+    query_id,
+    "at" as asked_at,
+    "at"::date as day, -- in UTC
+    type, -- of the search: semantic, code, similar, historical, ...
+    text, -- as it was asked, without secrets
+    tenant,
+    release, -- that answered
+    results,
+    took_ms,
+    cached,
+    len(degraded) > 0 as degraded -- whether a step was left out
+from raw_queries

@@ -1,0 +1,19 @@
+-- What every stage of every refresh did, as it was noted when the stage was done.
+-- grain: one row per stage of one refresh of a source
+select
+    "at" as done_at, -- when the stage was done
+    "at"::date as day, -- in UTC
+    source,
+    source_type,
+    stage,
+    seen, -- keys that should exist
+    added,
+    changed,
+    removed,
+    skipped,
+    rows, -- of the source in the stage's table, after
+    tokens,
+    cost,
+    seconds,
+    run -- the Dagster run, if there was one
+from raw_refreshes

@@ -1,0 +1,5 @@
+-- Every row of the index is of a chunk that is still there.
+select stg_index.space, stg_index.source, stg_index.id
+from stg_index
+left join stg_chunks on stg_chunks.id = stg_index.id
+where stg_chunks.id is null

@@ -1,0 +1,5 @@
+-- A document is left out for one reason.
+select source, uri, count(*) as times
+from skipped_documents
+group by source, uri
+having count(*) > 1
