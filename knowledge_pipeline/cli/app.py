@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from knowledge_pipeline.cli import asking, refreshing, releasing, sources, starting, status
+from knowledge_pipeline.cli import asking, refreshing, releasing, sources, starting, status, watching
 from knowledge_pipeline.cli.exits import DONE, INTERRUPTED, WRONG_USAGE, tell, tell_interrupted
 from knowledge_pipeline.cli.session import Session, add_command, share_options
 
@@ -37,6 +37,7 @@ COMMANDS = (
     refreshing.index,
     refreshing.refresh,
     refreshing.reindex,
+    watching.watch,
     asking.search,
     asking.similar,
     asking.get,
