@@ -1,57 +1,239 @@
-"""Partitions follow the configuration; a release follows a run that failed in part."""
+"""Partitions and what is stored follow the configuration; a release follows a run that failed in part."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
+import pytest
 
-from knowledge_pipeline.defs.sensors import release_after_failures, sources_in_config
+from knowledge_pipeline.defs.sensors import release_after_failures, removed_sources, sources_in_config
 from knowledge_pipeline_tests.defs.conftest import Workplace
+from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
+
+OURS = Path(__file__).parents[2]
 
 
-def tick(workplace: Workplace, instance: dg.DagsterInstance) -> str:
-    """Evaluate the sensor, apply what it asks for as the daemon does, return why it did nothing."""
-    context = dg.build_sensor_context(instance=instance, resources={"project": workplace.resource})
-    result = sources_in_config(["code", "markdown"]).evaluate_tick(context)
-    for change in result.dynamic_partitions_requests or ():
-        if isinstance(change, dg.AddDynamicPartitionsRequest):
-            instance.add_dynamic_partitions(change.partitions_def_name, change.partition_keys)
-        else:
-            for key in change.partition_keys:
-                instance.delete_dynamic_partition(change.partitions_def_name, key)
-    return result.skip_message or ""
+@pytest.fixture
+def watch(tmp_path: Path) -> Watch:
+    return Watch(tmp_path / "project", sources_in_config(["code", "markdown"]), removed_sources)
 
 
-def test_partitions_become_equal_to_the_configuration(
-    workplace: Workplace, instance: dg.DagsterInstance
+@pytest.fixture
+def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
+    """The instance of this repository's dagster.yaml: SQLite in a folder."""
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(OURS / "dagster.yaml", home)
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        yield instance
+
+
+def partitions(instance: dg.DagsterInstance, type_: str = "code") -> list[str]:
+    return sorted(instance.get_dynamic_partitions(f"{type_}_sources"))
+
+
+def store(watch: Watch, *keys: str) -> None:
+    """As after a refresh, as far as the sensor looks: there is a snapshot."""
+    for key in keys:
+        (watch.root / "store" / "snapshot" / f"{key}.lance").mkdir(parents=True)
+
+
+ADDED, REMOVED = 0, 1  # the two sensors
+
+
+def requested(watch: Watch, instance: dg.DagsterInstance) -> dict[str | None, list[list[str]]]:
+    """The sources of the runs of each job that a tick of each sensor requests."""
+    found: dict[str | None, list[list[str]]] = {}
+    for at in (ADDED, REMOVED):
+        for request in watch.tick(instance, at=at).run_requests or ():
+            found.setdefault(request.job_name, []).append(sources_of_run(request))
+    return found
+
+
+def said(watch: Watch, instance: dg.DagsterInstance, *, save: bool = True) -> tuple[str, str]:
+    """Why neither sensor requests anything."""
+    looks = [watch.tick(instance, at=at, save=save) for at in (ADDED, REMOVED)]
+    assert not any(look.run_requests for look in looks)
+    return looks[0].skip_message or "", looks[1].skip_message or ""
+
+
+QUIET = ("partitions equal the configuration", "no source was removed")
+
+
+def test_a_new_source_gets_a_partition_and_one_refresh(watch: Watch, instance: dg.DagsterInstance) -> None:
+    for id_, type_ in (("one", "code"), ("two", "code"), ("docs", "markdown")):
+        watch.declare(id_, type_)
+    (request,) = watch.tick(instance).run_requests or ()
+    assert request.job_name == "refresh"
+    assert request.tags["knowledge/trigger"] == "added"
+    assert sorted(sources_of_run(request)) == ["docs", "one", "two"]
+    assert partitions(instance) == ["one", "two"]
+    assert partitions(instance, "markdown") == ["docs"]
+    assert requested(watch, instance) == {}, "it was requested, though nothing is stored yet"
+    store(watch, "code/one", "code/two", "markdown/docs")
+    assert said(watch, instance) == QUIET
+    watch.declare("three")
+    assert requested(watch, instance) == {"refresh": [["three"]]}
+
+
+def test_a_removed_source_is_purged_and_its_partition_goes(
+    watch: Watch, instance: dg.DagsterInstance
 ) -> None:
-    workplace.declare("one")
-    workplace.declare("two")
-    workplace.declare("docs", "markdown")
-    tick(workplace, instance)
-    assert instance.get_dynamic_partitions("code_sources") == ["one", "two"]
-    assert instance.get_dynamic_partitions("markdown_sources") == ["docs"]
-    workplace.forget("one")
-    workplace.forget("docs")
-    workplace.declare("three")
-    tick(workplace, instance)
-    assert instance.get_dynamic_partitions("code_sources") == ["two", "three"]
-    assert instance.get_dynamic_partitions("markdown_sources") == []
-    assert tick(workplace, instance) == "partitions equal the configuration"
+    watch.declare("one")
+    watch.declare("two")
+    watch.tick(instance)
+    store(watch, "code/one", "code/two")
+    del watch.sources["one"]
+    assert "purged at the next look: one" in said(watch, instance)[1]
+    assert requested(watch, instance) == {"purge": [["one"]]}
+    assert partitions(instance) == ["one", "two"], "the partition stays until the purge is sure to run"
+    assert requested(watch, instance) == {}
+    assert partitions(instance) == ["two"]
+    shutil.rmtree(watch.root / "store" / "snapshot" / "code" / "one.lance")
+    assert said(watch, instance) == QUIET
 
 
-def test_a_wrong_file_leaves_the_partitions_as_they_are(
-    workplace: Workplace, instance: dg.DagsterInstance
+def test_a_source_that_is_back_at_the_next_look_is_not_purged(
+    watch: Watch, instance: dg.DagsterInstance
 ) -> None:
-    workplace.declare("one")
-    tick(workplace, instance)
-    workplace.path.write_text("sources: nonsense\n")
-    assert tick(workplace, instance).startswith("partitions are left as they are: knowledge.yaml:1:")
-    assert instance.get_dynamic_partitions("code_sources") == ["one"]
+    watch.declare("one")
+    watch.declare("two")
+    watch.tick(instance)
+    store(watch, "code/one", "code/two")
+    gone = watch.sources.pop("one")
+    assert requested(watch, instance) == {}
+    watch.sources["one"] = gone
+    assert said(watch, instance) == QUIET
 
 
-def test_a_type_that_is_not_loaded_asks_for_a_reload(
-    workplace: Workplace, instance: dg.DagsterInstance
+def test_a_source_that_is_back_when_it_was_purged_is_refreshed(
+    watch: Watch, instance: dg.DagsterInstance
 ) -> None:
-    workplace.declare("papers", "files")
-    assert "reload the code location" in tick(workplace, instance)
+    watch.declare("one")
+    watch.declare("two")
+    watch.tick(instance)
+    store(watch, "code/one", "code/two")
+    requested(watch, instance)
+    gone = watch.sources.pop("one")
+    requested(watch, instance)
+    assert requested(watch, instance) == {"purge": [["one"]]}
+    shutil.rmtree(watch.root / "store" / "snapshot" / "code" / "one.lance")
+    watch.sources["one"] = gone
+    assert requested(watch, instance) == {"refresh": [["one"]]}
+    assert partitions(instance) == ["one", "two"]
+
+
+def test_a_source_of_another_type_is_a_new_one_and_a_removed_one(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("one")
+    watch.tick(instance)
+    store(watch, "code/one")
+    watch.declare("one", "markdown")
+    assert requested(watch, instance) == {"refresh": [["one"]]}
+    assert requested(watch, instance) == {"purge": [["one"]]}
+    assert requested(watch, instance) == {}
+    assert (partitions(instance), partitions(instance, "markdown")) == ([], ["one"])
+
+
+def test_a_file_without_any_source_purges_nothing(watch: Watch, instance: dg.DagsterInstance) -> None:
+    watch.declare("one")
+    watch.tick(instance)
+    store(watch, "code/one")
+    kept = dict(watch.sources)
+    watch.sources.clear()
+    for _ in range(3):
+        assert "no sources any more, so nothing is purged (one)" in said(watch, instance)[1]
+    assert partitions(instance) == ["one"]
+    watch.sources.update(kept)
+    assert said(watch, instance) == QUIET
+
+
+def test_a_wrong_file_leaves_everything_as_it_is(watch: Watch, instance: dg.DagsterInstance) -> None:
+    watch.declare("one")
+    watch.declare("two")
+    watch.tick(instance)
+    watch.path.write_text("sources: nonsense\n")
+    for _ in range(3):
+        added, removed = said(watch, instance, save=False)
+        assert added.startswith("partitions are left as they are: knowledge.yaml:1:")
+        assert removed.startswith("everything is left as it is: knowledge.yaml:1:")
+    assert partitions(instance) == ["one", "two"]
+
+
+def test_a_partition_of_a_type_without_assets_goes_too(watch: Watch, instance: dg.DagsterInstance) -> None:
+    watch.declare("one")
+    instance.add_dynamic_partitions("files_sources", ["papers"])
+    requested(watch, instance)
+    assert requested(watch, instance) == {"purge": [["papers"]]}
+    requested(watch, instance)
+    assert partitions(instance, "files") == []
+
+
+def test_what_is_stored_without_a_partition_is_left_and_named(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("one")
+    store(watch, "code/one", "code/by-hand")
+    assert requested(watch, instance) == {"refresh": [["one"]]}
+    for _ in range(3):
+        assert "stored, but not configured (by-hand)" in said(watch, instance)[1]
+
+
+def test_a_type_that_is_not_loaded_asks_for_a_reload_and_is_refreshed(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("papers", "files")
+    assert requested(watch, instance) == {"refresh": [["papers"]]}
+    assert partitions(instance, "files") == ["papers"]
+    assert "(files): reload the code location" in said(watch, instance)[0]
+
+
+def test_a_daemon_that_dies_between_partitions_and_runs_loses_neither(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("one")
+    watch.declare("two")
+    watch.tick(instance, die=True)
+    assert partitions(instance) == ["one", "two"]
+    assert ids(watch.runs(instance)) == ["one", "two"]
+    store(watch, "code/one", "code/two")
+    del watch.sources["one"]
+    requested(watch, instance)
+    assert ids(watch.runs(instance, die=True, at=REMOVED)) == ["one"]
+    assert requested(watch, instance) == {"purge": [["one"]]}
+
+
+@pytest.mark.slow
+def test_a_look_at_two_thousand_sources_takes_less_than_ten_seconds(
+    watch: Watch, on_disk: dg.DagsterInstance
+) -> None:
+    for number in range(2000):
+        watch.declare(
+            f"team-{number // 10:03}-source-{number:04}", over=f"https://example.com/{number // 10}"
+        )
+    looks = [_timed(watch, on_disk) for _ in range(4)]
+    assert len(partitions(on_disk)) == 2000
+    store(watch, *(f"code/{id_}" for id_ in watch.sources))
+    looks.append(_timed(watch, on_disk))
+    for id_ in list(watch.sources)[:100]:
+        del watch.sources[id_]
+    looks += [_timed(watch, on_disk) for _ in range(4)]
+    print([f"{cpu_s:.2f} s of CPU in {wall_s:.2f} s" for cpu_s, wall_s in looks])
+    assert len(partitions(on_disk)) == 1900
+    assert max(cpu_s for cpu_s, _ in looks) < 8, "CPU, because the machine may be busy with other tests"
+
+
+def _timed(watch: Watch, instance: dg.DagsterInstance) -> tuple[float, float]:
+    """Seconds of both sensors."""
+    watch.write()  # so that the file is read anew, which takes longest
+    cpu_s, wall_s = time.process_time(), time.monotonic()
+    watch.tick(instance, save=False, at=ADDED)
+    watch.tick(instance, save=False, at=REMOVED)
+    return time.process_time() - cpu_s, time.monotonic() - wall_s
 
 
 def test_a_run_of_many_sources_that_failed_is_followed_by_a_release(

@@ -1,0 +1,113 @@
+"""Schedules: what is due by the clock. When they tick, `knowledge.yaml` says, under `schedules`."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from zoneinfo import ZoneInfo, available_timezones
+
+import dagster as dg
+
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config_operation import Schedules
+from knowledge_pipeline.defs.refreshing import RefreshConfig
+from knowledge_pipeline.defs.requests import refresh_requests
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.stages.due import Schedule, due
+
+_REFRESHES: dict[Schedule, tuple[str, str]] = {
+    "hourly": ("Refreshes the sources whose trigger is hourly.", "no source has the trigger hourly"),
+    "daily": (
+        "Refreshes the sources whose trigger is daily, and goes through those that commits, changed files "
+        "or the hour refresh, to heal what was missed.",
+        "no source is refreshed daily or more often",
+    ),
+    "weekly": ("Refreshes the sources whose trigger is weekly.", "no source has the trigger weekly"),
+    "weekly_reindex": (
+        "Makes all rows anew of the sources whose full_reindex is weekly, vectors aside.",
+        "no source has full_reindex: weekly",
+    ),
+    "monthly_reindex": (
+        "Makes all rows anew of the sources whose full_reindex is monthly, vectors aside.",
+        "no source has full_reindex: monthly",
+    ),
+}
+
+
+def schedules(settings: Settings, *, maintenance_job: str = "maintenance") -> list[dg.ScheduleDefinition]:
+    """All schedules, running unless someone stops them.
+
+    Args:
+        settings: as the code location was loaded; only the times are taken from it.
+        maintenance_job: the name of the job that cleans up.
+
+    Raises:
+        ConfigError: a time zone or a cron expression that does not exist.
+    """
+    times = settings.schedules
+    _check_timezone(times.timezone)
+    return [*(_refreshing(schedule, times) for schedule in _REFRESHES), _maintaining(times, maintenance_job)]
+
+
+def _refreshing(schedule: Schedule, times: Schedules) -> dg.ScheduleDefinition:
+    description, nothing_due = _REFRESHES[schedule]
+    how = RefreshConfig(full=schedule.endswith("_reindex"))
+
+    def tick(
+        context: dg.ScheduleEvaluationContext, project: ProjectResource
+    ) -> Sequence[dg.RunRequest] | dg.SkipReason:
+        sources = due(project.settings(), schedule)
+        requests = list(refresh_requests(sources, trigger=schedule, run_key=_run_key(context), how=how))
+        return requests or dg.SkipReason(nothing_due)
+
+    return _scheduled(tick, schedule, times, job="refresh", description=description)
+
+
+def _maintaining(times: Schedules, job: str) -> dg.ScheduleDefinition:
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+        return dg.RunRequest(run_key=_run_key(context), tags={"knowledge/trigger": "maintenance"})
+
+    description = "Compacts the tables, brings their indexes up to date, and drops what is no longer needed."
+    return _scheduled(tick, "maintenance", times, job=job, description=description)
+
+
+def _scheduled(
+    tick: Callable[..., Sequence[dg.RunRequest] | dg.RunRequest | dg.SkipReason],
+    name: str,
+    times: Schedules,
+    *,
+    job: str,
+    description: str,
+) -> dg.ScheduleDefinition:
+    cron = " ".join(getattr(times, name).split())
+    decorator = dg.schedule(
+        cron_schedule=cron,
+        name=name,
+        job_name=job,
+        execution_timezone=times.timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=description,
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="Found a cron schedule")
+            return decorator(tick)
+    except (dg.DagsterInvalidDefinitionError, UserWarning) as error:
+        raise ConfigError(
+            f"schedules.{name}: {cron!r} is no cron expression, or never ticks as it says: write minute, "
+            "hour, day of month, month and day of week, as in '0 3 * * *'"
+        ) from error
+
+
+def _run_key(context: dg.ScheduleEvaluationContext) -> str:
+    """The same for the same tick, so that one that is evaluated again starts nothing twice."""
+    return context.scheduled_execution_time.isoformat()
+
+
+def _check_timezone(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError) as error:  # as zoneinfo raises them for odd and unknown names
+        close = get_close_matches(name, available_timezones(), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "use a name like 'Europe/Berlin' or 'UTC'"
+        raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error

@@ -1,0 +1,39 @@
+"""Which sources a schedule takes; no clock and no tables, only what `knowledge.yaml` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from knowledge_pipeline.config import GitConnection, Settings, SourceConfig, Trigger, trigger_of
+
+Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex"]
+
+_TRIGGERS: dict[Schedule, frozenset[Trigger]] = {
+    "hourly": frozenset({"hourly"}),
+    # The last three heal: a commit that was overlooked, or a file changed while nothing watched.
+    "daily": frozenset({"daily", "on_commit", "realtime", "hourly"}),
+    "weekly": frozenset({"weekly"}),
+}
+_REINDEXES: dict[Schedule, str] = {"weekly_reindex": "weekly", "monthly_reindex": "monthly"}
+
+
+def due(settings: Settings, schedule: Schedule) -> list[SourceConfig]:
+    """The sources that a schedule refreshes, those of one repository together."""
+    if schedule in _REINDEXES:
+        wanted = _REINDEXES[schedule]
+        return by_repository(source for source in settings.sources if source.refresh.full_reindex == wanted)
+    triggers = _TRIGGERS[schedule]
+    return by_repository(source for source in settings.sources if trigger_of(source) in triggers)
+
+
+def by_repository(sources: Iterable[SourceConfig]) -> list[SourceConfig]:
+    """Sources by address and branch, or by folder, so that those of one repository stand side by side."""
+    return sorted(sources, key=_origin)
+
+
+def _origin(source: SourceConfig) -> tuple[str, str]:
+    connection = source.connection
+    if isinstance(connection, GitConnection):
+        return connection.url.removesuffix("/").removesuffix(".git"), connection.branch or ""
+    return str(connection.path), ""

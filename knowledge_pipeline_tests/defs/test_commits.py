@@ -1,0 +1,307 @@
+"""The sensor `new_commits` over real repositories: one run for each commit, and none is lost."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from knowledge_pipeline.defs.commit_cursor import CommitCursor
+from knowledge_pipeline.defs.commits import REPOSITORIES_APART, look, new_commits
+from knowledge_pipeline.sources.tips import asked, grouped
+from knowledge_pipeline_tests.defs.watching import Watch, sources_of_run
+from knowledge_pipeline_tests.sources.repositories import Repository
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Watch:
+    return Watch(tmp_path / "project", new_commits)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Repository:
+    repository = Repository(tmp_path / "shop")
+    repository.write({"a.py": "a = 1\n"}).commit()
+    return repository
+
+
+def test_a_commit_is_one_run_of_all_sources_of_the_repository(
+    watch: Watch, shop: Repository, instance: dg.DagsterInstance
+) -> None:
+    url = shop.root.as_uri()
+    watch.declare("code", over=url)
+    watch.declare("docs", "markdown", over=url)
+    watch.declare("never", over=url, refresh={"trigger": "weekly"})
+    watch.tick(instance)
+    assert watch.runs(instance) == []
+    commit = shop.commit()
+    (request,) = watch.tick(instance).run_requests or ()
+    assert sorted(sources_of_run(request)) == ["code", "docs"]
+    assert request.job_name == "refresh"
+    assert request.run_key == f"{url}@{commit} 3"
+    assert {key: request.tags[f"knowledge/{key}"] for key in ("trigger", "repository", "commit")} == {
+        "trigger": "commit",
+        "repository": url,
+        "commit": commit,
+    }
+    assert "no new commit in 1 repositories" in (watch.tick(instance).skip_message or "")
+
+
+def test_what_is_seen_for_the_first_time_is_refreshed_once(
+    watch: Watch, shop: Repository, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    for number in range(3):
+        watch.declare(f"shop-{number}", over=shop.root.as_uri(), branch="main")
+    watch.declare("folder", over=shop.root)
+    watch.declare("empty", over=str(Repository(tmp_path / "empty").root))
+    (request,) = watch.tick(instance).run_requests or ()
+    assert sorted(sources_of_run(request)) == ["empty", "folder", "shop-0", "shop-1", "shop-2"]
+    assert request.tags["knowledge/trigger"] == "first_sight"
+    assert watch.runs(instance) == []
+
+
+def test_a_commit_of_another_branch_starts_nothing(
+    watch: Watch, shop: Repository, instance: dg.DagsterInstance
+) -> None:
+    shop.git("branch", "stable")
+    watch.declare("stable", over=shop.root.as_uri(), branch="stable")
+    watch.tick(instance)
+    shop.commit()
+    assert watch.runs(instance) == []
+    shop.git("branch", "-f", "stable", "main")
+    assert watch.runs(instance) == [["stable"]]
+
+
+def test_branches_that_stand_at_one_commit_share_a_run(
+    watch: Watch, shop: Repository, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("head", over=shop.root.as_uri())
+    watch.declare("main", over=shop.root.as_uri(), branch="main")
+    watch.tick(instance)
+    shop.commit()
+    assert [sorted(run) for run in watch.runs(instance)] == [["head", "main"]]
+
+
+def test_a_force_push_back_to_an_older_commit_runs_again(
+    watch: Watch, shop: Repository, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("code", over=shop.root.as_uri())
+    older = shop.git("rev-parse", "HEAD")
+    watch.tick(instance)
+    keys = []
+    for _ in range(2):
+        shop.commit()
+        watch.tick(instance)
+        shop.git("reset", "-q", "--hard", older)
+        keys += [request.run_key for request in watch.tick(instance).run_requests or ()]
+    assert len(set(keys)) == 2
+    assert all(older in str(key) for key in keys)
+
+
+def test_a_deleted_branch_is_one_run_and_then_silence(
+    watch: Watch, shop: Repository, instance: dg.DagsterInstance
+) -> None:
+    shop.git("branch", "stable")
+    watch.declare("stable", over=shop.root.as_uri(), branch="stable")
+    watch.tick(instance)
+    shop.git("branch", "-D", "stable")
+    (request,) = watch.tick(instance).run_requests or ()
+    assert request.tags["knowledge/commit"] == "gone"
+    assert watch.runs(instance) == watch.runs(instance) == []
+    shop.git("branch", "stable")
+    assert watch.runs(instance) == [["stable"]]
+
+
+def test_a_commit_made_while_a_repository_was_unreachable_is_not_lost(
+    watch: Watch, shop: Repository, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    other = Repository(tmp_path / "other")
+    other.commit()
+    watch.declare("shop", over=shop.root.as_uri())
+    watch.declare("other", over=other.root.as_uri())
+    watch.tick(instance)
+    shop.commit()
+    shop.root.rename(tmp_path / "away")
+    assert "1 did not answer: git repository file://" in (watch.tick(instance).skip_message or "")
+    other.commit()
+    assert watch.runs(instance) == [["other"]], "the others go on"
+    (tmp_path / "away").rename(shop.root)
+    assert watch.runs(instance) == [["shop"]]
+
+
+def test_who_fails_again_and_again_is_asked_less_often(
+    watch: Watch, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("gone", over=(tmp_path / "gone").as_uri())
+    for _ in range(3):
+        assert "did not answer" in (watch.tick(instance).skip_message or "")
+    assert "did not answer" not in (watch.tick(instance).skip_message or ""), "it was asked though it pauses"
+    cursor = json.loads(watch.cursor or "")
+    ((count, until),) = cursor["failing"].values()
+    assert count == 3
+    assert 50 < until - time.time() <= 60
+    Repository(tmp_path / "gone").commit()
+    cursor["failing"] = {name: (count, time.time() - 1) for name in cursor["failing"]}
+    watch.cursor = json.dumps(cursor)
+    assert watch.runs(instance) == [["gone"]]
+    assert json.loads(watch.cursor or "")["failing"] == {}
+
+
+def test_a_pause_is_ten_minutes_at_most() -> None:
+    cursor = CommitCursor()
+    pauses = []
+    for _ in range(1000):
+        cursor.note_failure("gone", 0.0)
+        pauses.append(cursor.failing["gone"][1])
+    assert pauses[:7] == [0, 0, 60, 120, 240, 480, 600]
+    assert max(pauses) == 600
+
+
+def test_who_had_no_turn_is_asked_first_at_the_next_tick() -> None:
+    cursor = CommitCursor(next="c")
+    assert cursor.turns("dbac", 0.0) == ["c", "d", "a", "b"]
+
+
+def test_head_that_names_another_branch_is_noticed_within_twenty_ticks(
+    watch: Watch, shop: Repository, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("code", over=shop.root.as_uri())
+    watch.tick(instance)
+    shop.git("checkout", "-q", "-b", "next")
+    shop.commit()
+    found = [run for _ in range(20) for run in watch.runs(instance)]
+    assert found == [["code"]]
+
+
+def test_what_is_no_longer_configured_leaves_the_cursor(
+    watch: Watch, shop: Repository, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    shop.git("branch", "stable")
+    other = Repository(tmp_path / "other")
+    other.commit()
+    watch.declare("stable", over=shop.root.as_uri(), branch="stable")
+    watch.declare("main", over=shop.root.as_uri(), branch="main")
+    watch.declare("other", over=other.root.as_uri())
+    watch.tick(instance)
+    del watch.sources["stable"], watch.sources["other"]
+    watch.tick(instance)
+    assert list(CommitCursor.read(watch.cursor).stood) == [shop.root.as_uri()]
+    assert list(CommitCursor.read(watch.cursor).stood[shop.root.as_uri()]) == ["main"]
+
+
+def test_commits_in_very_many_repositories_share_runs(
+    watch: Watch, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    first = Repository(tmp_path / "r0")
+    first.commit()
+    count = REPOSITORIES_APART + 1
+    for number in range(1, count):
+        shutil.copytree(first.root, tmp_path / f"r{number}")
+    for number in range(count):
+        watch.declare(f"s{number:02}", over=tmp_path / f"r{number}")
+    watch.tick(instance)
+    for number in range(count):
+        Repository(tmp_path / f"r{number}").commit()
+    (request,) = watch.tick(instance).run_requests or ()
+    assert len(sources_of_run(request)) == count
+    Repository(tmp_path / "r0").commit("another")
+    assert watch.runs(instance) == [["s00"]]
+
+
+def test_a_local_folder_is_refreshed_by_commits_of_its_repository(
+    watch: Watch, shop: Repository, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("code", over=shop.root)
+    watch.declare("watched", over=shop.root, refresh={"trigger": "realtime"})
+    watch.declare("loose", over=tmp_path / "loose")
+    watch.tick(instance)
+    shop.commit()
+    assert watch.runs(instance) == [["code"]]
+
+
+def test_a_wrong_file_keeps_the_cursor(watch: Watch, shop: Repository, instance: dg.DagsterInstance) -> None:
+    watch.declare("code", over=shop.root.as_uri())
+    watch.tick(instance)
+    shop.commit()
+    watch.path.write_text("sources: nonsense\n")
+    assert "knowledge.yaml:1:" in (watch.tick(instance, save=False).skip_message or "")
+    assert watch.runs(instance) == [["code"]]
+
+
+def test_a_cursor_that_cannot_be_read_counts_as_none(
+    watch: Watch, shop: Repository, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("code", over=shop.root.as_uri())
+    for nonsense in ("{", "[]", '{"tick": 1}', '{"tick":1,"stood":[],"heads":{},"failing":{},"next":""}'):
+        watch.cursor = nonsense
+        assert watch.runs(instance) == [["code"]]
+
+
+def test_a_tick_that_was_lost_is_asked_for_again_under_the_same_keys(
+    watch: Watch, shop: Repository, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("code", over=shop.root.as_uri())
+    watch.tick(instance)
+    shop.commit()
+    lost, again = watch.tick(instance, die=True), watch.tick(instance)
+    assert [request.run_key for request in lost.run_requests or ()] == [
+        request.run_key for request in again.run_requests or ()
+    ]
+
+
+def copies(root: Path, count: int) -> list[Path]:
+    """Repositories with one commit each."""
+    first = Repository(root / "r000")
+    first.write({"a.py": "a = 1\n"}).commit()
+    rest = [root / f"r{number:03}" for number in range(1, count)]
+    for folder in rest:
+        shutil.copytree(first.root, folder)
+    return [first.root, *rest]
+
+
+def test_every_repository_has_its_turn_though_a_tick_has_no_time_for_all(
+    watch: Watch, tmp_path: Path
+) -> None:
+    for folder in copies(tmp_path, 40):
+        watch.declare(folder.name, over=folder.as_uri())
+    watches, cursor, ticks = grouped(watch.settings.sources), CommitCursor(), 0
+    waiting = len(asked(watches))
+    while waiting and ticks < 100:
+        news = look(watches, cursor, budget_s=0.15)
+        assert not news.failed, "who was cut short by the budget did not fail"
+        waiting, ticks = len(asked(watches)) - len(cursor.stood), ticks + 1
+    assert waiting == 0
+    assert ticks > 1, "there was time for all, so nothing was tested"
+
+
+@pytest.mark.slow
+def test_a_look_at_two_thousand_sources_of_two_hundred_repositories_is_quick_and_memory_flat(
+    watch: Watch, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    folders = copies(tmp_path, 200)
+    for number in range(2000):
+        folder = folders[number % 200]
+        watch.declare(f"s{number:04}", over=folder if number % 2 else folder.as_uri())
+    watch.write()
+    seconds, kilobytes = [], []
+    for _ in range(8):
+        began = time.monotonic()
+        watch.tick(instance, save=False)
+        seconds.append(round(time.monotonic() - began, 2))
+        kilobytes.append(resident_kb())
+    print(seconds, kilobytes, len(watch.cursor or ""))
+    assert max(seconds[1:]) < 10, "the first one reads the file, which a busy machine makes slow"
+    assert CommitCursor.read(watch.cursor).stood.keys() == asked(grouped(watch.settings.sources)).keys()
+    assert kilobytes[-1] - kilobytes[2] < 20_000
+    Repository(folders[7]).commit()
+    assert sum(map(len, watch.runs(instance, save=False))) == 10
+
+
+def resident_kb() -> int:
+    """Memory of this process."""
+    (line,) = (
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")
+    )
+    return int(line.split()[1])

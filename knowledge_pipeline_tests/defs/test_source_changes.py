@@ -1,0 +1,111 @@
+"""Whatever is edited and whenever the daemon dies: in the end partitions and store follow the file."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_pipeline.defs.source_changes import (
+    ADDITIONS_PER_LOOK,
+    DELETIONS_PER_LOOK,
+    Additions,
+    Key,
+    RemovalCursor,
+    Removals,
+    additions,
+    read_removals,
+    read_requested,
+    removals,
+)
+
+KEYS = ["code/a", "code/b", "code/c", "markdown/a"]
+
+
+class World:
+    """Partitions, store and cursors, changed as Dagster and the jobs would change them."""
+
+    def __init__(self) -> None:
+        self.held: set[Key] = set()
+        self.stored: set[Key] = set()
+        self.added_cursor = self.removed_cursor = ""
+        self.refreshed: list[Key] = []
+
+    def look(
+        self, configured: list[Key], *, dies: bool = False, works: bool = True
+    ) -> tuple[Additions, Removals]:
+        """One tick of each sensor; `dies` before runs and cursors are kept; runs do their work, or fail."""
+        added = additions(configured, self.held, self.stored, read_requested(self.added_cursor))
+        self.held |= set(added.add)
+        if not dies:
+            self.added_cursor = added.cursor()
+            self.refreshed += added.refresh
+            self.stored |= set(added.refresh) if works else set()
+        removed = removals(configured, self.held, self.stored, read_removals(self.removed_cursor))
+        self.held -= set(removed.delete)
+        if not dies:
+            self.removed_cursor = removed.cursor.written()
+            self.stored -= set(removed.purge) if works else set()
+        return added, removed
+
+
+FILES = st.lists(st.sampled_from(KEYS), unique_by=lambda key: key.partition("/")[2], max_size=3)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(FILES, st.booleans()), max_size=12), FILES.filter(bool))
+def test_after_any_edits_and_deaths_everything_follows_the_file(
+    history: list[tuple[list[Key], bool]], last: list[Key]
+) -> None:
+    world = World()
+    for configured, dies in history:
+        world.look(configured, dies=dies)
+    for _ in range(3):
+        world.look(last)
+    assert world.held == world.stored == set(last)
+    added, removed = world.look(last)
+    assert not (added.add or added.refresh or removed.purge or removed.delete or removed.left)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(FILES, max_size=8))
+def test_nothing_is_purged_that_was_there_at_one_of_the_last_two_looks(history: list[list[Key]]) -> None:
+    world = World()
+    before: list[Key] = []
+    for configured in history:
+        _, found = world.look(configured)
+        assert not set(found.purge) & (set(configured) | set(before))
+        assert not found.purge or configured
+        before = configured
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.booleans(), max_size=6))
+def test_a_new_source_is_requested_once_though_its_runs_fail(deaths: list[bool]) -> None:
+    world = World()
+    for dies in (*deaths, False, False):
+        world.look(["code/a"], dies=dies, works=False)
+    assert world.refreshed == ["code/a"]
+
+
+def test_more_new_sources_than_a_look_takes_follow_at_the_next_ones() -> None:
+    world, many = World(), [f"code/s{number:04}" for number in range(ADDITIONS_PER_LOOK + 3)]
+    world.look(many)
+    assert len(world.held) == len(world.refreshed) == ADDITIONS_PER_LOOK
+    world.look(many)
+    assert world.held == world.stored == set(many)
+    world.look(many[:1])
+    world.look(many[:1])
+    assert world.stored == {many[0]}, "all are purged at once"
+    for _ in range(len(many) // DELETIONS_PER_LOOK + 1):
+        world.look(many[:1])
+    assert world.held == {many[0]}
+
+
+def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:
+    for nonsense in ("", "{", "[]", '{"requested": 3, "missing": 3}', "null", '"x"'):
+        assert read_requested(nonsense) == []
+        assert read_removals(nonsense) == RemovalCursor()
+
+
+def test_a_cursor_survives_being_written() -> None:
+    cursor = RemovalCursor(["code/b"], ["code/c"])
+    assert read_removals(cursor.written()) == cursor
+    assert read_requested(Additions([], [], ["code/a"]).cursor()) == ["code/a"]
