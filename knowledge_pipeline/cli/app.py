@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from knowledge_pipeline.cli import asking, refreshing, releasing, sources, starting, status, watching
+from knowledge_pipeline.cli import (
+    asking,
+    maintaining,
+    refreshing,
+    releasing,
+    sources,
+    starting,
+    status,
+    watching,
+)
 from knowledge_pipeline.cli.exits import DONE, INTERRUPTED, WRONG_USAGE, tell, tell_interrupted
 from knowledge_pipeline.cli.session import Session, add_command, share_options
 
@@ -46,6 +55,7 @@ COMMANDS = (
     releasing.releases,
     releasing.rollback,
     releasing.purge,
+    maintaining.maintain,
 )
 SOURCES_COMMANDS = (sources.list_, sources.add, sources.remove, sources.test)
 

@@ -8,7 +8,7 @@ import typer
 
 from knowledge_pipeline.cli import holdings
 from knowledge_pipeline.cli.session import Session, example
-from knowledge_pipeline.cli.text import one_line, shortened, spoken_time
+from knowledge_pipeline.cli.text import one_line, shortened, spoken_size, spoken_time
 
 
 @example("""
@@ -65,7 +65,7 @@ def _show(session: Session, found: dict[str, Any], *, detailed: bool) -> None:
     for row in sources:
         for reason, count in list(row["skipped_reasons"].items())[:5]:
             screen.say(f"{row['source']}: skipped {count:,}: {shortened(one_line(reason), 200)}")
-    screen.say(f"The store takes {_size(found['disk_bytes'])}.")
+    screen.say(f"The store takes {spoken_size(found['disk_bytes'])}.")
 
 
 def _spoken(row: dict[str, Any]) -> dict[str, Any]:
@@ -73,12 +73,4 @@ def _spoken(row: dict[str, Any]) -> dict[str, Any]:
     spoken = {name: value for name, value in row.items() if name not in ("skipped_reasons", "disk_bytes")}
     if "last_change" in spoken:
         spoken["last_change"] = spoken_time(spoken["last_change"])
-    return spoken | ({"disk": _size(row["disk_bytes"])} if "disk_bytes" in row else {})
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+    return spoken | ({"disk": spoken_size(row["disk_bytes"])} if "disk_bytes" in row else {})

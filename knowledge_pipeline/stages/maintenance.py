@@ -109,7 +109,6 @@ def _source_steps(
         _collect(work, table, chunks, tolerated=settings.checks.orphaned_share)
     for table in [*stored, *vectors]:
         work.compact(table)
-        work.forget(table)
 
 
 def _anew(tables: Iterable[Table]) -> list[Table]:
@@ -137,8 +136,8 @@ def _index(work: Work, settings: Settings) -> None:
             work.compact(table)
             if work.asked.indexes and indexes.wanting(table):
                 work.do("indexes", table.path, lambda table=table: indexes.maintain(table))
-        if not work.asked.dry_run and (made := publish_same(work.lake, keep=settings.releases.keep)):
-            work.maintained.release = made.release
+        if not work.asked.dry_run and (work.asked.compact or work.asked.indexes):
+            work.maintained.release = publish_same(work.lake, keep=settings.releases.keep)
         work.compact(work.lake.releases())
         for table in [*tables, work.lake.releases()]:
             work.forget(table)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline.store.upkeep import (
     discard,
@@ -75,7 +76,7 @@ class Maintained:
     sources: int = 0  # looked at
     done: dict[Action, Done] = field(default_factory=dict[Action, Done])
     skipped: dict[str, str] = field(default_factory=dict[str, str])  # source, or what else, and why
-    release: int | None = None  # made because the index was rewritten, with the same rows
+    release: Release | None = None  # made because the index was rewritten, with the same rows
     seconds: float = 0.0
 
     @property
@@ -95,7 +96,7 @@ class Maintained:
             "sources": self.sources,
             "actions": [{**done.as_row(), "touched": done.touched} for done in self.done.values()],
             "skipped": dict(self.skipped),
-            "release": self.release,
+            "release": self.release.release if self.release else None,
             "freed": self.freed,
             "seconds": self.seconds,
         }
@@ -114,7 +115,10 @@ class Work:
         if not self.asked.dry_run:
             run()
         done = self.maintained.done.setdefault(action, Done(action))
-        done.touched.append(path.relative_to(self.lake.root).as_posix())
+        name = path.relative_to(self.lake.root).as_posix()
+        if self.asked.dry_run and name in done.touched:
+            return  # a second look found what the first one did
+        done.touched.append(name)
         done.removed += removes
         done.bytes_before += before
         done.bytes_after += before if self.asked.dry_run else size(path)
@@ -149,9 +153,10 @@ class Work:
         self.maintained.skipped[what] = str(why)
 
     def compact(self, table: Table) -> None:
-        """Merge the fragments of a table that is scattered."""
+        """Merge the fragments of a table that is scattered, and drop what nobody reads of it then."""
         if self.asked.compact and table.exists and may_be_scattered(table) and table.scattered:
             self.do("compaction", table.path, table.merge_fragments)
+            self.forget(table)
 
     def forget(self, table: Table, *, alone: bool = True) -> None:
         """Drop versions that nobody reads, and what killed writers left.
