@@ -2,6 +2,7 @@
 -- answers: How does cost develop?
 -- grain: one row per day, kind, provider and model
 -- plot: line x=day y=cost by=model
+-- plot: line x=day y=tokens by=model
 select
     day,
     kind,

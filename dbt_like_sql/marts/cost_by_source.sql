@@ -2,6 +2,7 @@
 -- answers: Which sources cost most?
 -- grain: one row per source, provider and model
 -- plot: bar x=source y=cost
+-- plot: bar x=source y=tokens
 select
     source,
     provider,

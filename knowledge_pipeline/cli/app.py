@@ -15,6 +15,7 @@ from knowledge_pipeline.cli import (
     refreshing,
     releasing,
     sources,
+    sql,
     starting,
     status,
     watching,
@@ -56,6 +57,7 @@ COMMANDS = (
     releasing.rollback,
     releasing.purge,
     maintaining.maintain,
+    sql.sql,
 )
 SOURCES_COMMANDS = (sources.list_, sources.add, sources.remove, sources.test)
 

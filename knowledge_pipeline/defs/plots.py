@@ -40,8 +40,8 @@ def plotted(plot: Plot, rows: pa.Table) -> dg.MarkdownMetadataValue | None:
         plot: what is drawn against what.
         rows: columns `x`, `y` (float) and `series`, in the order of `x` for a line.
     """
-    if not rows.num_rows:
-        return None
+    if not rows.num_rows or (plot.kind == "bar" and not any(rows["y"].to_pylist())):
+        return None  # bars of no length
     encoded = base64.b64encode(png(plot, rows)).decode("ascii")
     return dg.MetadataValue.md(f"![{_title(plot)}](data:image/png;base64,{encoded})")
 

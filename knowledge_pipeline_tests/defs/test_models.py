@@ -1,17 +1,17 @@
-"""The SQL models on real tables, as assets and as plain functions."""
+"""The SQL models as assets: lineage, metadata, plots, checks, and models run alone."""
 
-from decimal import Decimal
+from __future__ import annotations
+
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
-from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.stages import models
-from knowledge_pipeline.store.duck import opened
+from knowledge_pipeline.defs.models import SQL_MODELS, models_of
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import append
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 
@@ -29,84 +29,120 @@ def rows(workplace: Workplace, mart: str) -> list[dict]:
     return pq.read_table(workplace.lake.root / "marts" / f"{mart}.parquet").to_pylist()
 
 
-def materialize(workplace: Workplace, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
-    keys = [
-        key for key in workplace.definitions().resolve_all_asset_keys() if key.path[0] in ("staging", "marts")
-    ]
-    job = workplace.definitions().resolve_implicit_global_asset_job_def()
-    return job.execute_in_process(instance=instance, asset_selection=keys)
+def run(workplace: Workplace, instance: dg.DagsterInstance, *keys: str) -> dg.ExecuteInProcessResult:
+    """The job `sql_models`, or only the assets of some keys."""
+    types = ("code", "markdown")
+    definitions = dg.Definitions(
+        assets=[models_of(types)],
+        jobs=[SQL_MODELS],
+        resources={"project": workplace.resource},
+        executor=dg.in_process_executor,
+    )
+    selection = [dg.AssetKey(key.split("/")) for key in keys] or None
+    return definitions.resolve_job_def("sql_models").execute_in_process(
+        instance=instance, asset_selection=selection
+    )
+
+
+def materialized(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetMaterialization]:
+    events = result.get_asset_materialization_events()
+    found = [event.materialization for event in events]
+    return {one.asset_key.to_user_string(): one for one in found}
 
 
 def test_the_marts_say_what_the_tables_hold(indexed: Workplace, instance: dg.DagsterInstance) -> None:
-    assert materialize(indexed, instance).success
+    result = run(indexed, instance)
     assert {row["source"]: row["chunks"] for row in rows(indexed, "chunks_by_source")} == {
         "one": 2,
         "docs": 1,
     }
-    assert {row["source"]: row["coverage"] for row in rows(indexed, "index_coverage")} == {
-        "one": 1,
-        "docs": 1,
-    }
     (skipped,) = rows(indexed, "skipped_documents")
     assert (skipped["source"], skipped["uri"], skipped["stage"]) == ("one", "bad.py", "snapshot")
-    assert not any(
-        isinstance(row[name], Decimal) for row in rows(indexed, "chunks_by_source") for name in row
-    )
+    assert all(check.passed for check in result.get_asset_check_evaluations())
 
 
-def test_a_sql_test_with_a_row_is_a_failed_check(indexed: Workplace, instance: dg.DagsterInstance) -> None:
+def test_a_materialization_shows_rows_a_preview_and_a_plot(
+    indexed: Workplace, instance: dg.DagsterInstance
+) -> None:
+    shown = materialized(run(indexed, instance))["marts/chunks_by_type"].metadata
+    assert shown["dagster/row_count"].value == 2
+    preview = shown["preview"]
+    assert isinstance(preview, dg.TableMetadataValue)
+    assert [record.data["source_type"] for record in preview.records] == ["code", "markdown"]
+    assert str(shown["plot of chunks"].value).startswith("![Chunks by source type](data:image/png;base64,")
+    assert str(shown["path"].value).endswith("marts/chunks_by_type.parquet")
+
+
+def test_a_sql_test_with_a_row_is_a_failed_check_with_the_row(
+    indexed: Workplace, instance: dg.DagsterInstance
+) -> None:
     for space, dimensions in indexed.lake.spaces().items():
         indexed.lake.index(space, dimensions).delete_where(eq("source", "docs"))
+    judgement = {"at": datetime.now(UTC), "query_id": "q", "result_id": "r", "judgement": "useful"}
+    append(indexed.lake, "feedback", [judgement])
     checks = {
         evaluation.check_name: evaluation
-        for evaluation in materialize(indexed, instance).get_asset_check_evaluations()
+        for evaluation in run(indexed, instance).get_asset_check_evaluations()
     }
     assert checks["chunk_ids_are_unique"].passed
-    assert not checks["index_covers_every_chunk"].passed
-    assert checks["index_covers_every_chunk"].metadata["rows_that_should_not_be"].value == 1
+    failed = {name: check.severity.value for name, check in checks.items() if not check.passed}
+    assert failed == {"index_covers_every_chunk": "ERROR", "feedback_is_of_a_question": "WARN"}
+    metadata = checks["index_covers_every_chunk"].metadata
+    assert metadata["rows_that_should_not_be"].value == 1
+    sample = metadata["sample"]
+    assert isinstance(sample, dg.TableMetadataValue)
+    assert sample.records[0].data == {"source": "docs", "chunks": 1, "indexed_rows": 0}
 
 
-def test_an_empty_store_gives_empty_marts(tmp_path: Path) -> None:
-    made = models.refresh(Lake(tmp_path / "store"), models.load())
-    assert {one.model.name for one in made if one.path} == {
-        "chunks_by_source",
-        "index_coverage",
-        "skipped_documents",
-    }
-    assert all(one.rows == 0 for one in made)
+def test_a_model_alone_is_run_with_what_it_reads(indexed: Workplace, instance: dg.DagsterInstance) -> None:
+    result = run(indexed, instance, "marts/skipped_by_reason")
+    assert set(materialized(result)) == {"marts/skipped_by_reason"}
+    assert [path.stem for path in (indexed.lake.root / "marts").iterdir()] == ["skipped_by_reason"]
 
 
 def test_lineage_is_what_the_sql_reads(workplace: Workplace) -> None:
-    workplace.declare("one")
-    graph = workplace.definitions().resolve_asset_graph()
-    parents = {
-        node.key.to_user_string(): {key.to_user_string() for key in node.parent_keys}
-        for node in graph.asset_nodes
-    }
-    assert parents["staging/stg_chunks"] == {"code/chunks"}
-    assert parents["marts/index_coverage"] == {"staging/stg_chunks", "staging/stg_index"}
+    parents = _parents(models_of(["code", "markdown"], evaluation=dg.AssetKey("evaluation")))
+    assert parents["staging/stg_chunks"] == {"code/chunks", "markdown/chunks"}
+    assert parents["staging/stg_refreshes"] == {"code/index", "markdown/index"}
+    assert parents["staging/stg_model_calls"] == {"code/embeddings", "markdown/embeddings"}
+    assert parents["staging/stg_evaluations"] == {"evaluation"}
+    assert parents["staging/stg_queries"] == parents["staging/stg_feedback"] == set()
     assert parents["staging/stg_releases"] == {"release"}
+    assert parents["marts/index_coverage"] == {"staging/stg_chunks", "staging/stg_index"}
+    assert parents["marts/skipped_documents"] == {"staging/stg_documents", "code/chunks", "markdown/chunks"}
+    assert _parents(models_of(["code"]))["staging/stg_evaluations"] == set()
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({"staging/a.sql": "delete from raw_chunks"}, "models only read"),
-        ({"staging/a.sql": "select 1; select 2"}, "is not one select"),
-        ({"staging/a.sql": "selct 1 from"}, "is not one select"),
-        ({"staging/a.sql": "select * from nowhere"}, "reads 'nowhere', which does not exist"),
-        ({"marts/a.sql": "select * from b", "marts/b.sql": "select * from a"}, "in a circle"),
-    ],
-)
-def test_a_wrong_model_is_refused_by_name(tmp_path: Path, files: dict[str, str], message: str) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    with pytest.raises(ConfigError, match=message):
-        models.load(tmp_path)
+def _parents(models: dg.AssetsDefinition) -> dict[str, set[str]]:
+    return {
+        key.to_user_string(): {parent.to_user_string() for parent in models.asset_deps[key]}
+        for key in models.keys
+    }
 
 
-def test_a_table_larger_than_the_memory_is_sorted_all_the_same(tmp_path: Path) -> None:
-    with opened(Lake(tmp_path), memory_limit="60MB") as duck:
-        duck.create_table("large", "select i, md5(i::varchar) as text from range(3_000_000) numbers(i)")
-        assert duck.rows("select * from large order by text", limit=1).num_rows == 1
+def test_columns_have_comments_and_their_lineage() -> None:
+    specs = {
+        spec.key.to_user_string(): spec
+        for spec in models_of(["code", "markdown"], owners=["team:search"]).specs
+    }
+    costs = specs["marts/cost_by_source"].metadata
+    columns = {column.name: column for column in costs["dagster/column_schema"].columns}
+    assert (columns["cost"].type, columns["calls"].description) == (
+        "double",
+        "texts, for a model that runs here",
+    )
+    chunks = specs["staging/stg_chunks"].metadata["dagster/column_lineage"].deps_by_column
+    assert [dep.asset_key.to_user_string() for dep in chunks["tokens"]] == ["code/chunks", "markdown/chunks"]
+    assert "source" not in chunks  # the name of the table, not a column of it
+    coverage = specs["marts/index_coverage"].metadata["dagster/column_lineage"].deps_by_column
+    assert [(dep.asset_key.path[-1], dep.column_name) for dep in coverage["updated_at"]] == [
+        ("stg_index", "updated_at")
+    ]
+    assert specs["marts/freshness"].owners == ["team:search"]
+
+
+def test_the_code_of_a_model_is_found_where_it_lies() -> None:
+    for spec in models_of(["code"]).specs:
+        (reference,) = spec.metadata["dagster/code_references"].code_references
+        assert Path(reference.file_path).is_file()
+        assert reference.label == f"dbt_like_sql/{'/'.join(spec.key.path)}.sql"
