@@ -14,6 +14,8 @@ from knowledge_pipeline.stages.pipeline import Outcome
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
+pytest_plugins = ["knowledge_pipeline_tests.fakes.storage"]
+
 
 @pytest.fixture(scope="session")
 def embedding_server() -> Iterator[OpenAIServer]:

@@ -17,6 +17,7 @@ from knowledge_pipeline.defs.partitions import sources_of, types_in
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+from knowledge_pipeline_tests.fakes.storage import ON_POSTGRES
 
 EMBEDDING = """\
 embedding:
@@ -117,10 +118,14 @@ def workplace(tmp_path: Path, embedding_server: OpenAIServer, monkeypatch: pytes
 
 
 @pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    """An instance in memory."""
-    with dg.DagsterInstance.ephemeral() as ephemeral:
-        yield ephemeral
+def instance(request: pytest.FixtureRequest) -> Iterator[dg.DagsterInstance]:
+    """An instance with an empty history: in memory, or in the storage under test."""
+    if not ON_POSTGRES:
+        with dg.DagsterInstance.ephemeral() as ephemeral:
+            yield ephemeral
+    else:
+        with dg.DagsterInstance.from_config(str(request.getfixturevalue("dagster_home"))) as instance:
+            yield instance
 
 
 def errors(result: dg.ExecuteInProcessResult) -> Sequence[str]:

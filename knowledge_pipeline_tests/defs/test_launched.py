@@ -21,18 +21,13 @@ from knowledge_pipeline_tests.defs.test_assets import content
 pytestmark = pytest.mark.slow
 
 MODULE = "knowledge_pipeline.definitions"
-OURS = Path(__file__).parent.parent.parent / "dagster.yaml"
 
 
 @pytest.fixture
-def home(workplace: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(workplace: Workplace, dagster_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A `DAGSTER_HOME` with the `dagster.yaml` of the repository, for the test's project."""
-    home = tmp_path / "home"
-    home.mkdir()
-    shutil.copy(OURS, home)
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
     monkeypatch.setenv("KNOWLEDGE_CONFIG", str(workplace.path))
-    return home
+    return dagster_home
 
 
 @pytest.mark.filterwarnings("ignore")  # of the daemon's own

@@ -7,7 +7,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs import record
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline_tests.defs.conftest import Workplace
@@ -16,12 +15,9 @@ OTHER = "another run"
 
 
 @pytest.fixture
-def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """An instance on disk whose pools have one place each."""
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "dagster.yaml").write_text(record._PROJECT_FILE.read_text())
-    with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
+def limited(dagster_home: Path):
+    """An instance whose pools have one place each."""
+    with dg.DagsterInstance.from_config(str(dagster_home)) as instance:
         yield instance
 
 

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -16,10 +17,9 @@ CODE = "def add(left, right):\n    return left + right\n"
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch: pytest.MonkeyPatch):
+def home(dagster_home: Path) -> Path:
     """A `DAGSTER_HOME` of its own."""
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+    return dagster_home
 
 
 def test_sources_are_refreshed_recorded_and_released_in_one_run(workplace: Workplace, home) -> None:
