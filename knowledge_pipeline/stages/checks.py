@@ -26,7 +26,7 @@ CHECKS: tuple[Check, ...] = (
         about="No chunk is in its index table twice: looked for in what changed since the live release.",
         blocking=True,
         find=find_double_ids,
-        look="select space, id, source, uri, count(*) from raw_index group by all having count(*) > 1",
+        look="select space, source, uri, id, count(*) as rows from stg_index group by all having rows > 1",
     ),
     Check(
         name="index_matches_chunks",
@@ -34,7 +34,7 @@ CHECKS: tuple[Check, ...] = (
         about="The index holds exactly the chunks of every source: none is missing, none is left over.",
         blocking=True,
         find=find_differences,
-        look="select * from index_coverage",
+        look="index_coverage",
     ),
     Check(
         name="vectors_are_sound",
@@ -42,7 +42,7 @@ CHECKS: tuple[Check, ...] = (
         about="Vectors that the live release lacks are finite, of length 1, and as long as their model's.",
         blocking=True,
         find=find_unsound_vectors,
-        look="select source, uri, id, updated_at from raw_index order by updated_at desc",
+        look="select source, uri, id, updated_at from stg_index order by updated_at desc",
     ),
     Check(
         name="skipped_share",
@@ -51,7 +51,7 @@ CHECKS: tuple[Check, ...] = (
         blocking=False,
         find=find_skipped,
         threshold="skipped_share",
-        look="select * from skipped_documents",
+        look="skipped_documents",
     ),
     Check(
         name="duplicate_share",
@@ -60,8 +60,7 @@ CHECKS: tuple[Check, ...] = (
         blocking=False,
         find=find_duplicates,
         threshold="duplicate_share",
-        look="select content_hash, count(*) as chunks, min(source), min(uri) from raw_chunks "
-        "where skipped is null and not archived group by 1 having count(*) > 1 order by 2 desc",
+        look="duplicate_content",
     ),
     Check(
         name="chunk_sizes",
@@ -70,7 +69,7 @@ CHECKS: tuple[Check, ...] = (
         blocking=False,
         find=find_odd_sizes,
         threshold="outlier_share",
-        look="select source, uri, id, tokens from raw_index where not archived order by tokens desc",
+        look="select source, uri, id, tokens from stg_index where not archived order by tokens desc",
     ),
     Check(
         name="orphaned_vectors",
@@ -87,8 +86,7 @@ CHECKS: tuple[Check, ...] = (
         blocking=False,
         find=find_cost,
         threshold="monthly_budget",
-        look="select source, kind, model, sum(cost) as cost from raw_llm_calls "
-        "where at > now() - interval 30 days group by all order by cost desc",
+        look="cost_by_source",
     ),
     Check(
         name="fresh",
@@ -96,8 +94,7 @@ CHECKS: tuple[Check, ...] = (
         about="Every source was refreshed within the time that its trigger allows, changed or not.",
         blocking=False,
         find=find_stale,
-        look="select source, max(at) as refreshed from raw_refreshes where stage = 'index' "
-        "group by source order by refreshed",
+        look="freshness",
     ),
     Check(
         name="unindexed_tail",
@@ -106,7 +103,6 @@ CHECKS: tuple[Check, ...] = (
         blocking=False,
         find=find_unindexed,
         threshold="unindexed_share",
-        look="select space, source, count(*) from raw_index group by all order by 3 desc",
     ),
 )
 

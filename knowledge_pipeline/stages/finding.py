@@ -37,7 +37,14 @@ class Check:
     blocking: bool  # whether its failure forbids a release
     find: Callable[[Lake, Settings, SourceType], Finding]
     threshold: str | None = None  # the key of `checks` in the settings that it is measured against
-    look: str | None = None  # SQL that shows the rows, for `knowledge sql`
+    look: str | None = None  # what shows all the rows: a model of dbt_like_sql, or a query over them
+
+    @property
+    def command(self) -> str | None:
+        """What a person types to see the rows."""
+        if self.look is None:
+            return None
+        return f'knowledge sql --query "{self.look}"' if " " in self.look else f"knowledge sql {self.look}"
 
 
 def sample(rows: Iterable[Mapping[str, Any]]) -> pa.Table:

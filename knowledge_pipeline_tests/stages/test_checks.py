@@ -14,10 +14,10 @@ import pytest
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.config_operation import Checks
 from knowledge_pipeline.errors import Busy, ReleaseRefused
-from knowledge_pipeline.stages import chunks, pipeline, release, snapshot
+from knowledge_pipeline.stages import chunks, model_files, models, pipeline, release, snapshot
 from knowledge_pipeline.stages.base import Pass, Stats
 from knowledge_pipeline.stages.checks import CHECKS, blocking, blocking_findings
-from knowledge_pipeline.stages.finding import SAMPLE_ROWS, Finding
+from knowledge_pipeline.stages.finding import SAMPLE_ROWS, Check, Finding
 from knowledge_pipeline.stages.journal import note_refreshes
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.logs import append
@@ -234,7 +234,9 @@ def test_only_what_changed_since_the_live_release_is_looked_at(project: Project,
     assert find(project, "index_matches_chunks").figures["changed_sources"] == 0
 
 
-def test_the_blocking_checks_are_run_in_their_order_under_the_lock_of_the_index(project: Project, folder: Path) -> None:
+def test_the_blocking_checks_are_run_in_their_order_under_the_lock_of_the_index(
+    project: Project, folder: Path
+) -> None:
     names = [check.name for check, _ in blocking_findings(project.lake, project.settings, "code")]
     assert names == BLOCKING
 
@@ -389,3 +391,9 @@ def test_no_more_rows_are_shown_than_a_person_reads(project: Project, folder: Pa
 def test_thresholds_are_settings_that_exist() -> None:
     known = Settings().checks
     assert all(hasattr(known, check.threshold) for check in CHECKS if check.threshold)
+
+
+@pytest.mark.parametrize("check", [check for check in CHECKS if check.look], ids=lambda check: check.name)
+def test_where_to_look_further_can_be_asked(project: Project, folder: Path, check: Check) -> None:
+    query = check.look if " " in check.look else f"select * from {check.look}"
+    assert models.ask(project.lake, model_files.load(), query, limit=5).rows is not None
