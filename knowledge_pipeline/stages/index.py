@@ -7,6 +7,7 @@ one upsert, then one delete, which readers at a release do not see between.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -66,6 +67,7 @@ def _write(this: Pass, space: Space, planned: Difference) -> None:
     rows = _IndexRows(this, chunks, table, _context(this))
     if planned.write:
         rows.require_vectors()
+        table.delete(_doubled(table, this.source.id))  # an upsert would replace both and leave both
     reconcile(table, planned, rows.batches, whole=True)
     for stray in _left_elsewhere(this, space.name):
         stray.delete_where(eq("source", this.source.id))
@@ -100,8 +102,18 @@ def _desired(chunks: Table, context: dict[str, Any]) -> dict[str, str]:
 
 
 def _held(table: Table, source: str) -> dict[str, str]:
+    """Fingerprints by chunk id; an id that is there twice counts as missing, because it is made anew."""
     rows = table.rows(["id", "fingerprint"], eq("source", source))
-    return dict(zip(rows["id"].to_pylist(), rows["fingerprint"].to_pylist(), strict=True))
+    held = dict(zip(rows["id"].to_pylist(), rows["fingerprint"].to_pylist(), strict=True))
+    for id_ in _doubled(table, source) if len(held) < rows.num_rows else ():
+        del held[id_]
+    return held
+
+
+def _doubled(table: Table, source: str) -> list[str]:
+    """Ids that two writers without a common lock have left twice."""
+    counted = Counter(table.rows(["id"], eq("source", source))["id"].to_pylist())
+    return [id_ for id_, rows in counted.items() if rows > 1]
 
 
 def _left_elsewhere(this: Pass, space: str) -> list[Table]:

@@ -397,3 +397,18 @@ def test_thresholds_are_settings_that_exist() -> None:
 def test_where_to_look_further_can_be_asked(project: Project, folder: Path, check: Check) -> None:
     query = check.look if " " in check.look else f"select * from {check.look}"
     assert models.ask(project.lake, model_files.load(), query, limit=5).rows is not None
+
+
+@pytest.mark.parametrize(("damage", "name", "_sentence"), DAMAGE)
+def test_what_the_page_of_checks_advises_puts_it_right(
+    project: Project, folder: Path, damage: Callable[[Table], None], name: str, _sentence: str
+) -> None:
+    damage(index_of(project))
+    if name == "vectors_are_sound":
+        assert project.refresh().failures.keys() == {"release"}
+        assert project.refresh(full=True).failures == {}
+    else:
+        assert project.refresh().failures == {}
+    assert find(project, name).passed
+    assert live(project.lake).release == 2  # type: ignore[union-attr]
+    assert [row["uri"] for row in rows_of(index_of(project))] == ["a.py", "b.py", "c.py"]
