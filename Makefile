@@ -49,7 +49,7 @@ bench: setup  ## measure speed, memory and disk; prints tables
 
 eval: setup  ## score the golden questions of this repository
 	$(BIN)/knowledge index
-	$(BIN)/python -m evaluation
+	$(BIN)/knowledge eval --questions evaluation/knowledge_pipeline.yaml
 
 docs: setup  ## paste each command's help, and what the SQL models say, into the docs
 	$(BIN)/python -m cogapp -r docs/cli.md docs/sql.md

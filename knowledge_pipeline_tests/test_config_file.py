@@ -136,6 +136,12 @@ def test_relative_paths_are_relative_to_the_file(load, tmp_path):
     assert read.sources[0].metadata.coverage == tmp_path / "cov.xml"
 
 
+def test_files_of_questions_are_relative_to_the_file_and_need_not_exist_yet(load, tmp_path):
+    read = load("evaluation: {questions: [golden.yaml, sets/beir, /elsewhere/q.yaml]}\n")
+    expected = (tmp_path / "golden.yaml", tmp_path / "sets" / "beir", Path("/elsewhere/q.yaml"))
+    assert read.evaluation.questions == expected
+
+
 def test_a_git_url_is_a_path_only_where_it_is_relative_and_exists(load, tmp_path):
     (tmp_path / "here").mkdir()
     urls = {url: f"{{type: git, url: {url}}}" for url in ("./here", "./not-here", "here", "git@host:a/b.git")}

@@ -120,7 +120,7 @@ def _explained(explanation: Explanation) -> str:
 
 def _timed(answer: Answer) -> str:
     steps = ", ".join(f"{step} {spent:.1f}" for step, spent in answer.timings_ms.items())
-    return f"release {answer.release}, {answer.took_ms:.1f} ms: {steps}"
+    return f"query {answer.query_id}, release {answer.release}, {answer.took_ms:.1f} ms: {steps}"
 
 
 def _understood(answer: Answer) -> list[tuple[str, str]]:

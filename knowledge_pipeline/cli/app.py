@@ -11,6 +11,8 @@ from typer.core import TyperGroup
 
 from knowledge_pipeline.cli import (
     asking,
+    evaluating,
+    feedback,
     maintaining,
     refreshing,
     releasing,
@@ -52,6 +54,8 @@ COMMANDS = (
     asking.similar,
     asking.get,
     asking.debug,
+    evaluating.eval_,
+    feedback.feedback,
     status.status,
     releasing.releases,
     releasing.rollback,

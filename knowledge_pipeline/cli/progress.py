@@ -6,17 +6,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from knowledge_pipeline.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config import SourceConfig
     from knowledge_pipeline.stages.base import Report
 
-    ReportFor = Callable[[SourceConfig], Report]
+    ReportFor = Callable[["Named"], Report]
 
 SECONDS_BETWEEN_LINES = 10.0
+
+
+class Named(Protocol):
+    """What progress is told of: a source, in most commands."""
+
+    @property
+    def id(self) -> str:
+        """Shown before the stage."""
+        ...
 
 
 @contextmanager

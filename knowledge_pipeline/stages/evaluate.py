@@ -28,7 +28,7 @@ from knowledge_pipeline.stages.base import Report, digest, silent
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.release import live, newest
 
 VERSION = "1"  # of how questions are asked and judged: scores of different ones do not compare
 QUALITY = "nDCG@10"  # what floor and allowed drop are about
@@ -76,11 +76,13 @@ def refresh(lake: Lake, settings: Settings, *, report: Report = silent) -> Evalu
 def problem(lake: Lake, settings: Settings) -> str | None:
     """Why the newest index must not be released; None where it may be, or no questions are configured.
 
+    Of an index that is live already there is nothing to forbid.
+
     Raises:
         ConfigError: a file of questions is missing or wrong.
     """
-    tables = newest(lake)
-    if not settings.evaluation.questions or not tables:
+    tables, released = newest(lake), live(lake)
+    if not settings.evaluation.questions or not tables or (released and released.tables == tables):
         return None
     mark = golden_of(load(settings.evaluation.questions), settings)
     found = _quality(recorded(lake, tables, mark))
@@ -91,7 +93,6 @@ def problem(lake: Lake, settings: Settings) -> str | None:
             f"the newest index answers the golden questions with {QUALITY} {found:.3f}, "
             f"below evaluation.floor ({settings.evaluation.floor:g})"
         )
-    released = live(lake)
     before = _quality(recorded(lake, released.tables, mark)) if released else None
     if before is not None and before - found > settings.evaluation.allowed_drop + 1e-9:
         return (
@@ -130,11 +131,6 @@ def ask(
         StoreError: a version cannot be opened.
     """
     return asyncio.run(_ask(lake, settings, questions, tables, report))
-
-
-def newest(lake: Lake) -> dict[str, int]:
-    """The newest version of every space's index: what the next release would name."""
-    return {space: lake.index(space, size).version for space, size in lake.spaces().items()}
 
 
 def golden_of(golden: Golden, settings: Settings) -> str:

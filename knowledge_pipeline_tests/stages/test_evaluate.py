@@ -9,7 +9,7 @@ import pytest
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.config_operation import Evaluation
-from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable
+from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ReleaseRefused
 from knowledge_pipeline.stages import evaluate, pipeline
 from knowledge_pipeline.stages.base import Pass
 from knowledge_pipeline.stages.pipeline import refresh_source
@@ -132,6 +132,26 @@ def test_scores_below_the_floor_are_a_problem(project: Project, folder: Path) ->
     assert evaluate.problem(project.lake, settings(project, floor=0.5)) is None
     told = evaluate.problem(project.lake, settings(project, floor=0.6)) or ""
     assert "nDCG@10 0.500, below evaluation.floor (0.6)" in told
+
+
+def test_of_what_is_live_already_there_is_nothing_to_forbid(project: Project, folder: Path) -> None:
+    (folder / "sessions.py").write_text(WORSE)
+    project.refresh()
+    chosen = settings(project, floor=0.9)
+    assert pipeline.refresh(project.lake, chosen, chosen.sources).failures == {}
+    assert evaluate.problem(project.lake, chosen) is None
+
+
+def test_a_worse_index_is_indexed_and_not_released(project: Project, folder: Path) -> None:
+    chosen = settings(project, floor=0.9)
+    pipeline.refresh(project.lake, chosen, chosen.sources)
+    (folder / "sessions.py").write_text(WORSE)
+    refused = pipeline.refresh(project.lake, chosen, chosen.sources).failures["release"]
+    assert isinstance(refused, ReleaseRefused) and "below evaluation.floor (0.9)" in str(refused)
+    released = live(project.lake)
+    assert released is not None and released.release == 1 and released.tables != evaluate.newest(project.lake)
+    (folder / "sessions.py").write_text(SIGNED)
+    assert pipeline.refresh(project.lake, chosen, chosen.sources).failures == {}
 
 
 def test_scores_far_below_the_live_release_are_a_problem(project: Project, folder: Path) -> None:

@@ -1,1 +1,0 @@
-"""Golden questions, and their scores through the product's own search."""

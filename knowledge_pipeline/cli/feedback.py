@@ -1,0 +1,41 @@
+"""`feedback`: what a reader thought of a result."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from knowledge_pipeline.cli.session import Session, WrongUsage, example
+
+
+@example("""
+    knowledge search "retry with backoff" --json
+    knowledge feedback 1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed 3f2a9c... --useful
+""")
+def feedback(
+    session: Session,
+    query_id: Annotated[
+        str, typer.Argument(metavar="QUERY_ID", help="`query_id` of an answer; --json and --explain show it.")
+    ],
+    result_id: Annotated[str, typer.Argument(metavar="RESULT_ID", help="The result's id.")],
+    clicked: Annotated[bool, typer.Option("--clicked", help="The result was opened.")] = False,
+    useful: Annotated[bool, typer.Option("--useful", help="The result helped.")] = False,
+    useless: Annotated[bool, typer.Option("--useless", help="The result was beside the point.")] = False,
+) -> None:
+    """Say whether a result was opened, useful or useless.
+
+    It is kept in the store, for the reports on how well questions are answered; no search
+    is changed by it.
+    """
+    from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+
+    if clicked + useful + useless != 1:
+        raise WrongUsage("give one of --clicked, --useful and --useless")
+    judgement = "clicked" if clicked else "useful" if useful else "useless"
+    with KnowledgeBase.open(session.settings_without_secrets) as base:
+        base.feedback(query_id, result_id, judgement)
+    if session.as_json:
+        session.screen.answer({"query_id": query_id, "result_id": result_id, "judgement": judgement})
+    else:
+        session.screen.say(f"Noted: {judgement}.")
