@@ -121,14 +121,19 @@ def _code_reference(model: Model) -> dg.CodeReferencesMetadataValue:
 def _schema(model: Model, upstream: _Upstream) -> dict[str, Any]:
     """The columns with their comments, and what each is made of."""
     columns = [
-        dg.TableColumn(name, column.type.lower(), column.comment or None)
-        for name, column in model.columns.items()
+        dg.TableColumn(name, column.type.lower(), _told(column)) for name, column in model.columns.items()
     ]
     deps = {name: _column_deps(column, upstream) for name, column in model.columns.items()}
     return {
         "dagster/column_schema": dg.TableSchema(columns),
         "dagster/column_lineage": dg.TableColumnLineage({name: d for name, d in deps.items() if d}),
     }
+
+
+def _told(column: Column) -> str | None:
+    """The comment, and the origins: the open-source UI shows no lineage of columns anywhere else."""
+    origins = ", ".join(f"{table}.{name}" for table, name in column.origins)
+    return " ".join(part for part in (column.comment, origins and f"← {origins}") if part) or None
 
 
 def _column_deps(column: Column, upstream: _Upstream) -> list[dg.TableColumnDep]:

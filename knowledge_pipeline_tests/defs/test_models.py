@@ -129,7 +129,7 @@ def test_columns_have_comments_and_their_lineage() -> None:
     columns = {column.name: column for column in costs["dagster/column_schema"].columns}
     assert (columns["cost"].type, columns["calls"].description) == (
         "double",
-        "texts, for a model that runs here",
+        "texts, for a model that runs here ← stg_model_calls.calls",
     )
     chunks = specs["staging/stg_chunks"].metadata["dagster/column_lineage"].deps_by_column
     assert [dep.asset_key.to_user_string() for dep in chunks["tokens"]] == ["code/chunks", "markdown/chunks"]
