@@ -109,6 +109,7 @@ def _source_steps(
         _collect(work, table, chunks, tolerated=settings.checks.orphaned_share)
     for table in [*stored, *vectors]:
         work.compact(table)
+        work.forget(table)
 
 
 def _anew(tables: Iterable[Table]) -> list[Table]:

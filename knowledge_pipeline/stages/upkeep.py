@@ -153,10 +153,9 @@ class Work:
         self.maintained.skipped[what] = str(why)
 
     def compact(self, table: Table) -> None:
-        """Merge the fragments of a table that is scattered, and drop what nobody reads of it then."""
+        """Merge the fragments of a table that is scattered."""
         if self.asked.compact and table.exists and may_be_scattered(table) and table.scattered:
             self.do("compaction", table.path, table.merge_fragments)
-            self.forget(table)
 
     def forget(self, table: Table, *, alone: bool = True) -> None:
         """Drop versions that nobody reads, and what killed writers left.

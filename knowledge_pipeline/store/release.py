@@ -47,18 +47,24 @@ def live(lake: Lake) -> Release | None:
 def publish(lake: Lake, *, keep: int) -> Release | None:
     """Make the newest index versions live; the caller holds the index lock.
 
-    A space without rows is not named, because nobody needs to ask it.
     Returns None, and changes nothing, where they already are.
     """
-    last = live(lake)
-    tables = {space: lake.index(space, size) for space, size in lake.spaces().items()}
-    rows = {space: table.count() for space, table in tables.items()}
-    versions = {
-        space: table.version for space, table in tables.items() if rows[space] or not any(rows.values())
-    }
+    last, versions = live(lake), newest(lake)
     if last and last.tables == versions:
         return None
-    return _append(lake, versions, rows=sum(rows.values()), keep=keep)
+    dimensions = lake.spaces()
+    rows = sum(lake.index(space, dimensions[space]).count() for space in versions)
+    return _append(lake, versions, rows=rows, keep=keep)
+
+
+def newest(lake: Lake) -> dict[str, int]:
+    """The newest version of every space's index: what the next release would name.
+
+    A space without rows is left out, because nobody needs to ask it, unless all are empty.
+    """
+    tables = {space: lake.index(space, size) for space, size in lake.spaces().items()}
+    filled = {space: table for space, table in tables.items() if table.count()}
+    return {space: table.version for space, table in (filled or tables).items()}
 
 
 def publish_same(lake: Lake, *, keep: int) -> Release | None:
