@@ -1,0 +1,197 @@
+"""The configuration of each source as assets at the root of the graph: why a partition is stale.
+
+A code version is one for all partitions of an asset, but settings differ by source. So each type has
+external assets, partitioned as its sources are, whose data version is a hash of what a stage was told.
+A pass reports the settings that it is about to use; the sensor reports those that changed since.
+(docs/decisions/0010-settings-as-assets.md)
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+import dagster as dg
+from dagster import DagsterEventType
+
+from knowledge_pipeline.config import GitConnection, Settings, SourceConfig, SourceType
+from knowledge_pipeline.defs.partitions import sources_of
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.stages.base import digest
+
+DATA_VERSION = "dagster/data_version"
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "snapshot": ("source",),
+    "chunks": ("chunking", "model"),  # limits and lengths are those of the model's tokenizer
+    "embeddings": ("model",),
+    "index": ("access",),
+}
+"""Which settings decide a stage's rows, beside those of the stages before it."""
+
+REPORTS_PER_TICK = 300
+_LOOK_AGAIN_S = 600  # a run may have reported older settings just after the sensor did
+
+_MEANING = {
+    "source": "One row per source: what is read. Connection, patterns, filters and limits, as configured.",
+    "chunking": "One row per source: how its documents are cut, described and redacted, as configured.",
+    "model": "One row per source: the embedding model of its texts, as configured.",
+    "access": "One row per source: who may find its content, its tags, and the repository of its links.",
+}
+_CLEARED = (
+    "Lives in knowledge.yaml, not in a table. When it changes for a source, the stages that it decides "
+    "become stale in that partition; materializing them clears it. Secrets are no part of it."
+)
+
+
+def settings_key(source_type: str, name: str) -> dg.AssetKey:
+    """The asset of one kind of settings of a type: `code/chunking`."""
+    return dg.AssetKey([source_type, name])
+
+
+def settings_specs(source_type: SourceType, owners: Sequence[str] = ()) -> list[dg.AssetSpec]:
+    """The external assets of a type's settings, for `Definitions(assets=...)`."""
+    return [
+        dg.AssetSpec(
+            settings_key(source_type, name),
+            description=f"{meaning} {_CLEARED}",
+            group_name=source_type,
+            kinds={"yaml"},
+            owners=list(owners),
+            tags={"knowledge/settings": name},
+            partitions_def=sources_of(source_type),
+        )
+        for name, meaning in _MEANING.items()
+    ]
+
+
+def digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
+    """A hash of each kind of settings of a source; secrets have no part in any."""
+    return {
+        name: digest(json.dumps(told(settings, source), sort_keys=True))[:16]
+        for name, told in _DECIDING.items()
+    }
+
+
+def unreported(
+    instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig], *, unseen: bool
+) -> Iterator[dg.AssetObservation]:
+    """Observations of what the instance does not know yet.
+
+    Args:
+        instance: whose newest observations are compared.
+        settings: as just read.
+        sources: of any types.
+        unseen: also of what was never reported. A pass does so, and gives the changes after it
+            something to differ from; what no pass used cannot be stale.
+    """
+    by_type: dict[SourceType, list[SourceConfig]] = {}
+    for source in sources:
+        by_type.setdefault(source.type, []).append(source)
+    for source_type, mine in by_type.items():
+        wanted = {source.id: digests(settings, source) for source in mine}
+        for name in _DECIDING:
+            key = settings_key(source_type, name)
+            known = latest_versions(instance, key, DagsterEventType.ASSET_OBSERVATION, list(wanted))
+            for id_, digest_of in wanted.items():
+                if known.get(id_, "" if unseen else digest_of[name]) != digest_of[name]:
+                    yield dg.AssetObservation(key, partition=id_, tags={DATA_VERSION: digest_of[name]})
+
+
+def report(instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig]) -> int:
+    """Say which settings a pass is about to use, where they are not those last reported; return how many."""
+    reported = list(unreported(instance, settings, sources, unseen=True))
+    for observation in reported:
+        instance.report_runless_asset_event(observation)
+    return len(reported)
+
+
+def latest_versions(
+    instance: dg.DagsterInstance, key: dg.AssetKey, event: DagsterEventType, partitions: Sequence[str] | None
+) -> dict[str, str]:
+    """The newest data version of every partition that has one; one query."""
+    chosen = partitions if partitions is not None and len(partitions) <= 500 else None
+    found = instance.event_log_storage.get_latest_tags_by_partition(key, event, [DATA_VERSION], chosen)
+    return {partition: tags[DATA_VERSION] for partition, tags in found.items()}
+
+
+@dg.sensor(
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Reports settings of knowledge.yaml that changed since a source was last refreshed, "
+    "so that what they decide is shown as stale.",
+)
+def changed_settings(
+    context: dg.SensorEvaluationContext, project: ProjectResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Compare the file with what was reported, unless it is the file of the last tick."""
+    try:
+        settings = project.settings()
+    except ConfigError as error:
+        return dg.SkipReason(f"the settings cannot be read: {error}")
+    cursor = _state(settings)
+    if context.cursor == cursor:
+        return dg.SkipReason("no settings changed")
+    changed = unreported(context.instance, settings, settings.sources, unseen=False)
+    observations = list(islice(changed, REPORTS_PER_TICK))
+    if len(observations) == REPORTS_PER_TICK:  # perhaps more: the next tick goes on
+        return dg.SensorResult(asset_events=observations)
+    return dg.SensorResult(
+        asset_events=observations,
+        cursor=cursor,
+        skip_reason=f"{len(observations)} settings of sources changed",
+    )
+
+
+def _state(settings: Settings) -> str:
+    """Of all settings, and of the time: now and then the instance is looked at though nothing changed."""
+    of_all = [f"{source.id} {sorted(digests(settings, source).items())}" for source in settings.sources]
+    return f"{digest(*of_all)} {int(time.time() // _LOOK_AGAIN_S)}"
+
+
+def _source(settings: Settings, source: SourceConfig) -> dict[str, Any]:
+    del settings
+    names = {"type", "include", "exclude", "max_bytes", "languages", "since", "depth"}
+    return {**source.model_dump(mode="json", include=names), "connection": _connection(source)}
+
+
+def _chunking(settings: Settings, source: SourceConfig) -> dict[str, Any]:
+    del settings
+    return source.model_dump(mode="json", include={"chunking", "sanitize", "metadata"})
+
+
+def _model(settings: Settings, source: SourceConfig) -> dict[str, Any]:
+    model = settings.embedding_of(source)
+    told = model.model_dump(mode="json", include={"provider", "model", "dimensions"})
+    if model.provider == "local":
+        return told
+    return {**told, "place": _without_secrets(model.base_url), "max_input_tokens": model.max_input_tokens}
+
+
+def _access(settings: Settings, source: SourceConfig) -> dict[str, Any]:
+    del settings
+    access = source.access.model_dump(mode="json")
+    return {"access": access, "tags": sorted(source.metadata.tags), "connection": _connection(source)}
+
+
+def _connection(source: SourceConfig) -> dict[str, str | None]:
+    connection = source.connection
+    if isinstance(connection, GitConnection):
+        return {"type": "git", "url": _without_secrets(connection.url), "branch": connection.branch}
+    return {"type": connection.type, "path": str(connection.path)}
+
+
+def _without_secrets(url: str) -> str:
+    """Host, port and path of an address: what it asks, and as whom, may hold a token."""
+    parts = urlsplit(url)
+    return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+_DECIDING: Mapping[str, Callable[[Settings, SourceConfig], dict[str, Any]]] = {
+    "source": _source,
+    "chunking": _chunking,
+    "model": _model,
+    "access": _access,
+}
