@@ -36,6 +36,8 @@ class Schedules(Frozen):
     weekly_reindex: Cron = "0 1 * * 6"  # Saturday
     monthly_reindex: Cron = "0 1 1 * *"
     maintenance: Cron = "30 5 * * *"
+    checks: Cron = "0 6 * * *"
+    sql_models: Cron = "15 6 * * *"
 
 
 class Checks(Frozen):

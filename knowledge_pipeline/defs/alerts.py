@@ -16,7 +16,6 @@ from knowledge_pipeline.config import Sanitize
 from knowledge_pipeline.config_operation import Alerts
 from knowledge_pipeline.defs.alert_channels import Alert, mail, post_to_slack
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.settings_now import settings_now
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline.stages.base import digest
@@ -154,7 +153,7 @@ def _trigger(tags: Mapping[str, str]) -> str:
 
 def _alerts(context: dg.RunFailureSensorContext, project: ProjectResource) -> Alerts:
     try:
-        return settings_now(project).alerts
+        return project.settings().alerts
     except ConfigError as error:
         context.log.error(f"the alert is told here alone: {error}")
         return Alerts()

@@ -5,23 +5,37 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from knowledge_pipeline.config import SourceType
-from knowledge_pipeline.defs.assets import RELEASE
+from knowledge_pipeline.defs.assets import stage_keys
+from knowledge_pipeline.defs.evaluation import CHECK, EVALUATION
+from knowledge_pipeline.defs.recording import RELEASE
+from knowledge_pipeline.stages.checks import blocking
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+_RELEASED = dg.AssetSelection.assets(EVALUATION, RELEASE).without_checks() | dg.AssetSelection.checks(
+    dg.AssetCheckKey(EVALUATION, CHECK)
+)
+
 RELEASE_JOB = dg.define_asset_job(
     "release",
-    selection=dg.AssetSelection.assets(RELEASE),
+    selection=_RELEASED,
     description="Make what the index holds live, if the checks allow it.",
 )
 
 
 def refresh_of(source_type: SourceType) -> "UnresolvedAssetJobDefinition":
-    """The asset job of one type: its chain for a partition or several, then the release."""
+    """The asset job of one type: its chain for a partition or several, what guards the release, and that.
+
+    The informing checks are left to the schedule: they look at the whole store.
+    """
+    keys = stage_keys(source_type)
+    guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in blocking()]
     return dg.define_asset_job(
         f"refresh_{source_type}",
-        selection=dg.AssetSelection.groups(source_type) | dg.AssetSelection.assets(RELEASE),
+        selection=dg.AssetSelection.assets(*keys.values()).without_checks()
+        | dg.AssetSelection.checks(*guards)
+        | _RELEASED,
         description=f"Refresh sources of the type {source_type} and release what they gave.",
         tags={"knowledge/type": source_type},
     )

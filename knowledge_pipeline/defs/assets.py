@@ -8,36 +8,29 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from knowledge_pipeline.config import SourceType
-from knowledge_pipeline.defs.failures import Context, failures, summed_up
+from knowledge_pipeline.config import Settings, SourceType
+from knowledge_pipeline.defs.checks import checks_of, result_of
+from knowledge_pipeline.defs.evaluation import EVALUATION
+from knowledge_pipeline.defs.failures import failures, summed_up
+from knowledge_pipeline.defs.freshness import release_freshness
+from knowledge_pipeline.defs.lineage import stage_specs
 from knowledge_pipeline.defs.lost import note_process
 from knowledge_pipeline.defs.partitions import sources_of
-from knowledge_pipeline.defs.recording import RELEASE, log_materializations, release_metadata
+from knowledge_pipeline.defs.provenance import begin
+from knowledge_pipeline.defs.recording import (
+    RELEASE,
+    log_materializations,
+    publish,
+    release_and_log,
+    release_metadata,
+)
 from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_each, refresh_one
+from knowledge_pipeline.defs.requests import SOURCES_PER_RUN
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.versions import code_versions
-from knowledge_pipeline.stages import release as releasing
-from knowledge_pipeline.stages.base import Stats
-from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline.stages.checks import blocking_findings
+from knowledge_pipeline.stages.pipeline import STAGES, chosen
 from knowledge_pipeline.store import schemas
-
-PARTITIONS_PER_RUN = 25
-"""Sources of one run of a backfill: starting a run costs 5 to 10 s, an unchanged source about 0.2 s,
-so that 25 share the start, and a killed run repeats 25 listings at most."""
-
-_ROWS = {
-    "snapshot": "One row per document of the source, as it was read; "
-    "what the source no longer has is kept, marked as archived.",
-    "chunks": "One row per chunk of the source's documents: an exact slice of a document, with its header.",
-    "embeddings": "One row per embedded text of the source: a vector in the space of the source's model.",
-    "index": "One row per retrievable chunk in the shared table of the space; readers see it once released.",
-}
-_KINDS = {
-    "snapshot": {"lancedb"},
-    "chunks": {"python", "lancedb"},
-    "embeddings": {"huggingface", "lancedb"},
-    "index": {"lancedb"},
-}
+from knowledge_pipeline.store.lake import Lake
 
 
 def stage_keys(source_type: str) -> dict[str, dg.AssetKey]:
@@ -45,40 +38,47 @@ def stage_keys(source_type: str) -> dict[str, dg.AssetKey]:
     return {stage: dg.AssetKey([source_type, stage]) for stage in STAGES}
 
 
-def chain(source_type: SourceType) -> dg.AssetsDefinition:
+def chain(source_type: SourceType, settings: Settings) -> dg.AssetsDefinition:
     """The four assets of one type, partitioned by its sources, each runnable alone."""
 
     @dg.multi_asset(
         name=source_type,
         description=f"Refreshes sources of the type {source_type}, stage by stage.",
-        specs=_specs(source_type),
+        specs=stage_specs(source_type, settings),
+        check_specs=checks_of(source_type),
         partitions_def=sources_of(source_type),
-        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=PARTITIONS_PER_RUN),
+        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=SOURCES_PER_RUN),
         can_subset=True,
     )
     def refresh(
         context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
-    ) -> Iterator[dg.MaterializeResult]:
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         note_process(context)
         with failures(context, project.patience()):
             if len(context.partition_keys) == 1:
-                yield from _one(context, config, project, _selected(context))
+                yield from _one(context, config, project)
             else:
-                yield from _many(context, config, project, _selected(context))
+                _many(context, config, project)
+            yield from _checked(context, project, source_type)
 
     return refresh
 
 
-def release_of(types: Sequence[SourceType]) -> dg.AssetsDefinition:
-    """The asset that makes all spaces live together, after the index of every type."""
+def release_of(types: Sequence[SourceType], settings: Settings) -> dg.AssetsDefinition:
+    """The asset that makes all spaces live together, after the index of every type and their evaluation."""
 
     spec = dg.AssetSpec(
         RELEASE,
-        deps=[stage_keys(source_type)["index"] for source_type in types],
+        deps=[EVALUATION, *(stage_keys(source_type)["index"] for source_type in types)],
         group_name="release",
         kinds={"lancedb"},
-        description="One row per release: the version of each space's index table that queries read.",
+        description="One row per release: the version of each space's index table that queries read. "
+        "Made from all indexes together, once their blocking checks passed; readers see the one before until "
+        "then. `knowledge releases` lists them, `knowledge rollback` goes back to one.",
         code_version=schemas.VERSION,
+        owners=list(settings.owners),
+        freshness_policy=release_freshness(settings),
+        metadata={"dagster/uri": str(settings.store / "releases.lance"), "dagster/storage_kind": "lancedb"},
     )
 
     @dg.multi_asset(name="publish", specs=[spec], pool="release")  # the job has the name `release`
@@ -92,55 +92,52 @@ def release_of(types: Sequence[SourceType]) -> dg.AssetsDefinition:
     return release
 
 
-def publish(context: Context, project: ProjectResource) -> Stats:
-    """Make live what the index holds.
-
-    Raises:
-        ReleaseRefused: a check failed; the last release stays live.
-    """
-    stats = releasing.refresh(project.lake(), project.settings())
-    context.log.info(f"release {stats.version} is live" + ("" if stats.added else ", as it was"))
-    return stats
-
-
-def _specs(source_type: SourceType) -> list[dg.AssetSpec]:
-    keys, versions = stage_keys(source_type), code_versions(source_type)
-    upstream = dict(zip(list(keys)[1:], list(keys.values())[:-1], strict=True))
-    return [
-        dg.AssetSpec(
-            key,
-            deps=[upstream[stage]] if stage in upstream else [],
-            group_name=source_type,
-            description=_ROWS[stage],
-            kinds=_KINDS[stage],
-            code_version=versions[stage],
-            tags={"knowledge/stage": stage},
-        )
-        for stage, key in keys.items()
-    ]
-
-
 def _one(
-    context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource, stages: Sequence[str]
+    context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
 ) -> Iterator[dg.MaterializeResult]:
     """Each asset is recorded as soon as its stage is done."""
-    for done in refresh_one(context, project, project.settings(), config, context.partition_key, stages):
-        version = dg.DataVersion(str(done.stats.version))
-        yield dg.MaterializeResult(asset_key=done.key, metadata=done.metadata, data_version=version)
+    settings, source = project.settings(), context.partition_key
+    provenance = begin(context.instance, settings, chosen(settings, [source]))
+    for done in refresh_one(context, project, settings, config, source, _stages(context)):
+        tags = provenance.tags(done.key, source, done.version)
+        yield dg.MaterializeResult(asset_key=done.key, metadata=done.metadata, tags=tags)
 
 
-def _many(
-    context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource, stages: Sequence[str]
-) -> Iterator[dg.MaterializeResult]:
-    """One source after the other; those that fail are named at the end, the others are recorded."""
-    refreshed = refresh_each(context, project, config, context.partition_keys, stages)
+def _many(context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource) -> None:
+    """One source after the other; those that fail are named at the end, the others are recorded.
+
+    Logged and not yielded, because Dagster would tell one provenance for all partitions of a run.
+    What waits for a yield would then be skipped, so a run that was to release does so here.
+    """
+    settings, ids = project.settings(), list(context.partition_keys)
+    configured = [source for source in settings.sources if source.id in set(ids)]
+    provenance = begin(context.instance, settings, configured)
+    refreshed = refresh_each(
+        context,
+        project,
+        config,
+        ids,
+        _stages(context),
+        after_each=lambda done: log_materializations(context, provenance, done),
+    )
+    selected = context.run.asset_selection
+    if selected is None or RELEASE in selected:
+        release_and_log(context, project, refreshed.types)
     if refreshed.failed:
-        log_materializations(context, refreshed.done)
-        raise summed_up(refreshed.failed, of=len(context.partition_keys))
-    for done in refreshed.done:
-        context.add_asset_metadata(done.metadata, asset_key=done.key, partition_key=done.stats.source)
-    yield from (dg.MaterializeResult(asset_key=key) for key in dict.fromkeys(d.key for d in refreshed.done))
+        raise summed_up(refreshed.failed, of=len(ids))
 
 
-def _selected(context: dg.AssetExecutionContext) -> list[str]:
+def _checked(
+    context: dg.AssetExecutionContext, project: ProjectResource, source_type: SourceType
+) -> Iterator[dg.AssetCheckResult]:
+    wanted = {key.name for key in context.selected_asset_check_keys}
+    if wanted:
+        settings = project.settings()
+        lake = Lake(settings.store)
+        for check, finding in blocking_findings(lake, settings, source_type):
+            if check.name in wanted:
+                yield result_of(check, finding, source_type, lake)
+
+
+def _stages(context: dg.AssetExecutionContext) -> list[str]:
     return [stage for stage in STAGES if any(key.path[-1] == stage for key in context.selected_asset_keys)]

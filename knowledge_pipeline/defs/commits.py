@@ -14,7 +14,6 @@ from knowledge_pipeline.config import SourceConfig
 from knowledge_pipeline.defs.commit_cursor import CommitCursor, cursor_of
 from knowledge_pipeline.defs.requests import refresh_requests
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.settings_now import settings_now
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.sources import tips
 from knowledge_pipeline.sources.tips import Watched
@@ -56,7 +55,7 @@ def new_commits(
     """Request runs for what is new; remember where every repository stands."""
     began_s = time.monotonic()
     try:
-        settings = settings_now(project)
+        settings = project.settings()
     except ConfigError as error:
         return dg.SkipReason(f"no repository is asked: {error}")
     cursor = cursor_of(context)

@@ -18,7 +18,6 @@ import dagster as dg
 from knowledge_pipeline.config import LocalConnection, SourceConfig, trigger_of
 from knowledge_pipeline.defs.requests import refresh_requests
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.settings_now import settings_now
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.sources.tips import enclosing
@@ -77,7 +76,7 @@ def changed_files(
     """Request one refresh of all that changed; a source under way is looked at when its run is over."""
     began_s = time.monotonic()
     try:
-        settings = settings_now(project)
+        settings = project.settings()
     except ConfigError as error:
         return dg.SkipReason(f"no folder is listed: {error}")
     cursor = _cursor(context.cursor)

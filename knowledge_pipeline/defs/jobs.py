@@ -8,10 +8,10 @@ sources of any type by their ids: one run, one process, one step, whatever the n
 import dagster as dg
 from pydantic import Field
 
-from knowledge_pipeline.defs.assets import publish
 from knowledge_pipeline.defs.failures import failures, summed_up
 from knowledge_pipeline.defs.lost import note_process
-from knowledge_pipeline.defs.recording import log_materializations, log_release
+from knowledge_pipeline.defs.provenance import begin
+from knowledge_pipeline.defs.recording import log_materializations, release_and_log
 from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_each
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import KnowledgeError
@@ -36,12 +36,19 @@ def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, proje
     """Fail at the end if any source failed; the others are done, recorded and released."""
     note_process(context)
     with failures(context, project.patience()):
-        ids = [source.id for source in pipeline.chosen(project.settings(), config.sources)]
+        settings = project.settings()
+        sources = pipeline.chosen(settings, config.sources)
+        provenance = begin(context.instance, settings, sources)
+        ids = [source.id for source in sources]
         refreshed = refresh_each(
-            context, project, config.how, ids, after_each=lambda done: log_materializations(context, done)
+            context,
+            project,
+            config.how,
+            ids,
+            after_each=lambda done: log_materializations(context, provenance, done),
         )
         try:
-            log_release(context, publish(context, project))
+            release_and_log(context, project, refreshed.types)
         except KnowledgeError as error:
             refreshed.failed["release"] = error
         if refreshed.failed:

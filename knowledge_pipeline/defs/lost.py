@@ -15,22 +15,19 @@ from knowledge_pipeline.defs.failures import Context
 PROCESS = "knowledge/process"
 
 
-def this_process() -> dict[str, str]:
-    """The tag that says which process does a run: `host:pid`."""
-    return {PROCESS: f"{socket.gethostname()}:{os.getpid()}"}
-
-
 def note_process(context: Context) -> None:
-    """Tag the run with the process that does it."""
-    context.instance.add_run_tags(context.run.run_id, this_process())
+    """Tag the run with the process that does it: `host:pid:run`, because a retry inherits tags."""
+    run = context.run.run_id
+    context.instance.add_run_tags(run, {PROCESS: f"{socket.gethostname()}:{os.getpid()}:{run[:8]}"})
 
 
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     """Mark as failed the unfinished runs whose process on this machine is gone, and return their ids."""
     ended: list[str] = []
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
-        host, _, pid = run.tags.get(PROCESS, "").rpartition(":")
-        if host == socket.gethostname() and not _is_alive(int(pid)):
+        host, pid, of = [*run.tags.get(PROCESS, "").split(":"), "", "", ""][:3]
+        mine = host == socket.gethostname() and of == run.run_id[:8]
+        if mine and not _is_alive(int(pid)):
             instance.report_run_failed(run, "its process ended without a word; a retry finishes what is left")
             ended.append(run.run_id)
     return ended

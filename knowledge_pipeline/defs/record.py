@@ -13,7 +13,7 @@ from pathlib import Path
 import dagster as dg
 
 from knowledge_pipeline.defs.jobs import refresh
-from knowledge_pipeline.defs.lost import end_lost_runs, this_process
+from knowledge_pipeline.defs.lost import end_lost_runs
 from knowledge_pipeline.defs.partitions import ids_by_type, sources_of
 from knowledge_pipeline.defs.refreshing import RefreshConfig
 from knowledge_pipeline.defs.requests import source_tags
@@ -62,7 +62,6 @@ def materialize(config_path: Path, sources: Iterable[str] = (), how: RefreshConf
             raise_on_error=False,
             tags={
                 "knowledge/trigger": "command",
-                **this_process(),
                 **source_tags(ids),
             },
         )

@@ -1,55 +1,74 @@
-"""What a step did, recorded as materializations by the step itself.
+"""What a step did, recorded as materializations and evaluations by the step itself.
 
-Dagster records what an asset's own step yields. The jobs over all types are plain ops, and a step
-that fails yields nothing: both log what was done, with the tags that Dagster would have given.
+Dagster records what an asset's own step yields. The jobs over all types are plain ops, and a run of
+many sources must tell the provenance of each: both log what was done.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dagster as dg
 
+from knowledge_pipeline.config import SourceType
+from knowledge_pipeline.defs.checks import evaluation_event
+from knowledge_pipeline.defs.evaluation import log_evaluation
 from knowledge_pipeline.defs.failures import Context
+from knowledge_pipeline.defs.provenance import Provenance, begin_release
 from knowledge_pipeline.defs.refreshing import Done
-from knowledge_pipeline.defs.versions import code_versions
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.stages import release as releasing
 from knowledge_pipeline.stages.base import Stats
-from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline.stages.checks import blocking_findings
 from knowledge_pipeline.store import schemas
+from knowledge_pipeline.store.lake import Lake
 
 RELEASE = dg.AssetKey("release")
 
 
-def log_materializations(context: Context, done: Sequence[Done]) -> None:
-    """Log every stage that was done for a source, those of one source together."""
-    made = {(one.key, one.stats.source): str(one.stats.version) for one in done}
+def log_materializations(context: Context, provenance: Provenance, done: Sequence[Done]) -> None:
+    """Log every stage that was done for a source, in their order."""
     for one in done:
-        tags = _provenance(one, made)
-        context.log_event(dg.AssetMaterialization(one.key, None, one.metadata, one.stats.source, tags))
+        source = one.stats.source
+        tags = provenance.tags(one.key, source, one.version)
+        context.log_event(dg.AssetMaterialization(one.key, None, one.metadata, source, tags))
 
 
-def log_release(context: Context, stats: Stats) -> None:
-    """Log a release that a plain op made."""
-    tags = {"dagster/code_version": schemas.VERSION, "dagster/data_version": str(stats.version)}
+def release_and_log(context: Context, project: ProjectResource, types: Iterable[SourceType]) -> None:
+    """Evaluate, check and release inside a step, and log it as the assets would have recorded it.
+
+    Raises:
+        ReleaseRefused: a check failed; the last release stays live.
+        KnowledgeError: as the evaluation does.
+    """
+    settings = project.settings()
+    lake = Lake(settings.store)
+    log_evaluation(context, project)
+    for source_type in types:
+        for check, finding in blocking_findings(lake, settings, source_type):
+            found = evaluation_event(check, finding, source_type, lake)
+            context.log_event(found)  # pyright: ignore[reportArgumentType]  # Dagster takes it
+    provenance = begin_release(context.instance, settings, RELEASE, schemas.VERSION)
+    stats = publish(context, project)
+    log_release(context, stats, provenance.tags(RELEASE, None, str(stats.version)))
+
+
+def publish(context: Context, project: ProjectResource) -> Stats:
+    """Make live what the index holds.
+
+    Raises:
+        ReleaseRefused: a check failed; the last release stays live.
+    """
+    stats = releasing.refresh(project.lake(), project.settings())
+    context.log.info(f"release {stats.version} is live" + ("" if stats.added else ", as it was"))
+    return stats
+
+
+def log_release(context: Context, stats: Stats, tags: dict[str, str] | None = None) -> None:
+    """Log a release that no asset's step made; `tags` tell what it was made of."""
+    tags = tags or {"dagster/code_version": schemas.VERSION, "dagster/data_version": str(stats.version)}
     context.log_event(dg.AssetMaterialization(RELEASE, None, release_metadata(stats), tags=tags))
 
 
 def release_metadata(stats: Stats) -> dict[str, Any]:
     """What is shown beside a release."""
     return {"dagster/row_count": stats.rows, "release": stats.version, "seconds": stats.seconds}
-
-
-def _provenance(one: Done, made: Mapping[tuple[dg.AssetKey, str], str]) -> dict[str, str]:
-    """What the UI tells staleness from."""
-    source = one.stats.source
-    tags = {
-        "dagster/code_version": code_versions(one.source_type)[one.stats.stage],
-        "dagster/data_version": made[one.key, source],
-    }
-    stages = list(STAGES)
-    for upstream in stages[: stages.index(one.stats.stage)][-1:]:
-        key = dg.AssetKey([one.source_type, upstream])
-        if (key, source) in made:
-            name = key.to_user_string()
-            tags[f"dagster/input_data_version/{name}"] = made[key, source]
-            tags[f"dagster/input_event_pointer/{name}"] = "NULL"
-    return tags

@@ -12,6 +12,7 @@ from knowledge_pipeline.defs.failures import Context
 from knowledge_pipeline.defs.metadata import metadata_of
 from knowledge_pipeline.defs.pools import turns
 from knowledge_pipeline.defs.progress import progress
+from knowledge_pipeline.defs.provenance import data_version
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import pipeline
@@ -35,6 +36,7 @@ class Done:
 
     source_type: SourceType
     stats: Stats
+    version: str  # the data version
     metadata: dict[str, Any]
 
     @property
@@ -49,6 +51,11 @@ class Refreshed:
 
     done: list[Done] = field(default_factory=list[Done])
     failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
+
+    @property
+    def types(self) -> list[SourceType]:
+        """Of the sources that came as far as some stage."""
+        return list(dict.fromkeys(one.source_type for one in self.done))
 
 
 def refresh_one(
@@ -77,7 +84,9 @@ def refresh_one(
                     stats = refresh(this)
                     finished.append(stats)
                     context.log.info(_summary(stats))
-                    yield Done(this.source.type, stats, metadata_of(this, stats))
+                    yield Done(
+                        found.type, stats, data_version(settings, found, stats), metadata_of(this, stats)
+                    )
     finally:
         note_refreshes(this.lake, this.settings, finished, run=context.run.run_id)
 

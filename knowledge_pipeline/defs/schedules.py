@@ -32,21 +32,30 @@ _REFRESHES: dict[Schedule, tuple[str, str]] = {
         "no source has full_reindex: monthly",
     ),
 }
+_CARE: dict[str, str] = {
+    "maintenance": "Compacts the tables, brings their indexes up to date, drops what is no longer needed.",
+    "checks": "Looks at everything that is stored: duplicates, skipped documents, sizes, age, cost.",
+    "sql_models": "Runs the models and tests of dbt_like_sql, and writes the marts.",
+}
+"""Jobs without sources, each with a schedule of its name."""
 
 
-def schedules(settings: Settings, *, maintenance_job: str = "maintenance") -> list[dg.ScheduleDefinition]:
+def schedules(settings: Settings, *, jobs: Sequence[str] = tuple(_CARE)) -> list[dg.ScheduleDefinition]:
     """All schedules, running unless someone stops them.
 
     Args:
         settings: as the code location was loaded; only the times are taken from it.
-        maintenance_job: the name of the job that cleans up.
+        jobs: those of the jobs without sources that exist.
 
     Raises:
         ConfigError: a time zone or a cron expression that does not exist.
     """
     times = settings.schedules
     _check_timezone(times.timezone)
-    return [*(_refreshing(schedule, times) for schedule in _REFRESHES), _maintaining(times, maintenance_job)]
+    return [
+        *(_refreshing(schedule, times) for schedule in _REFRESHES),
+        *(_caring(job, times) for job in jobs),
+    ]
 
 
 def _refreshing(schedule: Schedule, times: Schedules) -> dg.ScheduleDefinition:
@@ -63,12 +72,11 @@ def _refreshing(schedule: Schedule, times: Schedules) -> dg.ScheduleDefinition:
     return _scheduled(tick, schedule, times, job="refresh", description=description)
 
 
-def _maintaining(times: Schedules, job: str) -> dg.ScheduleDefinition:
+def _caring(job: str, times: Schedules) -> dg.ScheduleDefinition:
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-        return dg.RunRequest(run_key=_run_key(context), tags={"knowledge/trigger": "maintenance"})
+        return dg.RunRequest(run_key=_run_key(context), tags={"knowledge/trigger": job})
 
-    description = "Compacts the tables, brings their indexes up to date, and drops what is no longer needed."
-    return _scheduled(tick, "maintenance", times, job=job, description=description)
+    return _scheduled(tick, job, times, job=job, description=_CARE[job])
 
 
 def _scheduled(

@@ -10,7 +10,6 @@ from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB
 from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.requests import purge_request, refresh_requests
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.settings_now import settings_now
 from knowledge_pipeline.defs.source_changes import (
     Key,
     Removals,
@@ -46,7 +45,7 @@ def sources_in_config(types: Sequence[SourceType]) -> dg.SensorDefinition:
         context: dg.SensorEvaluationContext, project: ProjectResource
     ) -> dg.SensorResult | dg.SkipReason:
         try:
-            settings = settings_now(project)
+            settings = project.settings()
         except ConfigError as error:
             return dg.SkipReason(f"partitions are left as they are: {error}")
         found = additions(
@@ -81,7 +80,7 @@ def removed_sources(
 ) -> dg.SensorResult | dg.SkipReason:
     """Request one purge of all that are gone."""
     try:
-        settings = settings_now(project)
+        settings = project.settings()
     except ConfigError as error:
         return dg.SkipReason(f"everything is left as it is: {error}")
     found = removals(

@@ -11,10 +11,12 @@ from knowledge_pipeline.config import Settings
 from knowledge_pipeline.config_file import load
 from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, refresh_of
 from knowledge_pipeline.defs.assets import chain, release_of
+from knowledge_pipeline.defs.evaluation import EVALUATION, evaluation_of
 from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
 from knowledge_pipeline.defs.models import models_of
 from knowledge_pipeline.defs.partitions import sources_of, types_in
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.settings_assets import settings_specs
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.fakes.storage import ON_POSTGRES
@@ -77,9 +79,16 @@ class Workplace:
 
     def definitions(self) -> dg.Definitions:
         """Those of `definitions.py`, of this project."""
-        types = types_in(self.settings)
+        settings = self.settings
+        types = types_in(settings)
         return dg.Definitions(
-            assets=[*(chain(type_) for type_ in types), release_of(types), models_of(types)],
+            assets=[
+                *(spec for type_ in types for spec in settings_specs(type_)),
+                *(chain(type_, settings) for type_ in types),
+                evaluation_of(types),
+                release_of(types, settings),
+                models_of(types, evaluation=EVALUATION),
+            ],
             jobs=[refresh, full_reindex, purge, RELEASE_JOB, *(refresh_of(type_) for type_ in types)],
             resources={"project": self.resource},
             executor=dg.in_process_executor,

@@ -65,6 +65,7 @@ def test_materializing_twice_writes_nothing_and_keeps_the_data_versions(
         "code/chunks",
         "code/embeddings",
         "code/index",
+        "evaluation",
         "release",
     }
 

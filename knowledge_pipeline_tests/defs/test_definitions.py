@@ -29,29 +29,63 @@ def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> Non
     edges = {
         node.key.to_user_string(): sorted(parent.to_user_string() for parent in node.parent_keys)
         for node in graph.asset_nodes
-        if node.key.path[0] not in ("staging", "marts")
+        if node.key.path[0] not in ("staging", "intermediate", "marts")
     }
     assert edges == {
-        "code/snapshot": [],
-        "code/chunks": ["code/snapshot"],
-        "code/embeddings": ["code/chunks"],
-        "code/index": ["code/embeddings"],
-        "markdown/snapshot": [],
-        "markdown/chunks": ["markdown/snapshot"],
-        "markdown/embeddings": ["markdown/chunks"],
-        "markdown/index": ["markdown/embeddings"],
-        "release": ["code/index", "markdown/index"],
+        **chain("code"),
+        **chain("markdown"),
+        "evaluation": ["code/index", "markdown/index"],
+        "release": ["code/index", "evaluation", "markdown/index"],
     }
     assert sorted(job.name for job in definitions.resolve_all_job_defs()) == [
         "__ASSET_JOB",
+        "checks",
         "full_reindex",
+        "maintenance",
         "purge",
         "refresh",
         "refresh_code",
         "refresh_markdown",
         "release",
+        "sql_models",
     ]
-    assert {sensor.name for sensor in definitions.sensors} == {"sources_in_config", "release_after_failures"}
+
+
+def chain(type_: str) -> dict[str, list[str]]:
+    """Each asset of a type, and what it is made from."""
+    made_from: dict[str, list[str]] = {
+        **dict.fromkeys(("source", "chunking", "model", "access"), []),
+        "snapshot": ["source"],
+        "chunks": ["chunking", "model", "snapshot"],
+        "embeddings": ["chunks", "model"],
+        "index": ["access", "chunks", "embeddings"],
+    }
+    return {f"{type_}/{key}": [f"{type_}/{name}" for name in names] for key, names in made_from.items()}
+
+
+def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
+    workplace.declare("one", "code", a_py="x = 1\n")
+    definitions = load()
+    repository = definitions.get_repository_def()
+    sensors = {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs}
+    schedules = {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs}
+    assert sensors == dict.fromkeys(
+        [
+            "sources_in_config",
+            "removed_sources",
+            "new_commits",
+            "changed_files",
+            "changed_settings",
+            "lost_runs",
+            "release_after_failures",
+            "failed_runs",
+        ],
+        "RUNNING",
+    )
+    assert schedules == dict.fromkeys(
+        ["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex", "maintenance", "checks", "sql_models"],
+        "RUNNING",
+    )
 
 
 def test_every_asset_says_what_it_is(workplace: Workplace, load) -> None:
@@ -60,7 +94,7 @@ def test_every_asset_says_what_it_is(workplace: Workplace, load) -> None:
         assert "one row per" in (spec.description or "").lower(), spec.key
         assert spec.group_name
         assert spec.kinds
-        assert spec.code_version
+        assert spec.code_version or "knowledge/settings" in spec.tags
 
 
 def test_a_project_without_sources_loads(workplace: Workplace, load) -> None:

@@ -18,7 +18,6 @@ from knowledge_pipeline.defs.files_changed import (
     look,
 )
 from knowledge_pipeline.defs.jobs import refresh
-from knowledge_pipeline.defs.settings_now import settings_now
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 
@@ -168,7 +167,7 @@ def test_two_thousand_sources_of_twenty_files_are_listed_within_a_tick(ticks: Ti
         lines.append(f"  - {{id: s{number}, type: code, connection: {{type: local, path: '{folder}'}}}}")
     path = ticks.workplace.path
     path.write_text(path.read_text() + "\n".join(["sources:", *lines]) + "\n")
-    settings_now(ticks.workplace.resource)  # read once, for seconds
+    ticks.workplace.resource.settings()  # read once, for seconds
     first, longest_s = until(ticks, 2000)
     assert sorted(first) == sorted(f"s{number}" for number in range(2000))
     (tmp_path / "many" / "s1999" / "m0.py").write_text("x = 'changed'\n")

@@ -18,9 +18,10 @@ def nothing() -> None:
     """A job to have runs of."""
 
 
-def started(instance: dg.DagsterInstance, process: str | None) -> str:
-    tags = {PROCESS: process} if process else {}
-    run = instance.create_run_for_job(nothing, tags=tags, status=dg.DagsterRunStatus.STARTED)
+def started(instance: dg.DagsterInstance, process: str | None, of: str | None = None) -> str:
+    run = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED)
+    if process:
+        instance.add_run_tags(run.run_id, {PROCESS: f"{process}:{of or run.run_id[:8]}"})
     return run.run_id
 
 
@@ -39,6 +40,7 @@ def test_only_a_run_whose_process_on_this_machine_is_gone_is_ended(
     others = [
         started(instance, f"{HERE}:{os.getpid()}"),
         started(instance, f"elsewhere:{gone}"),
+        started(instance, f"{HERE}:{gone}", of="its parent"),
         started(instance, None),
     ]
     told = lost_runs(dg.build_sensor_context(instance=instance))

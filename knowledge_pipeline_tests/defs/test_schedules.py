@@ -33,7 +33,7 @@ def test_schedules_tick_as_the_file_says_and_run_by_themselves() -> None:
     times = {"timezone": "Europe/Berlin", "daily": " 15   2 * * 1-5 "}
     found = {
         one.name: (one.cron_schedule, one.job_name, one.execution_timezone, one.default_status.value)
-        for one in schedules(Settings.model_validate({"schedules": times}), maintenance_job="clean")
+        for one in schedules(Settings.model_validate({"schedules": times}))
     }
     assert found == {
         "hourly": ("5 * * * *", "refresh", "Europe/Berlin", "RUNNING"),
@@ -41,7 +41,9 @@ def test_schedules_tick_as_the_file_says_and_run_by_themselves() -> None:
         "weekly": ("0 4 * * 0", "refresh", "Europe/Berlin", "RUNNING"),
         "weekly_reindex": ("0 1 * * 6", "refresh", "Europe/Berlin", "RUNNING"),
         "monthly_reindex": ("0 1 1 * *", "refresh", "Europe/Berlin", "RUNNING"),
-        "maintenance": ("30 5 * * *", "clean", "Europe/Berlin", "RUNNING"),
+        "maintenance": ("30 5 * * *", "maintenance", "Europe/Berlin", "RUNNING"),
+        "checks": ("0 6 * * *", "checks", "Europe/Berlin", "RUNNING"),
+        "sql_models": ("15 6 * * *", "sql_models", "Europe/Berlin", "RUNNING"),
     }
 
 

@@ -1,0 +1,179 @@
+"""What Dagster adds to the refresh of one changed file, step by step.
+
+    python -m benchmarks.overhead [--files 350] [--repeats 5] [--json]
+
+The same edit is refreshed four ways, side by side in one run: by the stages alone, as a
+recorded run in the same process, as a recorded run of a new process (`--dagster`), and by a
+commit that the daemon's sensor notices. Vectors come from a small local server, so that
+what is left is the pipeline and Dagster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.refresh import Repository, standard_library
+from knowledge_pipeline import config_file
+from knowledge_pipeline.defs.jobs import refresh as refresh_job
+from knowledge_pipeline.defs.record import local_instance
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline_tests.defs.daemon import running
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+
+_KEY = "BENCH_EMBEDDING_KEY"
+
+
+class Bench:
+    """One project over one repository."""
+
+    def __init__(self, root: Path, files: int, server: OpenAIServer) -> None:
+        self.root, self.edits = root, 0
+        self.repository: Repository = standard_library(root / "repository", files)
+        self.path = root / "knowledge.yaml"
+        self.path.write_text(
+            "version: 1\nstore: store\n"
+            f"embedding: {{provider: openai, model: hashed-words, base_url: {server.url}, "
+            f'api_key: "${{{_KEY}}}", dimensions: {server.dimensions}}}\n'
+            "sources:\n  - {id: library, type: code, connection: {type: git, "
+            f"url: '{root / 'repository'}', branch: main}}}}\n"
+        )
+
+    def edit(self) -> str:
+        """Change one function of one file, commit, and return the commit."""
+        self.edits += 1
+        path = self.repository.files[0]
+        path.write_text(path.read_text() + f"\n\ndef edit_{self.edits}():\n    return {self.edits}\n")
+        self.repository.commit()
+        return self.repository.git("rev-parse", "HEAD")
+
+    def stages_alone(self) -> float:
+        """Seconds of the stages and the release, in this process."""
+        settings = config_file.load(self.path)
+        started = time.perf_counter()
+        outcome = pipeline.refresh(Lake(settings.store), settings, settings.sources)
+        if outcome.failures:
+            raise SystemExit(str(outcome.failures))
+        return time.perf_counter() - started
+
+    def run_in_process(self, instance: dg.DagsterInstance) -> float:
+        """Seconds of the job `refresh` in this process, recorded in SQLite."""
+        project = ProjectResource(config_path=str(self.path))
+        started = time.perf_counter()
+        result = refresh_job.execute_in_process(
+            {"loggers": {"console": {"config": {"log_level": "WARNING"}}}},
+            instance,
+            resources={"project": project},
+        )
+        if not result.success:
+            raise SystemExit("the recorded run failed")
+        return time.perf_counter() - started
+
+    def command(self, *words: str) -> float:
+        """Seconds of a `knowledge` command."""
+        started = time.perf_counter()
+        program = Path(sys.executable).with_name("knowledge")
+        subprocess.run([program, *words], cwd=self.root, check=True, capture_output=True)
+        return time.perf_counter() - started
+
+
+def launched(bench: Bench, home: Path, repeats: int) -> list[dict[str, float]]:
+    """Seconds of each step between a commit and its release, with a daemon that looks for commits."""
+    found: list[dict[str, float]] = []
+    with running(home, bench.path) as daemon:
+        daemon.until(lambda: daemon.runs(trigger="first_sight") and daemon.idle(), "the first look")
+        for _ in range(repeats):
+            commit, begun = bench.edit(), time.time()
+            daemon.until(lambda commit=commit: daemon.runs(commit=commit) and daemon.idle(), "the commit")
+            (run,) = daemon.runs(commit=commit)
+            found.append(_steps(daemon.instance, run.run_id, begun))
+    return found
+
+
+def _steps(instance: dg.DagsterInstance, run_id: str, begun: float) -> dict[str, float]:
+    events = instance.get_records_for_run(run_id).records
+    first: dict[str, float] = {}
+    for record in events:
+        kind = record.event_log_entry.dagster_event_type
+        if kind is not None:
+            first.setdefault(kind.value, record.timestamp)
+    order = [
+        ("the sensor notices", "PIPELINE_ENQUEUED"),
+        ("the queue lets it through", "PIPELINE_STARTING"),
+        ("a process starts and loads the definitions", "PIPELINE_START"),
+        ("the step begins", "STEP_START"),
+        ("the step: stages, records, release", "STEP_SUCCESS"),
+        ("the run ends", "PIPELINE_SUCCESS"),
+    ]
+    steps: dict[str, float] = {}
+    last = begun
+    for name, kind in order:
+        steps[name], last = first[kind] - last, first[kind]
+    return steps
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--files", type=int, default=350)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    options = parser.parse_args()
+    with OpenAIServer() as server, tempfile.TemporaryDirectory() as folder:
+        os.environ[_KEY] = server.key
+        bench = Bench(Path(folder), options.files, server)
+        bench.stages_alone()
+        figures = _measured(bench, options.repeats)
+    if options.json:
+        print(json.dumps(figures, indent=2))
+        return
+    for title, rows in figures.items():
+        table = Table("what", "seconds", title=title)
+        for name, value in rows.items():
+            table.add_row(name, f"{value:.2f}")
+        Console().print(table)
+
+
+def _measured(bench: Bench, repeats: int) -> dict[str, Any]:
+    ways: dict[str, list[float]] = {"stages alone": [], "recorded, same process": []}
+    with local_instance(bench.root / "in_process") as instance:
+        bench.run_in_process(instance)
+        for _ in range(repeats):
+            bench.edit()
+            ways["stages alone"].append(bench.stages_alone())
+            bench.edit()
+            ways["recorded, same process"].append(bench.run_in_process(instance))
+    del os.environ["DAGSTER_HOME"]
+    commands = {"knowledge refresh": ["refresh"], "knowledge refresh --dagster": ["refresh", "--dagster"]}
+    for name, words in commands.items():
+        ways[name] = []
+        for _ in range(repeats):
+            bench.edit()
+            ways[name].append(bench.command(*words))
+    steps = launched(bench, bench.root / "home", repeats)
+    return {
+        "One edited file, refreshed and released": {
+            name: statistics.median(seconds) for name, seconds in ways.items()
+        },
+        "From a commit to its release, with a daemon": {
+            name: statistics.median(step[name] for step in steps) for name in steps[0]
+        },
+    }
+
+
+if __name__ == "__main__":
+    main()
