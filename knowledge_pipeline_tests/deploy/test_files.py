@@ -69,6 +69,7 @@ def test_in_kubernetes_the_limits_are_those_of_the_project(values: dict[str, Any
         "run_retries": daemon["runRetries"],
         "sensors": daemon["sensors"],
         "schedules": daemon["schedules"],
+        "python_logs": values["pythonLogs"],
         "retention": values["retention"],
         "telemetry": values["telemetry"],
         **values["additionalInstanceConfig"],
