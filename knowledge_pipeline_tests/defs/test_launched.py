@@ -14,7 +14,9 @@ from dagster._core.test_utils import create_test_daemon_workspace_context
 from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 
-from knowledge_pipeline.defs.assets import PARTITIONS_PER_RUN, RELEASE, stage_keys
+from knowledge_pipeline.defs.assets import stage_keys
+from knowledge_pipeline.defs.recording import RELEASE
+from knowledge_pipeline.defs.requests import SOURCES_PER_RUN
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.test_assets import content
 
@@ -31,9 +33,9 @@ def home(workplace: Workplace, dagster_home: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.filterwarnings("ignore")  # of the daemon's own
-def test_a_backfill_of_thirty_sources_takes_two_runs(workplace: Workplace, home: Path) -> None:
-    for number in range(30):
-        workplace.declare(f"s{number:02}", a_py=f"def f{number}():\n    return {number}\n")
+def test_a_backfill_of_130_sources_takes_two_runs(workplace: Workplace, home: Path) -> None:
+    for number in range(130):
+        workplace.declare(f"s{number:03}", a_py=f"def f{number}():\n    return {number}\n")
     with dg.DagsterInstance.from_config(str(home)) as instance:
         workplace.add_partitions(instance)
         target = ModuleTarget(
@@ -61,8 +63,8 @@ def test_a_backfill_of_thirty_sources_takes_two_runs(workplace: Workplace, home:
             (tag["dagster/asset_partition_range_start"], tag["dagster/asset_partition_range_end"])
             for tag in tags
         }
-        assert PARTITIONS_PER_RUN == 25
-        assert ranges == {("s00", "s24"), ("s25", "s29")}
+        assert SOURCES_PER_RUN == 100
+        assert ranges == {("s000", "s099"), ("s100", "s129")}
 
 
 def test_both_executors_leave_the_same_tables(workplace: Workplace, home: Path, tmp_path: Path) -> None:
