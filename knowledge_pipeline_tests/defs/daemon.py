@@ -81,9 +81,11 @@ class Daemon:
 
 
 @contextmanager
-def running(home: Path, config: Path, environment: Mapping[str, str] | None = None) -> Iterator[Daemon]:
+def running(
+    home: Path, config: Path, environment: Mapping[str, str] | None = None, instance_file: Path = OURS
+) -> Iterator[Daemon]:
     """A daemon for the time of a test."""
-    daemon = Daemon(home, config)
+    daemon = Daemon(home, config, instance_file)
     daemon.environment.update(environment or {})
     with daemon.instance:
         daemon.start()

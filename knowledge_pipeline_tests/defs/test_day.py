@@ -111,8 +111,9 @@ def done(daemon: Daemon, status: str = "SUCCESS", **tags: str) -> bool:
     return any(run.status.value == status for run in daemon.runs(**tags))
 
 
-def test_a_day_ends_with_the_index_that_a_full_reindex_would_make(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+def test_a_day_ends_with_the_index_that_a_full_reindex_would_make(
+    tmp_path, monkeypatch, dagster_home: Path, dagster_yaml: Path
+) -> None:
     with OpenAIServer() as server:
         monkeypatch.setenv("TEST_EMBEDDING_KEY", server.key)
         app, lib, site = (Repository(tmp_path, name) for name in ("app", "lib", "site"))
@@ -126,7 +127,7 @@ def test_a_day_ends_with_the_index_that_a_full_reindex_would_make(tmp_path, monk
         day.declare("lib-code", "code", lib)
         day.declare("site-docs", "markdown", site)
         day.write()
-        with running(tmp_path / "home", day.path) as daemon:
+        with running(dagster_home, day.path, instance_file=dagster_yaml) as daemon:
             _live(daemon, day, server, app, lib, site)
         _compare(tmp_path, day)
 

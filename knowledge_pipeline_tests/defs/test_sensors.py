@@ -12,8 +12,6 @@ from knowledge_pipeline.defs.sensors import release_after_failures, removed_sour
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
 
-OURS = Path(__file__).parents[2]
-
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
@@ -21,13 +19,9 @@ def watch(tmp_path: Path) -> Watch:
 
 
 @pytest.fixture
-def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
-    """The instance of this repository's dagster.yaml: SQLite in a folder."""
-    home = tmp_path / "home"
-    home.mkdir()
-    shutil.copy(OURS / "dagster.yaml", home)
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    with dg.DagsterInstance.from_config(str(home)) as instance:
+def on_disk(dagster_home: Path) -> Iterator[dg.DagsterInstance]:
+    """The instance of this repository's dagster.yaml."""
+    with dg.DagsterInstance.from_config(str(dagster_home)) as instance:
         yield instance
 
 
