@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.config_file import load
@@ -133,7 +134,8 @@ def instance(request: pytest.FixtureRequest) -> Iterator[dg.DagsterInstance]:
         with dg.DagsterInstance.ephemeral() as ephemeral:
             yield ephemeral
     else:
-        with dg.DagsterInstance.from_config(str(request.getfixturevalue("dagster_home"))) as instance:
+        storage = yaml.safe_load(request.getfixturevalue("dagster_yaml").read_text())["storage"]
+        with dg.instance_for_test({"storage": storage}) as instance:
             yield instance
 
 
