@@ -19,7 +19,7 @@ from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.provenance import begin
 from knowledge_pipeline.defs.recording import (
     RELEASE,
-    log_materializations,
+    log_materialization,
     publish,
     release_and_log,
     release_metadata,
@@ -118,7 +118,7 @@ def _many(context: dg.AssetExecutionContext, config: RefreshConfig, project: Pro
         config,
         ids,
         _stages(context),
-        after_each=lambda done: log_materializations(context, provenance, done),
+        after_each=lambda done: log_materialization(context, provenance, done),
     )
     selected = context.run.asset_selection
     if selected is None or RELEASE in selected:

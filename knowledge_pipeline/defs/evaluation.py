@@ -1,6 +1,6 @@
 """The evaluation as an asset between the index and the release, with the check that guards the release."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -71,10 +71,17 @@ def evaluation_of(types: Sequence[SourceType], owners: Sequence[str] = ()) -> dg
     return evaluation
 
 
-def log_evaluation(context: Context, project: ProjectResource) -> None:
+def log_evaluation(
+    context: Context, project: ProjectResource, tags_of: Callable[[str], Mapping[str, str]]
+) -> None:
     """Evaluate inside a plain op, and log what the asset would have recorded; the release refuses by itself.
 
     Nothing is logged where no questions are configured.
+
+    Args:
+        context: of the op.
+        project: the configuration and the store.
+        tags_of: what a data version was made of.
 
     Raises:
         ConfigError, QuestionRefused, EmbeddingUnavailable: as `evaluate.refresh` does.
@@ -84,10 +91,7 @@ def log_evaluation(context: Context, project: ProjectResource) -> None:
     if made is None:
         return
     version = _version(made)
-    tags = {
-        "dagster/code_version": evaluate.VERSION,
-        "dagster/data_version": version.value if version else "",
-    }
+    tags = tags_of(version.value if version else "")
     context.log_event(dg.AssetMaterialization(EVALUATION, None, _metadata(lake, settings, made), tags=tags))
     passed, severity, sentence = _verdict(lake, settings, made)
     found = dg.AssetCheckEvaluation(

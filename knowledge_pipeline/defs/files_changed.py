@@ -7,7 +7,7 @@ whose digest is another one is refreshed. `knowledge watch` is quicker, and need
 import json
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -19,8 +19,10 @@ from knowledge_pipeline.config import LocalConnection, SourceConfig, trigger_of
 from knowledge_pipeline.defs.requests import refresh_requests
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
+from knowledge_pipeline.records import Item
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.sources.tips import enclosing
+from knowledge_pipeline.stages.snapshot import holds
 from knowledge_pipeline.store.lake import Lake
 
 BUDGET_S = 8.0
@@ -81,8 +83,8 @@ def changed_files(
         return dg.SkipReason(f"no folder is listed: {error}")
     cursor = _cursor(context.cursor)
     sources = listed_by_files(settings.sources)
-    cache = Lake(settings.store).cache
-    found = look(sources, cursor, cache, until_s=began_s + BUDGET_S, busy=_under_way(context.instance))
+    lake = Lake(settings.store)
+    found = look(sources, cursor, lake, until_s=began_s + BUDGET_S, busy=_under_way(context.instance))
     for source, error in found.failed.items():
         context.log.warning(f"{source}: {error}")
     requests = list(_requests(found.changed, cursor))
@@ -104,14 +106,14 @@ def listed_by_files(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
 
 
 def look(
-    sources: Sequence[SourceConfig], cursor: FilesCursor, cache: Path, *, until_s: float, busy: set[str]
+    sources: Sequence[SourceConfig], cursor: FilesCursor, lake: Lake, *, until_s: float, busy: set[str]
 ) -> Listings:
     """List sources, beginning where the last tick ended, and note in the cursor what is new.
 
     Args:
         sources: in their order.
         cursor: changed in place.
-        cache: see `open_source`.
+        lake: what is stored of them.
         until_s: on the monotonic clock; one source at least is listed.
         busy: ids of sources that are left alone.
     """
@@ -126,15 +128,17 @@ def look(
             cursor.next, found.waiting = source.id, len(turn) - number
             break
         if source.id not in busy:
-            _look_at(source, cursor, cache, found)
+            _look_at(source, cursor, lake, found)
     return found
 
 
-def _look_at(source: SourceConfig, cursor: FilesCursor, cache: Path, found: Listings) -> None:
+def _look_at(source: SourceConfig, cursor: FilesCursor, lake: Lake, found: Listings) -> None:
+    """What is seen for the first time is refreshed only if its snapshot is not what it lists."""
     known = cursor.digests.get(source.id)
     try:
-        digest = listing_digest(source, cache)
-        if digest != known:
+        items = listing(source, lake.cache)
+        digest = listing_digest(items)
+        if digest != known and not (known is None and holds(lake, source, items)):
             found.changed.append(source)
     except KnowledgeError as error:
         digest = _digest(f"failed: {error}")
@@ -143,15 +147,15 @@ def _look_at(source: SourceConfig, cursor: FilesCursor, cache: Path, found: List
     cursor.digests[source.id] = digest
 
 
-def listing_digest(source: SourceConfig, cache: Path) -> str:
-    """Equal for listings of equal uris and revisions, whatever their order.
-
-    Raises:
-        KnowledgeError: as `Source.discover`.
-    """
+def listing(source: SourceConfig, cache: Path) -> list[Item]:
+    """What a folder holds now, by stat alone. Raises `KnowledgeError` as `Source.discover` does."""
     with open_source(source, cache=cache) as opened:
-        items = sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in opened.discover())
-    return _digest("\0\0".join(items))
+        return list(opened.discover())
+
+
+def listing_digest(items: Iterable[Item]) -> str:
+    """Equal for listings of equal uris and revisions, whatever their order."""
+    return _digest("\0\0".join(sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)))
 
 
 def _digest(text: str) -> str:
@@ -169,9 +173,8 @@ def _requests(changed: Sequence[SourceConfig], cursor: FilesCursor) -> Iterator[
 
 
 def _under_way(instance: dg.DagsterInstance) -> set[str]:
-    """Sources of our runs that are not over: one that changes all the time has one run at a time."""
-    tags = {"knowledge/trigger": _TRIGGER}
-    runs = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED, tags=tags))
+    """Sources of runs that are not over: one that changes all the time has one run at a time."""
+    runs = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED, job_name="refresh"))
     return {source for run in runs for source in _sources_of(run.run_config)}
 
 

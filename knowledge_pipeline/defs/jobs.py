@@ -11,7 +11,7 @@ from pydantic import Field
 from knowledge_pipeline.defs.failures import failures, summed_up
 from knowledge_pipeline.defs.lost import note_process
 from knowledge_pipeline.defs.provenance import begin
-from knowledge_pipeline.defs.recording import log_materializations, release_and_log
+from knowledge_pipeline.defs.recording import log_materialization, release_and_log
 from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_each
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import KnowledgeError
@@ -45,7 +45,7 @@ def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, proje
             project,
             config.how,
             ids,
-            after_each=lambda done: log_materializations(context, provenance, done),
+            after_each=lambda done: log_materialization(context, provenance, done),
         )
         try:
             release_and_log(context, project, refreshed.types)

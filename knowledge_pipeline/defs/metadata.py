@@ -5,6 +5,8 @@ from typing import Any
 
 import dagster as dg
 
+from knowledge_pipeline.defs.lineage import table_metadata
+from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.stages.base import Pass, Stats
 from knowledge_pipeline.store.tables import Table
 
@@ -22,7 +24,7 @@ def metadata_of(this: Pass, stats: Stats) -> dict[str, Any]:
     return {
         "source": stats.source,
         "dagster/row_count": shown.pop("rows"),
-        "table_version": shown.pop("version"),
+        **table_metadata(_table_of(this, stats.stage)),
         **{name: shown[name] for name in ("seen", "added", "changed", "removed", "unchanged")},
         "seconds": shown["seconds"],
         **_consumption(stats),
@@ -48,11 +50,20 @@ def _reasons(stats: Stats) -> dict[str, Any]:
     return shown
 
 
+def _table_of(this: Pass, stage: str) -> Table:
+    if stage in _PREVIEWED:
+        open_table = {"snapshot": this.lake.snapshot, "chunks": this.lake.chunks}[stage]
+        return open_table(this.source.type, this.source.id)
+    space = space_of(this.settings.embedding_of(this.source))
+    if stage == "embeddings":
+        return this.lake.embeddings(space.name, this.source.id, space.dimensions)
+    return this.lake.index(space.name, space.dimensions)
+
+
 def _preview(this: Pass, stage: str) -> dict[str, Any]:
     if stage not in _PREVIEWED:
         return {}
-    open_table = {"snapshot": this.lake.snapshot, "chunks": this.lake.chunks}[stage]
-    rows = _first_rows(open_table(this.source.type, this.source.id), _PREVIEWED[stage])
+    rows = _first_rows(_table_of(this, stage), _PREVIEWED[stage])
     if not rows:
         return {}
     schema = dg.TableSchema(columns=[dg.TableColumn(name) for name in _PREVIEWED[stage]])

@@ -4,18 +4,19 @@ Dagster records what an asset's own step yields. The jobs over all types are pla
 many sources must tell the provenance of each: both log what was done.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import dagster as dg
 
 from knowledge_pipeline.config import SourceType
 from knowledge_pipeline.defs.checks import evaluation_event
-from knowledge_pipeline.defs.evaluation import log_evaluation
+from knowledge_pipeline.defs.evaluation import EVALUATION, log_evaluation
 from knowledge_pipeline.defs.failures import Context
 from knowledge_pipeline.defs.provenance import Provenance, begin_release
 from knowledge_pipeline.defs.refreshing import Done
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.stages import evaluate
 from knowledge_pipeline.stages import release as releasing
 from knowledge_pipeline.stages.base import Stats
 from knowledge_pipeline.stages.checks import blocking_findings
@@ -25,12 +26,11 @@ from knowledge_pipeline.store.lake import Lake
 RELEASE = dg.AssetKey("release")
 
 
-def log_materializations(context: Context, provenance: Provenance, done: Sequence[Done]) -> None:
-    """Log every stage that was done for a source, in their order."""
-    for one in done:
-        source = one.stats.source
-        tags = provenance.tags(one.key, source, one.version)
-        context.log_event(dg.AssetMaterialization(one.key, None, one.metadata, source, tags))
+def log_materialization(context: Context, provenance: Provenance, done: Done) -> None:
+    """Log a stage that was just done for a source."""
+    source = done.stats.source
+    tags = provenance.tags(done.key, source, done.version)
+    context.log_event(dg.AssetMaterialization(done.key, None, done.metadata, source, tags))
 
 
 def release_and_log(context: Context, project: ProjectResource, types: Iterable[SourceType]) -> None:
@@ -42,12 +42,14 @@ def release_and_log(context: Context, project: ProjectResource, types: Iterable[
     """
     settings = project.settings()
     lake = Lake(settings.store)
-    log_evaluation(context, project)
+    provenance = begin_release(
+        context.instance, settings, RELEASE, schemas.VERSION, between={EVALUATION: evaluate.VERSION}
+    )
+    log_evaluation(context, project, lambda version: provenance.tags(EVALUATION, None, version))
     for source_type in types:
         for check, finding in blocking_findings(lake, settings, source_type):
             found = evaluation_event(check, finding, source_type, lake)
             context.log_event(found)  # pyright: ignore[reportArgumentType]  # Dagster takes it
-    provenance = begin_release(context.instance, settings, RELEASE, schemas.VERSION)
     stats = publish(context, project)
     log_release(context, stats, provenance.tags(RELEASE, None, str(stats.version)))
 

@@ -83,11 +83,11 @@ def refresh_one(
                 if stage in stages:
                     stats = refresh(this)
                     finished.append(stats)
-                    context.log.info(_summary(stats))
                     yield Done(
                         found.type, stats, data_version(settings, found, stats), metadata_of(this, stats)
                     )
     finally:
+        context.log.info(_summary(source, finished))  # one line: each is a commit to the event log
         note_refreshes(this.lake, this.settings, finished, run=context.run.run_id)
 
 
@@ -98,7 +98,7 @@ def refresh_each(
     sources: Iterable[str],
     stages: Collection[str] = tuple(STAGES),
     *,
-    after_each: Callable[[list[Done]], None] = lambda done: None,
+    after_each: Callable[[Done], None] = lambda done: None,
 ) -> Refreshed:
     """One source after the other.
 
@@ -108,24 +108,26 @@ def refresh_each(
         how: an ordinary refresh, or a full one.
         sources: ids.
         stages: those to run.
-        after_each: told of every source, also of one that failed: its stages that were done.
+        after_each: told of every stage as soon as it is done: a run that is stopped has told what it did.
     """
     refreshed, settings = Refreshed(), project.settings()
     for source in sources:
-        done: list[Done] = []
         try:
-            for one in refresh_one(context, project, settings, how, source, stages):
-                done.append(one)
+            for done in refresh_one(context, project, settings, how, source, stages):
+                refreshed.done.append(done)
+                after_each(done)
         except KnowledgeError as error:
             refreshed.failed[source] = error
             context.log.error(f"{source}: {error}")
-        refreshed.done += done
-        after_each(done)
     return refreshed
 
 
-def _summary(stats: Stats) -> str:
-    return (
-        f"{stats.source}: {stats.stage}: {stats.added} added, {stats.changed} changed, "
-        f"{stats.removed} removed, {stats.unchanged} unchanged, {stats.seconds:g} s"
-    )
+def _summary(source: str, finished: Iterable[Stats]) -> str:
+    """`docs: snapshot 1 changed, chunks 2 added 1 removed, embeddings 2 added, index as it was; 0.4 s`."""
+    told, seconds = [], 0.0
+    for stats in finished:
+        counts = {"added": stats.added, "changed": stats.changed, "removed": stats.removed}
+        shown = " ".join(f"{count} {name}" for name, count in counts.items() if count)
+        told.append(f"{stats.stage} {shown or 'as it was'}")
+        seconds += stats.seconds
+    return f"{source}: {', '.join(told) or 'nothing was done'}; {seconds:.2g} s"

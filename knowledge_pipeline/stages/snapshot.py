@@ -16,12 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from knowledge_pipeline.config import SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.registry import host_of, open_source
 from knowledge_pipeline.stages.base import Pass, Stats, digest, measured
 from knowledge_pipeline.store.filters import is_null
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import difference, reconcile
 from knowledge_pipeline.store.tables import Table
 
@@ -59,6 +61,14 @@ def refresh(this: Pass) -> Stats:
         stats.rows, stats.version = table.count(is_null("archived_at")), table.version
     _refuse_total_failure(this, stats)
     return stats
+
+
+def holds(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bool:
+    """Whether the snapshot is what a listing says: a refresh would add, change and archive nothing."""
+    held = _held(lake.snapshot(source.type, source.id))
+    return {uri: mark for uri, mark in held.items() if mark != _ARCHIVED} == {
+        item.uri: _mark(item) for item in items
+    }
 
 
 def _turn_at_host(this: Pass) -> AbstractContextManager[None]:

@@ -128,13 +128,20 @@ def test_a_source_under_way_is_looked_at_when_its_run_is_over(ticks: Ticks) -> N
     assert ticks.sources() == ["one"]
 
 
+def test_what_was_refreshed_before_it_is_first_seen_is_not_refreshed_again(ticks: Ticks) -> None:
+    declared(ticks.workplace, "one", "two")
+    assert ticks.workplace.run(ticks.instance, "refresh").success
+    (ticks.workplace.root / "folders" / "two" / "a.py").write_text("x = 3\n")
+    assert ticks.sources() == ["two"]
+
+
 def test_without_time_the_rest_has_its_turn_at_the_next_tick(workplace: Workplace) -> None:
     declared(workplace, "a", "b", "c")
-    sources, cache = list(workplace.settings.sources), workplace.lake.cache
+    sources, lake = list(workplace.settings.sources), workplace.lake
     cursor = FilesCursor()
     seen = []
     for _ in range(4):
-        found = look(sources, cursor, cache, until_s=0.0, busy=set())
+        found = look(sources, cursor, lake, until_s=0.0, busy=set())
         assert found.waiting == 2
         seen += [source.id for source in found.changed]
     assert seen == ["a", "b", "c"]
