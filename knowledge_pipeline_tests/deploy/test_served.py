@@ -21,7 +21,7 @@ SOURCES = [f"s{number:02}" for number in range(30)]
 
 @pytest.fixture
 def workplace(tmp_path: Path, embedding_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """Thirty sources of one file each: a backfill of two runs."""
+    """Thirty sources of one file each."""
     monkeypatch.setenv("TEST_EMBEDDING_KEY", embedding_server.key)
     (tmp_path / "project").mkdir()
     settings = EMBEDDING.format(url=embedding_server.url, dimensions=embedding_server.dimensions)
