@@ -27,6 +27,7 @@ Turn = Callable[[str], AbstractContextManager[None]]
 """Waits for a turn at what has few places: `embedder`, `index`, or the host that a source is read from.
 
 The locks of the store keep the tables right without it; it is for those who share a machine or an API.
+Taking a turn costs a few commits to an event log, 0.1 s or more, so that short work goes without.
 """
 
 

@@ -19,13 +19,14 @@ from knowledge_pipeline.embedding.base import Embedder, unsound
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import embedded_text
-from knowledge_pipeline.stages.base import Pass, Stats, measured
+from knowledge_pipeline.stages.base import Pass, Stats, at_once, measured
 from knowledge_pipeline.stages.journal import note_embedding
 from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.reconcile import difference, reconcile
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 _COMMIT_TEXTS = 512
+TURN_TEXTS = 64  # fewer are embedded sooner than a turn is taken
 _LOCAL_STEP = 64  # a few seconds of a local model between two reports; an endpoint gets all at once
 
 
@@ -77,9 +78,9 @@ class _Embedding:
                 missing.difference_update(batch["text_key"].to_pylist())
                 self.borrowed += batch.num_rows
                 yield batch
-        if missing:
-            with self._this.turn(_pool(self._this.settings.embedding_of(self._this.source))):
-                yield from self._embed(missing)
+        turn = at_once if len(missing) <= TURN_TEXTS else self._this.turn
+        with turn(_pool(self._this.settings.embedding_of(self._this.source))):
+            yield from self._embed(missing)
 
     def _borrow(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
         space = self._embedder.space

@@ -22,7 +22,7 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.identifiers import searchable
 from knowledge_pipeline.records import embedded_text
 from knowledge_pipeline.sources.registry import place
-from knowledge_pipeline.stages.base import Pass, Stats, digest, measured
+from knowledge_pipeline.stages.base import Pass, Stats, at_once, digest, measured
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import eq, is_null
 from knowledge_pipeline.store.reconcile import Difference, difference, reconcile
@@ -30,6 +30,7 @@ from knowledge_pipeline.store.tables import Table, portions
 
 VERSION = "1"  # of how a chunk becomes an index row
 _BATCH_ROWS = 1024
+TURN_ROWS = 1024  # fewer are written sooner than a turn is taken; the lock keeps the table right anyway
 _FROM_CHUNK = [field.name for field in schemas.index(1) if field.name in schemas.CHUNKS.names]
 _FROM_CHUNK.remove("fingerprint")
 
@@ -45,7 +46,8 @@ def refresh(this: Pass) -> Stats:
     with measured("index", this.source.id) as stats:
         planned = _planned(this, space)
         if planned or _left_elsewhere(this, space.name):
-            with this.turn("index"), this.lake.index_lock():
+            turn = at_once if len(planned.write) <= TURN_ROWS else this.turn
+            with turn("index"), this.lake.index_lock():
                 _write(this, space, planned)
         table = this.lake.index(space.name, space.dimensions)
         stats.seen = len(planned.write) + planned.unchanged
