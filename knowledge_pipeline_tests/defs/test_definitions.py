@@ -54,7 +54,7 @@ def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> Non
 def chain(type_: str) -> dict[str, list[str]]:
     """Each asset of a type, and what it is made from."""
     made_from: dict[str, list[str]] = {
-        **dict.fromkeys(("source", "chunking", "model", "access"), []),
+        **{name: [] for name in ("source", "chunking", "model", "access")},
         "snapshot": ["source"],
         "chunks": ["chunking", "model", "snapshot"],
         "embeddings": ["chunks", "model"],
@@ -83,7 +83,16 @@ def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
         "RUNNING",
     )
     assert schedules == dict.fromkeys(
-        ["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex", "maintenance", "checks", "sql_models"],
+        [
+            "hourly",
+            "daily",
+            "weekly",
+            "weekly_reindex",
+            "monthly_reindex",
+            "maintenance",
+            "checks",
+            "sql_models",
+        ],
         "RUNNING",
     )
 
