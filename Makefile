@@ -32,10 +32,10 @@ dev: setup  ## open the Dagster UI on http://localhost:3000
 
 test: setup  ## run the tests, the long ones last
 	$(BIN)/pytest -n 2
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 4 -m slow  # they mostly wait for daemons
 
-test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed
-	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n 2 -m "slow or not slow" \
+test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed; ONLY="…" as -k
+	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n 3 -m "slow or not slow" $(if $(ONLY),-k "$(ONLY)") \
 		knowledge_pipeline_tests/defs knowledge_pipeline_tests/cli/test_recording.py
 
 check: setup  ## formatting, lint, types, layers

@@ -72,7 +72,7 @@ class Day:
 
     def __init__(self, root: Path, server: OpenAIServer) -> None:
         self.path, self._server = root / "knowledge.yaml", server
-        self.daily, self.weekly_reindex = at(7), at(8)
+        self.daily, self.weekly_reindex = at(5), at(6)
         self.sources: dict[str, str] = {}
 
     def declare(self, id_: str, type_: str, repository: Repository, **refresh: str) -> None:
