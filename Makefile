@@ -46,6 +46,7 @@ check: setup  ## formatting, lint, types, layers
 
 bench: setup  ## measure speed, memory and disk; prints tables
 	$(BIN)/python -m benchmarks.refresh
+	$(BIN)/python -m benchmarks.overhead
 
 eval: setup  ## score the golden questions of this repository
 	$(BIN)/knowledge index
