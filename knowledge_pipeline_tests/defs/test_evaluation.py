@@ -145,7 +145,7 @@ def test_a_plain_op_logs_the_same(workplace: Workplace, instance: dg.DagsterInst
 
     @dg.op
     def evaluate_it(context: dg.OpExecutionContext, project: ProjectResource) -> None:
-        log_evaluation(context, project)
+        log_evaluation(context, project, lambda version: {"dagster/data_version": version})
 
     @dg.job(resource_defs={"project": workplace.resource})
     def plain() -> None:
