@@ -44,14 +44,18 @@ def test_a_step_waits_for_its_turn_and_gives_it_back(
     storage = limited.event_log_storage
     storage.set_concurrency_slots(pool, 1)
     assert storage.claim_concurrency_slot(pool, OTHER, "step").is_claimed
-    finished = []
-    waiting = threading.Thread(target=lambda: finished.append(workplace.run(limited, "refresh_code", "one")))
-    waiting.start()
-    until(lambda: storage.get_concurrency_info(pool).pending_step_count)
-    assert not finished
-    storage.free_concurrency_slots_for_run(OTHER)
-    waiting.join(60)
-    assert finished[0].success
+    waited = []
+
+    def free_once_it_waits() -> None:
+        until(lambda: storage.get_concurrency_info(pool).pending_step_count)
+        waited.append(limited.get_runs()[0].status)
+        storage.free_concurrency_slots_for_run(OTHER)
+
+    freeing = threading.Thread(target=free_once_it_waits)
+    freeing.start()
+    assert workplace.run(limited, "refresh_code", "one").success
+    freeing.join()
+    assert waited == [dg.DagsterRunStatus.STARTED]
     held = storage.get_concurrency_info(pool)
     assert (held.active_slot_count, held.pending_step_count) == (0, 0)
 
