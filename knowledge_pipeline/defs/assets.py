@@ -11,7 +11,7 @@ import dagster as dg
 from knowledge_pipeline.config import Settings, SourceType
 from knowledge_pipeline.defs.checks import checks_of, result_of
 from knowledge_pipeline.defs.evaluation import EVALUATION
-from knowledge_pipeline.defs.failures import failures, summed_up
+from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.freshness import release_freshness
 from knowledge_pipeline.defs.lineage import stage_specs
 from knowledge_pipeline.defs.lost import note_process
@@ -19,12 +19,11 @@ from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.provenance import begin
 from knowledge_pipeline.defs.recording import (
     RELEASE,
-    log_materialization,
     publish,
-    release_and_log,
+    refresh_recorded,
     release_metadata,
 )
-from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_each, refresh_one
+from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_one
 from knowledge_pipeline.defs.requests import SOURCES_PER_RUN
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages.checks import blocking_findings
@@ -58,7 +57,10 @@ def chain(source_type: SourceType, settings: Settings) -> dg.AssetsDefinition:
             if len(context.partition_keys) == 1:
                 yield from _one(context, config, project)
             else:
-                _many(context, config, project)
+                # Logged and not yielded, because Dagster would tell one provenance for all partitions of a
+                # run. What waits for a yield is then skipped, so a run that was to release does so here.
+                ids, released = list(context.partition_keys), _releases(context)
+                refresh_recorded(context, project, config, ids, _stages(context), release=released)
             yield from _checked(context, project, source_type)
 
     return refresh
@@ -103,28 +105,9 @@ def _one(
         yield dg.MaterializeResult(asset_key=done.key, metadata=done.metadata, tags=tags)
 
 
-def _many(context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource) -> None:
-    """One source after the other; those that fail are named at the end, the others are recorded.
-
-    Logged and not yielded, because Dagster would tell one provenance for all partitions of a run.
-    What waits for a yield would then be skipped, so a run that was to release does so here.
-    """
-    settings, ids = project.settings(), list(context.partition_keys)
-    configured = [source for source in settings.sources if source.id in set(ids)]
-    provenance = begin(context.instance, settings, configured)
-    refreshed = refresh_each(
-        context,
-        project,
-        config,
-        ids,
-        _stages(context),
-        after_each=lambda done: log_materialization(context, provenance, done),
-    )
+def _releases(context: dg.AssetExecutionContext) -> bool:
     selected = context.run.asset_selection
-    if selected is None or RELEASE in selected:
-        release_and_log(context, project, refreshed.types)
-    if refreshed.failed:
-        raise summed_up(refreshed.failed, of=len(ids))
+    return selected is None or RELEASE in selected
 
 
 def _checked(

@@ -8,13 +8,11 @@ sources of any type by their ids: one run, one process, one step, whatever the n
 import dagster as dg
 from pydantic import Field
 
-from knowledge_pipeline.defs.failures import failures, summed_up
+from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.lost import note_process
-from knowledge_pipeline.defs.provenance import begin
-from knowledge_pipeline.defs.recording import log_materialization, release_and_log
-from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_each
+from knowledge_pipeline.defs.recording import refresh_recorded
+from knowledge_pipeline.defs.refreshing import RefreshConfig
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.purge import purge_former_types, purge_source
 from knowledge_pipeline.store.lake import Lake
@@ -36,23 +34,8 @@ def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, proje
     """Fail at the end if any source failed; the others are done, recorded and released."""
     note_process(context)
     with failures(context, project.patience()):
-        settings = project.settings()
-        sources = pipeline.chosen(settings, config.sources)
-        provenance = begin(context.instance, settings, sources)
-        ids = [source.id for source in sources]
-        refreshed = refresh_each(
-            context,
-            project,
-            config.how,
-            ids,
-            after_each=lambda done: log_materialization(context, provenance, done),
-        )
-        try:
-            release_and_log(context, project, refreshed.types)
-        except KnowledgeError as error:
-            refreshed.failed["release"] = error
-        if refreshed.failed:
-            raise summed_up(refreshed.failed, of=len(ids))
+        ids = [source.id for source in pipeline.chosen(project.settings(), config.sources)]
+        refresh_recorded(context, project, config.how, ids, release=True)
 
 
 class PurgeConfig(dg.Config):

@@ -4,7 +4,7 @@ Dagster records what an asset's own step yields. The jobs over all types are pla
 many sources must tell the provenance of each: both log what was done.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import dagster as dg
@@ -12,18 +12,54 @@ import dagster as dg
 from knowledge_pipeline.config import SourceType
 from knowledge_pipeline.defs.checks import evaluation_event
 from knowledge_pipeline.defs.evaluation import EVALUATION, log_evaluation
-from knowledge_pipeline.defs.failures import Context
-from knowledge_pipeline.defs.provenance import Provenance, begin_release
-from knowledge_pipeline.defs.refreshing import Done
+from knowledge_pipeline.defs.failures import Context, summed_up
+from knowledge_pipeline.defs.provenance import Provenance, begin, begin_release
+from knowledge_pipeline.defs.refreshing import Done, RefreshConfig, refresh_each
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import evaluate
 from knowledge_pipeline.stages import release as releasing
 from knowledge_pipeline.stages.base import Stats
 from knowledge_pipeline.stages.checks import blocking_findings
+from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.lake import Lake
 
 RELEASE = dg.AssetKey("release")
+
+
+def refresh_recorded(
+    context: Context,
+    project: ProjectResource,
+    how: RefreshConfig,
+    ids: Sequence[str],
+    stages: Collection[str] = tuple(STAGES),
+    *,
+    release: bool,
+) -> None:
+    """Refresh one source after the other, record each, and release what they gave.
+
+    Raises:
+        KnowledgeError: naming the sources that failed, and the release if it did; the others are done.
+    """
+    settings = project.settings()
+    configured = [source for source in settings.sources if source.id in set(ids)]
+    provenance = begin(context.instance, settings, configured)
+    refreshed = refresh_each(
+        context,
+        project,
+        how,
+        ids,
+        stages,
+        after_each=lambda done: log_materialization(context, provenance, done),
+    )
+    if release:
+        try:
+            release_and_log(context, project, refreshed.types)
+        except KnowledgeError as error:
+            refreshed.failed["release"] = error
+    if refreshed.failed:
+        raise summed_up(refreshed.failed, of=len(ids))
 
 
 def log_materialization(context: Context, provenance: Provenance, done: Done) -> None:
