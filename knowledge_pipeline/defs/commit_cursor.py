@@ -89,6 +89,10 @@ class CommitCursor:
         branches = self.stood.setdefault(what.repository, {})
         branches[what.branch or HEAD] = commit[:_SHOWN] if commit else None
 
+    def forget(self, what: Watched) -> None:
+        """Let a branch count as never looked at."""
+        self.stood.get(what.repository, {}).pop(what.branch or HEAD, None)
+
     def note_answer(self, name: str, head_branch: str | None) -> None:
         """Remember that a repository answered, and what its HEAD names."""
         self.failing.pop(name, None)

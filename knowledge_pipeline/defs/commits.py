@@ -1,11 +1,12 @@
 """The sensor that refreshes sources by commits: it asks repositories where they stand, and fetches nothing.
 
 Nothing is lost between a refresh and the first look at a repository: what is seen for the
-first time is refreshed, be it once too often. What was seen is refreshed once a commit.
+first time is refreshed, be it once too often, unless a run that will read it is still to
+begin. What was seen is refreshed once a commit.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
@@ -14,6 +15,7 @@ from knowledge_pipeline.config import SourceConfig
 from knowledge_pipeline.defs.commit_cursor import CommitCursor, cursor_of
 from knowledge_pipeline.defs.requests import refresh_requests
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.under_way import READING, WAITING, under_way, without_partition
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.sources import tips
 from knowledge_pipeline.sources.tips import Watched
@@ -63,11 +65,35 @@ def new_commits(
     cursor.forget_all_but(watches)
     budget_s = max(_LEAST_S, tips.BUDGET_S - (time.monotonic() - began_s))
     news = look(watches, cursor, budget_s)
+    news.unseen = _first_refreshes(context.instance, watches, cursor, news.unseen)
     for error in news.failed.values():
         context.log.warning(str(error))
     requests = list(_requests(news, cursor.tick))
     reason = None if requests else dg.SkipReason(_quiet(news, watches))
     return dg.SensorResult(run_requests=requests, cursor=cursor.written(), skip_reason=reason)
+
+
+def _first_refreshes(
+    instance: dg.DagsterInstance,
+    watches: Mapping[Watched, Sequence[SourceConfig]],
+    cursor: CommitCursor,
+    unseen: Collection[SourceConfig],
+) -> list[SourceConfig]:
+    """Of what was never looked at, that which no other run will read from where it stands now.
+
+    What is being read meanwhile may have been read as it stood before: it stays unseen.
+    """
+    if not unseen:
+        return []
+    ids = {source.id for source in unseen}
+    reading = under_way(instance, READING)
+    left = under_way(instance, WAITING) | without_partition(instance, unseen)
+    for what, sources in watches.items():
+        mine = {source.id for source in sources}
+        if mine & ids and mine & reading:
+            cursor.forget(what)
+            left |= mine
+    return [source for source in unseen if source.id not in left]
 
 
 def look(watches: Mapping[Watched, Sequence[SourceConfig]], cursor: CommitCursor, budget_s: float) -> News:

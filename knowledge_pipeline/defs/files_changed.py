@@ -7,17 +7,17 @@ whose digest is another one is refreshed. `knowledge watch` is quicker, and need
 import json
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 
 from knowledge_pipeline.config import LocalConnection, SourceConfig, trigger_of
 from knowledge_pipeline.defs.requests import refresh_requests
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.under_way import READING, under_way, without_partition
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.records import Item
 from knowledge_pipeline.sources.registry import open_source
@@ -29,13 +29,6 @@ BUDGET_S = 8.0
 """For the listings of one tick, of the ten seconds between two: who had no turn is first at the next one."""
 
 _TRIGGER = "files"
-_UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 
 @dataclass(slots=True)
@@ -64,6 +57,16 @@ class Listings:
     """Sources that there was no time for."""
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Sources that other runs are for."""
+
+    busy: Set[str] = frozenset()
+    """Ids of those whose run is not over: not listed."""
+    new: Set[str] = frozenset()
+    """Ids of those whose first refresh is requested by `sources_in_config`: listed, and not requested."""
+
+
 @dg.sensor(
     name="changed_files",
     job_name="refresh",
@@ -84,9 +87,12 @@ def changed_files(
     cursor = _cursor(context.cursor)
     sources = listed_by_files(settings.sources)
     lake = Lake(settings.store)
-    found = look(sources, cursor, lake, until_s=began_s + BUDGET_S, busy=_under_way(context.instance))
+    left = Left(busy=under_way(context.instance), new=without_partition(context.instance, sources))
+    found = look(sources, cursor, lake, until_s=began_s + BUDGET_S, left=left)
     for source, error in found.failed.items():
         context.log.warning(f"{source}: {error}")
+    for source in left.new & under_way(context.instance, READING):  # read before it was listed, perhaps
+        cursor.digests.pop(source, None)
     requests = list(_requests(found.changed, cursor))
     skip = None if requests else dg.SkipReason(_quiet(sources, found))
     return dg.SensorResult(run_requests=requests, cursor=cursor.written(), skip_reason=skip)
@@ -106,7 +112,7 @@ def listed_by_files(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
 
 
 def look(
-    sources: Sequence[SourceConfig], cursor: FilesCursor, lake: Lake, *, until_s: float, busy: set[str]
+    sources: Sequence[SourceConfig], cursor: FilesCursor, lake: Lake, *, until_s: float, left: Left
 ) -> Listings:
     """List sources, beginning where the last tick ended, and note in the cursor what is new.
 
@@ -115,7 +121,7 @@ def look(
         cursor: changed in place.
         lake: what is stored of them.
         until_s: on the monotonic clock; one source at least is listed.
-        busy: ids of sources that are left alone.
+        left: sources that other runs are for.
     """
     found = Listings()
     ids = [source.id for source in sources]
@@ -127,18 +133,18 @@ def look(
         if number and time.monotonic() >= until_s:
             cursor.next, found.waiting = source.id, len(turn) - number
             break
-        if source.id not in busy:
-            _look_at(source, cursor, lake, found)
+        if source.id not in left.busy:
+            _look_at(source, cursor, lake, found, is_new=source.id in left.new)
     return found
 
 
-def _look_at(source: SourceConfig, cursor: FilesCursor, lake: Lake, found: Listings) -> None:
+def _look_at(source: SourceConfig, cursor: FilesCursor, lake: Lake, found: Listings, *, is_new: bool) -> None:
     """What is seen for the first time is refreshed only if its snapshot is not what it lists."""
     known = cursor.digests.get(source.id)
     try:
         items = listing(source, lake.cache)
         digest = listing_digest(items)
-        if digest != known and not (known is None and holds(lake, source, items)):
+        if digest != known and not (known is None and (is_new or holds(lake, source, items))):
             found.changed.append(source)
     except KnowledgeError as error:
         digest = _digest(f"failed: {error}")
@@ -170,16 +176,6 @@ def _requests(changed: Sequence[SourceConfig], cursor: FilesCursor) -> Iterator[
         digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in changed)
         key = f"files {cursor.requests} {_digest(digests)}"
         yield from refresh_requests(changed, trigger=_TRIGGER, run_key=key)
-
-
-def _under_way(instance: dg.DagsterInstance) -> set[str]:
-    """Sources of runs that are not over: one that changes all the time has one run at a time."""
-    runs = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED, job_name="refresh"))
-    return {source for run in runs for source in _sources_of(run.run_config)}
-
-
-def _sources_of(run_config: Mapping[str, Any]) -> Sequence[str]:
-    return run_config.get("ops", {}).get("refresh_sources", {}).get("config", {}).get("sources", [])
 
 
 def _cursor(written: str | None) -> FilesCursor:

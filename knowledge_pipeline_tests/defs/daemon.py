@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.scheduler.instigation import SensorInstigatorData
 
 OURS = Path(__file__).parent.parent.parent / "dagster.yaml"
 FINISHED = {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED}
@@ -71,6 +72,13 @@ class Daemon:
     def idle(self) -> bool:
         """Whether every run that was ever requested is finished."""
         return all(run.status in FINISHED for run in self.instance.get_runs())
+
+    def cursor(self, sensor: str) -> str:
+        """What a sensor remembers; nothing before its first tick."""
+        for state in self.instance.all_instigator_state():
+            if state.instigator_name == sensor and isinstance(state.instigator_data, SensorInstigatorData):
+                return state.instigator_data.cursor or ""
+        return ""
 
     def story(self) -> list[str]:
         """Every run in the order of its request: job, why, and how it ended."""

@@ -13,6 +13,7 @@ import pytest
 from knowledge_pipeline.config import SourceConfig
 from knowledge_pipeline.defs.files_changed import (
     FilesCursor,
+    Left,
     changed_files,
     listed_by_files,
     look,
@@ -52,12 +53,15 @@ def ticks(workplace: Workplace, instance: dg.DagsterInstance) -> Ticks:
     return Ticks(workplace, instance)
 
 
-def declared(workplace: Workplace, *ids: str) -> list[Path]:
-    return [workplace.declare(id_, a_py="x = 1\n", b_py="y = 2\n") for id_ in ids]
+def declared(ticks: Ticks, *ids: str, known: bool = True) -> list[Path]:
+    """Sources; `sources_in_config` has seen those that are known, and asked for their first refresh."""
+    if known:
+        ticks.instance.add_dynamic_partitions("code_sources", ids)
+    return [ticks.workplace.declare(id_, a_py="x = 1\n", b_py="y = 2\n") for id_ in ids]
 
 
 def test_all_that_changed_is_one_run_and_what_came_back_is_another(ticks: Ticks) -> None:
-    one, two = declared(ticks.workplace, "one", "two")
+    one, two = declared(ticks, "one", "two")
     assert ticks.sources() == ["one", "two"]
     assert ticks.sources() == []
     kept = one.parent / "kept"
@@ -74,7 +78,7 @@ def test_all_that_changed_is_one_run_and_what_came_back_is_another(ticks: Ticks)
 
 
 def test_the_request_says_why(ticks: Ticks) -> None:
-    declared(ticks.workplace, "one")
+    declared(ticks, "one")
     (request,) = ticks.tick().run_requests
     assert request.job_name == "refresh"
     assert request.tags["knowledge/trigger"] == "files"
@@ -103,7 +107,7 @@ def test_a_repository_is_left_to_the_commits_unless_it_is_realtime(tmp_path: Pat
 
 
 def test_a_source_that_cannot_be_listed_is_told_once_and_hides_no_other(ticks: Ticks) -> None:
-    one, two = declared(ticks.workplace, "one", "two")
+    one, two = declared(ticks, "one", "two")
     ticks.sources()
     one.rename(one.parent / "away")
     (two / "a.py").write_text("x = 3\n")
@@ -114,7 +118,7 @@ def test_a_source_that_cannot_be_listed_is_told_once_and_hides_no_other(ticks: T
 
 
 def test_a_source_under_way_is_looked_at_when_its_run_is_over(ticks: Ticks) -> None:
-    one, _ = declared(ticks.workplace, "one", "two")
+    one, _ = declared(ticks, "one", "two")
     (request,) = ticks.tick().run_requests
     definitions = dg.Definitions(jobs=[refresh], resources={"project": ticks.workplace.resource})
     job = definitions.resolve_job_def("refresh")
@@ -122,26 +126,47 @@ def test_a_source_under_way_is_looked_at_when_its_run_is_over(ticks: Ticks) -> N
         job, run_config=request.run_config, tags=request.tags, status=dg.DagsterRunStatus.STARTED
     )
     (one / "a.py").write_text("x = 3\n")
-    declared(ticks.workplace, "three")
+    declared(ticks, "three")
     assert ticks.sources() == ["three"]
     ticks.instance.report_run_canceled(run)
     assert ticks.sources() == ["one"]
 
 
+def test_a_new_source_is_left_to_its_first_refresh_and_what_changes_after_the_look_is_not(
+    ticks: Ticks,
+) -> None:
+    (one,) = declared(ticks, "one", known=False)
+    assert ticks.sources() == []
+    (one / "a.py").write_text("x = 3\n")
+    assert ticks.sources() == ["one"]
+
+
+def test_a_new_source_that_is_being_read_is_looked_at_again(ticks: Ticks) -> None:
+    declared(ticks, "one")
+    job = dg.Definitions(jobs=[refresh], resources={"project": ticks.workplace.resource}).resolve_job_def(
+        "refresh"
+    )
+    tags = {"dagster/asset_partition_range_start": "one", "dagster/asset_partition_range_end": "one"}
+    run = ticks.instance.create_run_for_job(job, tags=tags, status=dg.DagsterRunStatus.STARTED)
+    assert ticks.sources() == [], "as a backfill reads it"
+    ticks.instance.report_run_canceled(run)
+    assert ticks.sources() == ["one"]
+
+
 def test_what_was_refreshed_before_it_is_first_seen_is_not_refreshed_again(ticks: Ticks) -> None:
-    declared(ticks.workplace, "one", "two")
+    declared(ticks, "one", "two")
     assert ticks.workplace.run(ticks.instance, "refresh").success
     (ticks.workplace.root / "folders" / "two" / "a.py").write_text("x = 3\n")
     assert ticks.sources() == ["two"]
 
 
-def test_without_time_the_rest_has_its_turn_at_the_next_tick(workplace: Workplace) -> None:
-    declared(workplace, "a", "b", "c")
-    sources, lake = list(workplace.settings.sources), workplace.lake
+def test_without_time_the_rest_has_its_turn_at_the_next_tick(ticks: Ticks) -> None:
+    declared(ticks, "a", "b", "c")
+    sources, lake = list(ticks.workplace.settings.sources), ticks.workplace.lake
     cursor = FilesCursor()
     seen = []
     for _ in range(4):
-        found = look(sources, cursor, lake, until_s=0.0, busy=set())
+        found = look(sources, cursor, lake, until_s=0.0, left=Left())
         assert found.waiting == 2
         seen += [source.id for source in found.changed]
     assert seen == ["a", "b", "c"]
@@ -149,7 +174,7 @@ def test_without_time_the_rest_has_its_turn_at_the_next_tick(workplace: Workplac
 
 
 def test_what_is_no_longer_declared_is_forgotten_and_a_strange_cursor_begins_anew(ticks: Ticks) -> None:
-    declared(ticks.workplace, "one", "two")
+    declared(ticks, "one", "two")
     ticks.sources()
     ticks.workplace.forget("one")
     ticks.sources()
@@ -174,6 +199,7 @@ def test_two_thousand_sources_of_twenty_files_are_listed_within_a_tick(ticks: Ti
         lines.append(f"  - {{id: s{number}, type: code, connection: {{type: local, path: '{folder}'}}}}")
     path = ticks.workplace.path
     path.write_text(path.read_text() + "\n".join(["sources:", *lines]) + "\n")
+    ticks.instance.add_dynamic_partitions("code_sources", [f"s{number}" for number in range(2000)])
     ticks.workplace.resource.settings()  # read once, for seconds
     first, longest_s = until(ticks, 2000)
     assert sorted(first) == sorted(f"s{number}" for number in range(2000))

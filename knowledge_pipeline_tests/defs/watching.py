@@ -55,6 +55,11 @@ class Watch:
     def cursor(self, text: str) -> None:
         self.cursors[self.sensors[0].name] = text
 
+    def known(self, instance: dg.DagsterInstance) -> None:
+        """Give every source its partition, as `sources_in_config` does when it asks for the first refresh."""
+        for source in self.settings.sources:
+            instance.add_dynamic_partitions(f"{source.type}_sources", [source.id])
+
     def tick(
         self, instance: dg.DagsterInstance, *, save: bool = True, die: bool = False, at: int = 0
     ) -> SensorExecutionData:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -50,7 +51,7 @@ class Served:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in list(self._processes):
+        for name in reversed(list(self._processes)):
             self.stop(name, signal.SIGTERM)
 
     def start(self, name: str) -> None:
@@ -75,12 +76,14 @@ class Served:
             )
 
     def stop(self, name: str, how: signal.Signals) -> None:
-        """End one service, SIGKILL with all that it started, as a container's end does."""
+        """End one service with all it started, as a container ends: SIGTERM is given a while."""
         process = self._processes.pop(name)
-        if how == signal.SIGKILL:
-            os.killpg(process.pid, how)
-        else:
+        if how != signal.SIGKILL:
             process.send_signal(how)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait(60)
 
     def log(self, name: str) -> str:
