@@ -121,16 +121,19 @@ def ask(
     questions: Sequence[Question],
     tables: Mapping[str, int],
     *,
+    limit: int = DEPTH,
     report: Report = silent,
 ) -> list[Response]:
     """Ask chosen index versions, one question after the other, so that their times mean something.
+
+    Ten results are ten passages; where files are judged, a higher `limit` gives ten files.
 
     Raises:
         QuestionRefused: a question makes no sense.
         EmbeddingUnavailable: the questions cannot be embedded.
         StoreError: a version cannot be opened.
     """
-    return asyncio.run(_ask(lake, settings, questions, tables, report))
+    return asyncio.run(_ask(lake, settings, questions, tables, limit, report))
 
 
 def golden_of(golden: Golden, settings: Settings) -> str:
@@ -188,6 +191,7 @@ async def _ask(
     settings: Settings,
     questions: Sequence[Question],
     tables: Mapping[str, int],
+    limit: int,
     report: Report,
 ) -> list[Response]:
     spaces = {space_of(settings.embedding_of(source)).name for source in settings.sources}
@@ -195,9 +199,9 @@ async def _ask(
     responses: list[Response] = []
     try:
         for question in questions[:1]:  # the first one opens models and tables: its time is not the search's
-            await _answer(engine, question)
+            await _answer(engine, question, limit)
         for done, question in enumerate(questions, start=1):
-            answer = await _answer(engine, question)
+            answer = await _answer(engine, question, limit)
             _require_vectors(answer, spaces)
             found = tuple(_found(result) for result in answer.results)
             responses.append(Response(question, found, answer.took_ms))
@@ -207,13 +211,13 @@ async def _ask(
     return responses
 
 
-async def _answer(engine: Engine, question: Question) -> Answer:
+async def _answer(engine: Engine, question: Question, limit: int) -> Answer:
     return await engine.search(
         question.text,
         Access.operator(),
         type=question.type,
         filters=Filters(**question.filters),
-        limit=DEPTH,
+        limit=limit,
         explain=True,
     )
 
