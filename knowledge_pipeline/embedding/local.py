@@ -21,7 +21,8 @@ from knowledge_pipeline.config import Embedding
 from knowledge_pipeline.embedding.base import Space, Usage
 from knowledge_pipeline.embedding.model_folders import model_folder
 from knowledge_pipeline.embedding.spaces import space_name
-from knowledge_pipeline.embedding.tokens import encodable, model_tokenizer
+from knowledge_pipeline.embedding.tokens import model_tokenizer
+from knowledge_pipeline.endpoints.estimates import encodable
 from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline.records import Tokenize
 

@@ -18,22 +18,20 @@ import tenacity
 
 from knowledge_pipeline.config import Embedding
 from knowledge_pipeline.embedding.base import Space, Usage
-from knowledge_pipeline.embedding.batching import Pace, batches
-from knowledge_pipeline.embedding.openai_answers import (
-    Refusal,
-    Trouble,
-    parse_answer,
-    parse_vectors,
-    used_tokens,
-)
+from knowledge_pipeline.embedding.batching import batches
+from knowledge_pipeline.embedding.openai_answers import parse_vectors, used_tokens
 from knowledge_pipeline.embedding.spaces import space_name
-from knowledge_pipeline.embedding.tokens import encodable, estimated_tokens
+from knowledge_pipeline.endpoints import estimates
+from knowledge_pipeline.endpoints.address import authorization, endpoint_url, shown
+from knowledge_pipeline.endpoints.answers import Refusal, Section, Trouble, parse_answer
+from knowledge_pipeline.endpoints.estimates import encodable, estimated_tokens
+from knowledge_pipeline.endpoints.pace import Pace, asked_to_wait_s, wait_s
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelMissing
 from knowledge_pipeline.records import Tokenize
 
 _BATCH_SIZE = 128
 _REQUEST_TOKENS = 100_000  # estimated; OpenAI takes 300,000
-_BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.5, max=30, jitter=0.5)  # seconds
+_SECTION = "embedding"  # of knowledge.yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def openai_space(settings: Embedding) -> Space:
     Raises:
         ConfigError: `dimensions` is missing, or `base_url` is no URL.
     """
-    place = _endpoint(settings).copy_with(userinfo=b"")
+    place = endpoint_url(settings.base_url, section=_SECTION).copy_with(userinfo=b"")
     if settings.dimensions is None:
         raise ConfigError(
             f"embedding.dimensions is missing for the model {settings.model!r}: "
@@ -71,8 +69,9 @@ class OpenAIEmbedder:
         self.space = openai_space(settings)
         self.usage = Usage()
         self._settings = settings
-        self._headers = _authorization(settings)
-        self._place = f"the embedding endpoint {_endpoint(settings).copy_with(userinfo=b'', query=None)}"
+        self._section = Section(_SECTION, settings.model, "dimensions and max_input_tokens")
+        self._headers = authorization(settings.api_key, section=_SECTION)
+        self._place = f"the embedding endpoint {shown(endpoint_url(settings.base_url, section=_SECTION))}"
         self._requests = Pace(settings.requests_per_minute)
         self._tokens = Pace(settings.tokens_per_minute)
         self._asks_dimensions = True
@@ -117,7 +116,7 @@ class OpenAIEmbedder:
         try:
             return self._retried(inputs, patience)
         except Refusal as refusal:
-            if refusal.about_dimensions and asked_dimensions:
+            if refusal.is_about("dimension") and asked_dimensions:
                 self._asks_dimensions = False  # the model has but one length, which is checked
                 return self._ask(inputs, patience)
             if refusal.about_length and len(inputs) > 1:
@@ -132,7 +131,7 @@ class OpenAIEmbedder:
         tries = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Trouble),
             stop=lambda state: _gives_up(state, patience),
-            wait=_wait_s,
+            wait=wait_s,
             sleep=tenacity.sleep_using_event(patience.stop),
             reraise=True,
         )
@@ -156,7 +155,7 @@ class OpenAIEmbedder:
             raise Trouble(f"did not answer ({type(error).__name__})") from None
         self._add(requests=1)
         try:
-            answer = parse_answer(response, self._settings.model)
+            answer = parse_answer(response, self._section)
         except Trouble as trouble:
             self._requests.hold(
                 min(trouble.retry_after_s, patience.retry_after_s)
@@ -205,38 +204,10 @@ def _gives_up(state: tenacity.RetryCallState, patience: _Patience) -> bool:
     return (
         state.attempt_number >= patience.tries
         or patience.stop.is_set()
-        or _asked_to_wait_s(state) > patience.retry_after_s
+        or asked_to_wait_s(state) > patience.retry_after_s
     )
 
 
-def _wait_s(state: tenacity.RetryCallState) -> float:
-    return max(_BACKOFF(state), _asked_to_wait_s(state))
-
-
-def _asked_to_wait_s(state: tenacity.RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    return error.retry_after_s if isinstance(error, Trouble) else 0.0
-
-
 def _cut(text: str, max_tokens: int) -> str:
-    text = encodable(text)
-    starts = estimated_tokens(text)
-    kept = text[: starts[max_tokens]] if len(starts) > max_tokens else text
+    kept = estimates.cut(encodable(text), max_tokens)
     return kept if kept.strip() else " "  # OpenAI refuses an empty text
-
-
-def _endpoint(settings: Embedding) -> httpx.URL:
-    try:
-        url = httpx.URL(settings.base_url.rstrip("/"))
-    except httpx.InvalidURL:
-        url = httpx.URL()
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ConfigError("embedding.base_url is no URL: write it like https://api.openai.com/v1")
-    return url
-
-
-def _authorization(settings: Embedding) -> dict[str, str]:
-    key = settings.api_key.get_secret_value().strip() if settings.api_key else ""
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError("embedding.api_key holds a character that no header can carry: set it again")
-    return {"Authorization": f"Bearer {key}"} if key else {}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from knowledge_pipeline.endpoints.estimates import encodable, estimated_tokens
 from knowledge_pipeline.records import Tokenize
 
-_WORD_CHARS = 4  # English prose and code average about 4 characters a token
 _LONGEST_CHARS = 32  # a longer token counts as several: WordPiece makes one of 1 MB of hex digits
-_PIECES = re.compile(rf"[A-Za-z]{{1,{_WORD_CHARS}}}|\d{{1,3}}|\S")
 
 
 def model_tokenizer(folder: Path) -> Tokenize:
@@ -33,13 +31,3 @@ def model_tokenizer(folder: Path) -> Tokenize:
         return [at for start, end in offsets for at in range(start, max(end, start + 1), _LONGEST_CHARS)]
 
     return token_starts
-
-
-def estimated_tokens(text: str) -> list[int]:
-    """Starts of word pieces, marks and non-Latin characters: rather more than a byte-pair encoding has."""
-    return [match.start() for match in _PIECES.finditer(text)]
-
-
-def encodable(text: str) -> str:
-    """The text with every lone surrogate, which no encoder takes, as "?"; offsets stay."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

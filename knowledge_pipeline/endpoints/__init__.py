@@ -1,0 +1,1 @@
+"""What every client of an OpenAI-compatible endpoint shares, whatever it asks for."""
