@@ -17,6 +17,7 @@ from knowledge_pipeline.config import Settings
 from knowledge_pipeline.config_operation import Logs
 from knowledge_pipeline.errors import NotFound, QuestionRefused, StoreError
 from knowledge_pipeline.query import log as query_log
+from knowledge_pipeline.query import row_writer
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.log import QueryLog
 from knowledge_pipeline.store.lake import Lake
@@ -80,10 +81,10 @@ def test_what_was_asked_is_written_within_seconds_and_not_at_once(lake: Lake) ->
     log.note("semantic", "first", JANE, answer("1"))
     assert rows(lake) == []
     wait_for(lake, 1)
-    for number in range(query_log.ROWS):
+    for number in range(row_writer.ROWS):
         log.note("semantic", "more", JANE, answer(str(number)))
     began = time.monotonic()
-    wait_for(lake, 1 + query_log.ROWS)
+    wait_for(lake, 1 + row_writer.ROWS)
     assert time.monotonic() - began < 5
     log.close()
 
@@ -91,9 +92,9 @@ def test_what_was_asked_is_written_within_seconds_and_not_at_once(lake: Lake) ->
 def test_a_hundred_questions_are_written_without_waiting(lake: Lake) -> None:
     log = QueryLog(lake, every_s=600)
     log.start()
-    for number in range(query_log.ROWS):
+    for number in range(row_writer.ROWS):
         log.note("semantic", "more", JANE, answer(str(number)))
-    wait_for(lake, query_log.ROWS)
+    wait_for(lake, row_writer.ROWS)
     log.close()
 
 
@@ -117,7 +118,7 @@ def test_a_store_that_cannot_be_written_is_said_once_and_answers_go_on(
 ) -> None:
     (lake.root / "logs").write_text("in the way of the folder")
     with caplog.at_level(logging.WARNING, "knowledge_pipeline"):
-        for _ in range(2 * query_log.ROWS):
+        for _ in range(2 * row_writer.ROWS):
             assert base.get("app:a.py").results
         base.close()
     (told,) = [record.getMessage() for record in caplog.records]
@@ -129,13 +130,13 @@ def test_neither_noting_nor_closing_waits_for_a_store_that_hangs(lake: Lake) -> 
     log.start()
     with log_lock(lake, "queries"):
         began = time.perf_counter()
-        for number in range(3 * query_log.MAX_WAITING):
+        for number in range(3 * row_writer.MAX_WAITING):
             log.note("semantic", "more", JANE, answer(str(number)))
         log.close(wait_s=0.2)
         assert time.perf_counter() - began < 5
-    wait_for(lake, query_log.MAX_WAITING)
+    wait_for(lake, row_writer.MAX_WAITING)
     assert (
-        lake.log("queries").count() <= 2 * query_log.MAX_WAITING
+        lake.log("queries").count() <= 2 * row_writer.MAX_WAITING
     )  # of one write under way, and those behind
 
 

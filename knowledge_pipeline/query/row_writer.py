@@ -1,0 +1,131 @@
+"""Rows of a log, written beside the answers and never in their way.
+
+A background thread writes what has gathered every few seconds; a kill loses those at
+most. What cannot be written is said once, and given up.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from knowledge_pipeline.store.lake import Lake
+
+EVERY_S = 3.0
+ROWS = 100  # that are written without waiting for more
+MAX_WAITING = 10_000  # rows beyond are dropped, while the store is slower than the questions
+CLOSE_S = 5.0  # how long `close` waits for the last write
+
+_log = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+
+class RowWriter:
+    """One log table of one store, for one process. Threads may share it."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        table: str,
+        *,
+        lost: str,
+        advice: str = "",
+        finish: Callable[[Row], Row] = dict,
+        imports: Sequence[str] = (),
+        every_s: float = EVERY_S,
+    ) -> None:
+        """Prepare; nothing runs before `start`.
+
+        Args:
+            lake: the store.
+            table: one of `schemas.LOGS`.
+            lost: what is not logged if the table cannot be written: "questions".
+            advice: ends that warning: ", or set logs.queries to false".
+            finish: makes a row fit to be written, in the background.
+            imports: modules that `finish` needs, loaded before the first row is due.
+            every_s: seconds that a row waits for others at most.
+        """
+        self._lake, self._table = lake, table
+        self._lost, self._advice = lost, advice
+        self._finish, self._imports = finish, imports
+        self._every_s = every_s
+        self._waiting: list[Row] = []
+        self._written: Sequence[Row] = ()  # being written now
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._warned = False
+
+    def start(self) -> None:
+        """Start the thread, once."""
+        with self._changed:
+            if self._thread is None and not self._closing:
+                self._thread = threading.Thread(target=self._run, name=f"log-{self._table}", daemon=True)
+                self._thread.start()
+                atexit.register(self.close)
+
+    def add(self, row: Row) -> None:
+        """Take one row; takes microseconds and never fails."""
+        with self._changed:
+            if len(self._waiting) < MAX_WAITING:
+                self._waiting.append(row)
+                self._changed.notify_all()
+
+    def unwritten(self) -> list[Row]:
+        """Rows that may not be in the table yet."""
+        with self._changed:
+            return [*self._waiting, *self._written]
+
+    def close(self, *, wait_s: float = CLOSE_S) -> None:
+        """Write what is left, if that takes no longer than `wait_s`; nothing is written after."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(wait_s)
+            atexit.unregister(self.close)
+
+    def _run(self) -> None:
+        with suppress(Exception):  # a failure of the same imports below is told
+            for module in (*self._imports, "knowledge_pipeline.store.logs"):
+                import_module(module)
+        closing = False
+        while not closing:
+            rows, closing = self._gathered()
+            if rows:
+                self._write(rows)
+            with self._changed:
+                self._written = ()
+
+    def _gathered(self) -> tuple[Sequence[Row], bool]:
+        """Rows, once there are enough or the first has waited long enough; whether they are the last."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._changed.wait_for(lambda: len(self._waiting) >= ROWS or self._closing, self._every_s)
+            self._written, self._waiting = self._waiting, []
+            return self._written, self._closing
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        try:
+            from knowledge_pipeline.store.logs import append
+
+            append(self._lake, self._table, [self._finish(row) for row in rows])
+        except Exception as error:  # noqa: BLE001 - whatever it is, answers go on without a log
+            self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            why = " ".join(str(error).split())[:200] or type(error).__name__
+            _log.warning(
+                "%s are not logged (%s): check the permissions and the space of the store%s",
+                self._lost,
+                why,
+                self._advice,
+            )
