@@ -160,11 +160,29 @@ def trigger_of(source: SourceConfig) -> Trigger:
 
 
 class Reranking(Frozen):
-    """Which search types are reranked by the cross-encoder, and how long it may take."""
+    """Which search types are reranked, by what, and how long it may take."""
 
-    model: str | None = None  # a cross-encoder's name or folder; None: no reranking
+    kind: Literal["cross_encoder", "llm"] = "cross_encoder"
+    model: str | None = None  # a cross-encoder's name or folder; None: no reranking by one
     types: tuple[Literal["semantic", "code", "similar", "historical"], ...] = ()
-    budget_s: float = Field(default=0.4, gt=0)
+    budget_s: float = Field(default_factory=lambda data: 8.0 if data.get("kind") == "llm" else 0.4, gt=0)
+
+
+class LanguageModelSettings(Frozen):
+    """A language model at an OpenAI-compatible endpoint. Nothing needs one."""
+
+    model: str = Field(min_length=1)
+    base_url: str = "https://api.openai.com/v1"
+    api_key: SecretStr | None = None
+    price_per_million_input_tokens: float = Field(default=0.0, ge=0)
+    price_per_million_output_tokens: float = Field(default=0.0, ge=0)
+    max_input_tokens: int = Field(default=4000, ge=512)  # a longer prompt is never sent
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None  # None: not sent
+    timeout_s: float = Field(default=60.0, gt=0)
+    max_tries: int = Field(default=3, ge=1, le=20)
+    max_concurrent: int = Field(default=4, ge=1, le=64)
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
 
 
 class QuerySettings(Frozen):
@@ -180,9 +198,23 @@ class Releases(Frozen):
 
     keep: int = Field(default=10, ge=1, le=1000)
 
+    expansion: Literal["off", "llm"] = "off"
+    decompose: Literal["off", "rules", "llm"] = "off"
+    hyde: bool = False
+    llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
 
 class Settings(Frozen):
     """The whole of `knowledge.yaml`."""
+    def uses_of_language_model(self) -> tuple[str, ...]:
+        """Keys whose values need a language model."""
+        uses = {
+            "query.expansion": self.expansion == "llm",
+            "query.decompose": self.decompose == "llm",
+            "query.hyde": self.hyde,
+            "query.rerank.kind": self.rerank.kind == "llm",
+        }
+        return tuple(name for name, used in uses.items() if used)
+
 
     version: Literal[1] = 1
     store: Path = Path(".knowledge")
@@ -196,6 +228,7 @@ class Settings(Frozen):
     evaluation: Evaluation = Evaluation()
     logs: Logs = Logs()
     sources: tuple[SourceConfig, ...] = ()
+    language_model: LanguageModelSettings | None = None
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Settings:
@@ -211,3 +244,13 @@ class Settings(Frozen):
     def embedding_of(self, source: SourceConfig) -> Embedding:
         """The model settings that a source's chunks are embedded with."""
         return source.embedding or self.embedding
+    @model_validator(mode="after")
+    def _language_model_is_there(self) -> Settings:
+        uses = self.query.uses_of_language_model()
+        if uses and self.language_model is None:
+            named = " and ".join(uses)
+            raise ValueError(
+                f"{named} cannot do without a language model: add language_model, or switch it off"
+            )
+        return self
+

@@ -4,7 +4,7 @@ KnowledgeError
 ├── PermanentError            a retry cannot help: fix what the message names
 │   ├── ConfigError           knowledge.yaml or the environment is wrong
 │   ├── SourceRefused         a source does not exist, is not readable, or refuses us
-│   ├── ModelMissing          an embedding or reranking model cannot be loaded
+│   ├── ModelMissing          a model cannot be loaded, or its endpoint refuses us
 │   ├── StoreError            the tables cannot be used as they are
 │   ├── ReleaseRefused        a check forbids the release
 │   ├── QuestionRefused       a question cannot be answered as it is asked
@@ -12,6 +12,7 @@ KnowledgeError
 ├── TransientError            a retry may help
 │   ├── SourceUnavailable     a source did not answer, or limits our rate
 │   ├── EmbeddingUnavailable  an embedding endpoint did not answer
+│   ├── LanguageModelUnavailable  a language model did not answer in time
 │   └── Busy                  another process holds the lock
 └── DocumentSkipped           one document cannot be taken; the others go on
 
@@ -36,7 +37,7 @@ class SourceRefused(PermanentError):
 
 
 class ModelMissing(PermanentError):
-    """An embedding or reranking model cannot be loaded."""
+    """A model cannot be loaded, or its endpoint refuses us."""
 
 
 class StoreError(PermanentError):
@@ -65,6 +66,10 @@ class SourceUnavailable(TransientError):
 
 class EmbeddingUnavailable(TransientError):
     """An embedding endpoint did not answer."""
+
+
+class LanguageModelUnavailable(TransientError):
+    """A language model did not answer in time; whatever it was asked for can be done without."""
 
 
 class Busy(TransientError):

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from knowledge_pipeline.config import Frozen, Settings, SourceConfig, SourceType, trigger_of
+from knowledge_pipeline.config import Frozen, Reranking, Settings, SourceConfig, SourceType, trigger_of
 from knowledge_pipeline.config_problems import models_of
 
 DOCUMENTED = Path(__file__).parent.parent / "docs" / "configuration.md"
@@ -81,6 +81,37 @@ def test_a_source_is_embedded_by_its_own_model_or_that_of_the_project():
     settings = Settings(sources=(own,))
     assert settings.embedding_of(own).model == "code-model"
     assert settings.embedding_of(source("files")) == settings.embedding
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ({"hyde": "true"}, "query.hyde"),
+        ({"expansion": "llm"}, "query.expansion"),
+        ({"decompose": "llm"}, "query.decompose"),
+        ({"rerank": {"kind": "llm"}}, "query.rerank.kind"),
+    ],
+)
+def test_what_needs_a_language_model_is_refused_without_one(query, key):
+    with pytest.raises(ValidationError, match=rf"{key} cannot do without a language model"):
+        Settings.model_validate({"query": query})
+    assert Settings.model_validate({"query": query, "language_model": {"model": "m"}}).language_model
+
+
+def test_nothing_asks_a_language_model_by_default():
+    assert Settings().query.uses_of_language_model() == ()
+    Settings.model_validate({"query": {"decompose": "rules"}})
+
+
+def test_a_language_model_gets_more_time_to_rerank_than_a_cross_encoder():
+    budgets = [
+        Reranking.model_validate(given).budget_s
+        for given in ({}, {"kind": "cross_encoder"}, {"kind": "llm"}, {"kind": "llm", "budget_s": None})
+    ]
+    assert budgets == [0.4, 0.4, 8.0, 8.0]
+    assert Reranking.model_validate({"kind": "llm", "budget_s": "2"}).budget_s == 2
+    with pytest.raises(ValidationError, match="kind"):
+        Reranking.model_validate({"kind": "other"})
 
 
 def keys(model: type[Frozen], above: str = "") -> list[str]:

@@ -52,6 +52,8 @@ class Request:
 class OpenAIServer:
     """A context manager; `port` brings a server back at the same URL."""
 
+    path = "/v1/embeddings"
+
     def __init__(
         self,
         *,
@@ -116,16 +118,25 @@ class OpenAIServer:
         time.sleep(fault.wait_s)
         fault = self._refusal(body, authorization) or fault
         content = fault.body if fault.body is not None else json.dumps(self._content(body, fault)).encode()
-        texts = body.get("input", ())
-        texts = (texts,) if isinstance(texts, str) else tuple(texts)
         with self._lock:
             self._at_once -= 1
-            self.requests.append(Request(texts, body, authorization, fault.status, time.monotonic()))
+            self.requests.append(
+                Request(self._texts(body), body, authorization, fault.status, time.monotonic())
+            )
         return fault, content
 
+    def _texts(self, body: dict) -> tuple[str, ...]:
+        texts = body.get("input", ())
+        return (texts,) if isinstance(texts, str) else tuple(texts)
+
+    def _unauthorized(self, authorization: str) -> Fault | None:
+        if authorization == f"Bearer {self.key}":
+            return None
+        return Fault(401, code="invalid_api_key", message=f"Incorrect API key provided: {authorization}")
+
     def _refusal(self, body: dict, authorization: str) -> Fault | None:
-        if authorization != f"Bearer {self.key}":
-            return Fault(401, code="invalid_api_key", message=f"Incorrect API key provided: {authorization}")
+        if refused := self._unauthorized(authorization):
+            return refused
         if "dimensions" in body and not self.knows_dimensions:
             return Fault(400, message="this model does not support the parameter dimensions")
         texts = body["input"]
@@ -174,7 +185,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.path != "/v1/embeddings":
+            if self.path != server.path:
                 self._send(Fault(404), b"{}")
                 return
             self._send(*server.answer(json.loads(content), self.headers.get("Authorization", "")))

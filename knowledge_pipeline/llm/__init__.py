@@ -1,0 +1,1 @@
+"""A language model, asked over any OpenAI-compatible endpoint. Nothing needs one."""
