@@ -159,15 +159,6 @@ def trigger_of(source: SourceConfig) -> Trigger:
     return source.refresh.trigger or _TRIGGERS[source.type]
 
 
-class Reranking(Frozen):
-    """Which search types are reranked, by what, and how long it may take."""
-
-    kind: Literal["cross_encoder", "llm"] = "cross_encoder"
-    model: str | None = None  # a cross-encoder's name or folder; None: no reranking by one
-    types: tuple[Literal["semantic", "code", "similar", "historical"], ...] = ()
-    budget_s: float = Field(default_factory=lambda data: 8.0 if data.get("kind") == "llm" else 0.4, gt=0)
-
-
 class LanguageModelSettings(Frozen):
     """A language model at an OpenAI-compatible endpoint. Nothing needs one."""
 
@@ -185,26 +176,26 @@ class LanguageModelSettings(Frozen):
     tokens_per_minute: int | None = Field(default=None, ge=1)
 
 
+class Reranking(Frozen):
+    """Which search types are reranked, by what, and how long it may take."""
+
+    kind: Literal["cross_encoder", "llm"] = "cross_encoder"
+    model: str | None = None  # a cross-encoder's name or folder; None: no reranking by one
+    types: tuple[Literal["semantic", "code", "similar", "historical"], ...] = ()
+    budget_s: float = Field(default_factory=lambda data: 8.0 if data.get("kind") == "llm" else 0.4, gt=0)
+
+
 class QuerySettings(Frozen):
     """How questions are answered."""
 
     fusion: Literal["weighted", "reciprocal_rank"] = "weighted"
     vector_weight: float = Field(default=0.5, ge=0, le=1)
-    rerank: Reranking = Reranking()
-
-
-class Releases(Frozen):
-    """How many releases can be rolled back to."""
-
-    keep: int = Field(default=10, ge=1, le=1000)
-
     expansion: Literal["off", "llm"] = "off"
     decompose: Literal["off", "rules", "llm"] = "off"
     hyde: bool = False
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
+    rerank: Reranking = Reranking()
 
-class Settings(Frozen):
-    """The whole of `knowledge.yaml`."""
     def uses_of_language_model(self) -> tuple[str, ...]:
         """Keys whose values need a language model."""
         uses = {
@@ -216,9 +207,19 @@ class Settings(Frozen):
         return tuple(name for name, used in uses.items() if used)
 
 
+class Releases(Frozen):
+    """How many releases can be rolled back to."""
+
+    keep: int = Field(default=10, ge=1, le=1000)
+
+
+class Settings(Frozen):
+    """The whole of `knowledge.yaml`."""
+
     version: Literal[1] = 1
     store: Path = Path(".knowledge")
     embedding: Embedding = Embedding()
+    language_model: LanguageModelSettings | None = None
     query: QuerySettings = QuerySettings()
     releases: Releases = Releases()
     owners: tuple[Owner, ...] = ()  # of the assets
@@ -228,7 +229,6 @@ class Settings(Frozen):
     evaluation: Evaluation = Evaluation()
     logs: Logs = Logs()
     sources: tuple[SourceConfig, ...] = ()
-    language_model: LanguageModelSettings | None = None
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Settings:
@@ -241,9 +241,6 @@ class Settings(Frozen):
             seen.add(source.id)
         return self
 
-    def embedding_of(self, source: SourceConfig) -> Embedding:
-        """The model settings that a source's chunks are embedded with."""
-        return source.embedding or self.embedding
     @model_validator(mode="after")
     def _language_model_is_there(self) -> Settings:
         uses = self.query.uses_of_language_model()
@@ -254,3 +251,6 @@ class Settings(Frozen):
             )
         return self
 
+    def embedding_of(self, source: SourceConfig) -> Embedding:
+        """The model settings that a source's chunks are embedded with."""
+        return source.embedding or self.embedding
