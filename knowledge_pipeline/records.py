@@ -12,6 +12,9 @@ from typing import Any
 
 Metadata = Mapping[str, Any]  # JSON values only
 
+SPACE_BEFORE = "space_before"
+"""Key of `Chunk.space_before` among what the index knows of a chunk."""
+
 Tokenize = Callable[[str], Sequence[int]]
 """Character offset of the start of every token of a text, ascending."""
 
@@ -64,6 +67,7 @@ class Chunk:
     header: str
     tokens: int  # of `text` alone
     metadata: Metadata = field(default_factory=dict[str, Any])
+    space_before: str = ""  # all white space that precedes it, so that neighbours can be put together again
 
 
 def embedded_text(header: str, text: str) -> str:

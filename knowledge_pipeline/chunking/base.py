@@ -14,6 +14,8 @@ from typing import Any
 from knowledge_pipeline.config import Chunking
 from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize
 
+_MAX_SPACE = 200  # characters of white space between two chunks
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -82,7 +84,17 @@ class Measured:
             header=span.header,
             tokens=self.tokens(start_char, end_char),
             metadata=span.metadata,
+            space_before=self._space_before(start_char),
         )
+
+    def _space_before(self, char: int) -> str:
+        """The white space up to a character; "" where it is too long to be worth keeping."""
+        text, start = self.document.text, char
+        while start > 0 and text[start - 1].isspace():
+            start -= 1
+            if char - start > _MAX_SPACE:
+                return ""
+        return text[start:char]
 
 
 Chunker = Callable[[Measured, Chunking, Limits], Iterator[Span]]

@@ -21,7 +21,7 @@ from knowledge_pipeline.records import Chunk, Document, Tokenize, embedded_text
 HEADER_TOKENS = 48
 """Room kept for the header; a chunk that needs less than its share leaves it more."""
 
-VERSION = 1
+VERSION = 2
 
 _Way = Strategy | Literal["lines"]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.embedding.registry import open_embedder
-from knowledge_pipeline.records import Chunk, Document, Tokenize, embedded_text
+from knowledge_pipeline.records import SPACE_BEFORE, Chunk, Document, Tokenize, embedded_text
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.stages.base import Pass, Stats, digest, measured
 from knowledge_pipeline.store.filters import is_null
@@ -144,6 +144,8 @@ def _chunk_rows(
 
 def _chunk_row(base: dict[str, Any], shared: dict[str, Any], chunk: Chunk, *, id_: str) -> dict[str, Any]:
     metadata = {**shared, **chunk.metadata}
+    if chunk.space_before:
+        metadata[SPACE_BEFORE] = chunk.space_before
     row = {
         **base,
         "id": id_,

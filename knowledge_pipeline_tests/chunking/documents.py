@@ -53,6 +53,9 @@ def assert_sound(chunks: Iterable[Chunk], of: Document, max_tokens: int | None =
         assert chunk.end_line == of.text[: chunk.end_char - 1].count("\n") + 1
         assert chunk.tokens == sum(chunk.start_char <= at < chunk.end_char for at in tokenize(of.text))
         assert max_tokens is None or chunk.tokens <= max_tokens
+        before = of.text[: chunk.start_char]
+        space = before[len(before.rstrip()) :]
+        assert chunk.space_before == (space if len(space) <= 200 else "")
         for at in range(chunk.start_char, chunk.end_char):
             covered[at] = True
     lost = [at for at, char in enumerate(of.text) if not char.isspace() and not covered[at]]
