@@ -11,7 +11,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from knowledge_pipeline.config_operation import Alerts, Checks, Evaluation, Frozen, Logs, Schedules
+from knowledge_pipeline.config_operation import (
+    Alerts,
+    Checks,
+    ContextSettings,
+    Evaluation,
+    Frozen,
+    Logs,
+    Schedules,
+)
 
 SourceType = Literal["code", "markdown", "openapi", "git_history", "files"]
 Strategy = Literal["fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit"]
@@ -221,6 +229,7 @@ class Settings(Frozen):
     embedding: Embedding = Embedding()
     language_model: LanguageModelSettings | None = None
     query: QuerySettings = QuerySettings()
+    context: ContextSettings = ContextSettings()
     releases: Releases = Releases()
     owners: tuple[Owner, ...] = ()  # of the assets
     schedules: Schedules = Schedules()

@@ -31,9 +31,14 @@ _TOKEN_IN_URL = re.compile(
 _WRITTEN_OUT = "found a secret written in the file; allowed: ${NAME}, with the secret in that variable"
 _INSIDE_URL = "found a password or token inside a URL; allowed: a URL without one, and `token: ${NAME}`"
 
-_PATHS = {("connection", "path"), ("metadata", "coverage")}
+_PATHS = {("connection", "path"), ("metadata", "coverage"), ("context", "templates")}
 _GOLDEN = ("evaluation", "questions")
-_PERHAPS_PATHS = {("connection", "url"), ("embedding", "model"), ("rerank", "model")}  # `./x`, if it exists
+_PERHAPS_PATHS = {  # `./x`, if it exists
+    ("connection", "url"),
+    ("embedding", "model"),
+    ("rerank", "model"),
+    ("context", "tokenizer"),
+}
 _API_MODEL, _API_DIMENSIONS = "text-embedding-3-small", 1536
 
 

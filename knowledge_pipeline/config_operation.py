@@ -83,3 +83,11 @@ class Logs(Frozen):
 
     keep_days: int = Field(default=365, ge=1)
     queries: bool = True
+
+
+class ContextSettings(Frozen):
+    """How the context of an agent's task is made."""
+
+    max_tokens: int = Field(default=4000, ge=1, le=1_000_000)  # of the whole prompt
+    tokenizer: str = Field(default="estimate", min_length=1)  # or where the reader's tokenizer.json is
+    templates: Path | None = None  # a folder; its templates come before those of the package

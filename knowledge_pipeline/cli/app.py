@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from knowledge_pipeline.cli import (
     asking,
+    context,
     evaluating,
     feedback,
     maintaining,
@@ -54,6 +55,7 @@ COMMANDS = (
     asking.similar,
     asking.get,
     asking.debug,
+    context.context,
     evaluating.eval_,
     feedback.feedback,
     status.status,

@@ -176,7 +176,7 @@ def _similar(
     if file is None:
         return base.similar(text=text, filters=filters, limit=limit, explain=explain)
     missing: NotFound | None = None
-    for path, source in _places(file, base.settings):
+    for path, source in places(file, base.settings):
         given = filters.sources[0] if len(filters.sources) == 1 else source
         try:
             return base.similar(
@@ -190,7 +190,7 @@ def _similar(
     return base.similar(text=text or content, filters=filters, limit=limit, explain=explain)
 
 
-def _places(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
+def places(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
     """Path and source that a file may have in the index.
 
     A file of this machine that lies in a source's folder is that one; any other name is

@@ -10,6 +10,7 @@ import typer
 
 SourceKind = Literal["code", "markdown", "openapi", "git_history", "files"]
 SearchKind = Literal["semantic", "code", "similar", "historical"]
+TaskChoice = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
 
 
 def source_ids(context: typer.Context, incomplete: str) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from knowledge_pipeline.query.hits import Explanation, Hit, Passage
-from knowledge_pipeline.records import Metadata
+from knowledge_pipeline.records import SPACE_BEFORE, Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,18 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Where a passage lies in its document, whose characters are counted half-open."""
+
+    uri: str
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    space_before: str | None = None  # all white space between what stands before and it; None: not known
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One retrieved passage."""
 
@@ -31,6 +43,7 @@ class Result:
     score: float  # in [0, 1], comparable within one answer
     metadata: Metadata
     citation: Citation
+    span: Span
     explain: Explanation | None = None
 
 
@@ -48,10 +61,12 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; `explain` only where it was asked for."""
-        answer = _plain(asdict(self))
+        answer = plain(asdict(self))
         for holder in (answer, *answer["results"]):
             if holder["explain"] is None:
                 del holder["explain"]
+        for result in answer["results"]:
+            del result["span"]  # for those who put chunks together again
         return answer
 
 
@@ -70,21 +85,44 @@ def assemble(hits: Iterable[Hit], *, limit: int, explain: bool) -> tuple[Result,
 
 def result_of(passage: Passage, score: float, explanation: Explanation | None = None) -> Result:
     """A passage as a caller gets it."""
+    known = {name: value for name, value in passage.metadata.items() if name != SPACE_BEFORE}
     return Result(
         id=passage.id,
         content=passage.text,
         score=round(score, 6),
-        metadata=passage.metadata,
+        metadata=known,
         citation=cite(passage),
+        span=_span(passage),
         explain=explanation,
     )
 
 
 def cite(passage: Passage) -> Citation:
     """Path, lines and link of a passage."""
-    first, last = passage.start_line, passage.end_line
-    lines = f"L{first}-L{last}" if last > first else f"L{first}"
+    lines = _lines(passage.start_line, passage.end_line)
     return Citation(passage.source, passage.path, lines, passage.title, _link(passage.url, lines))
+
+
+def moved(citation: Citation, first_line: int, last_line: int) -> Citation:
+    """The citation of other lines of the same document."""
+    lines = _lines(first_line, last_line)
+    url = citation.url.removesuffix(f"#{citation.lines}") if citation.url else None
+    return replace(citation, lines=lines, url=_link(url, lines))
+
+
+def _span(passage: Passage) -> Span:
+    return Span(
+        uri=passage.uri,
+        start_char=passage.start_char,
+        end_char=passage.start_char + len(passage.text),
+        start_line=passage.start_line,
+        end_line=passage.end_line,
+        space_before=passage.metadata.get(SPACE_BEFORE),
+    )
+
+
+def _lines(first: int, last: int) -> str:
+    return f"L{first}-L{last}" if last > first else f"L{first}"
 
 
 def _link(url: str | None, lines: str) -> str | None:
@@ -93,13 +131,13 @@ def _link(url: str | None, lines: str) -> str | None:
     return url
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON has it."""
+def plain(value: Any) -> Any:
+    """The value as JSON has it: lists for tuples, text for times."""
     match value:
         case dict():
-            return {key: _plain(inner) for key, inner in value.items()}
+            return {key: plain(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_plain(inner) for inner in value]
+            return [plain(inner) for inner in value]
         case datetime():
             return value.isoformat()
     return value

@@ -18,6 +18,8 @@ from knowledge_pipeline.query.feedback import Judgement, judge
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.log import QueryLog
 from knowledge_pipeline.query.status import Status, read_status
+from knowledge_pipeline.query.task_context import Context, get_context
+from knowledge_pipeline.query.task_searches import Task
 from knowledge_pipeline.store.lake import Lake
 
 Answered = TypeVar("Answered")
@@ -86,6 +88,21 @@ class KnowledgeBase:
         """See `Engine.get`."""
         return self._wait(self._get(id, access or self.access))
 
+    def context(
+        self,
+        task: Task | str,
+        *,
+        max_tokens: int | None = None,
+        template: str | Path | None = None,
+        access: Access | None = None,
+    ) -> Context:
+        """What an agent should read before it does a task; see `get_context`.
+
+        A plain text is a task of the kind `code_generation`.
+        """
+        who = access or self.access
+        return self._wait(self._context(task, who, max_tokens=max_tokens, template=template))
+
     def status(self, *, access: Access | None = None) -> Status:
         """What is live and how much of it the caller may see; see `Status`."""
         return self._wait(read_status(self.settings, self._lake, access or self.access))
@@ -131,6 +148,18 @@ class KnowledgeBase:
         """See `Engine.get`."""
         return await self._elsewhere(self._get(id, access or self.access))
 
+    async def acontext(
+        self,
+        task: Task | str,
+        *,
+        max_tokens: int | None = None,
+        template: str | Path | None = None,
+        access: Access | None = None,
+    ) -> Context:
+        """See `context`."""
+        who = access or self.access
+        return await self._elsewhere(self._context(task, who, max_tokens=max_tokens, template=template))
+
     async def astatus(self, *, access: Access | None = None) -> Status:
         """See `status`."""
         return await self._elsewhere(read_status(self.settings, self._lake, access or self.access))
@@ -166,6 +195,13 @@ class KnowledgeBase:
 
     async def _get(self, id: str, who: Access) -> Answer:
         return self._noted("get", id, who, await self._engine.get(id, who))
+
+    async def _context(self, task: Task | str, who: Access, **how: Any) -> Context:
+        asked = Task(task) if isinstance(task, str) else task
+        made = await get_context(self._engine, who, asked, self.settings.context, **how)
+        answer = Answer(made.query_id, made.took_ms, made.release, made.degraded, made.results, {})
+        self._noted("context", asked.text, who, answer)
+        return made
 
     def _noted(self, kind: str, text: str, who: Access, answer: Answer) -> Answer:
         if self._log:

@@ -14,6 +14,7 @@ from knowledge_pipeline import config
 from knowledge_pipeline.cli import options
 from knowledge_pipeline.cli.app import app
 from knowledge_pipeline.query.engine import SearchType
+from knowledge_pipeline.query.task_searches import TaskKind
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -55,7 +56,7 @@ def test_every_option_is_explained(path: tuple[str, ...]):
 
 def test_the_commands_are_these():
     assert [" ".join(path) for path in commands()] == [
-        *("init", "index", "refresh", "reindex", "watch", "search", "similar", "get", "debug"),
+        *("init", "index", "refresh", "reindex", "watch", "search", "similar", "get", "debug", "context"),
         *("eval", "feedback", "status", "releases", "rollback", "purge", "maintain", "sql", "sources"),
         *("sources list", "sources add", "sources remove", "sources test"),
     ]
@@ -64,3 +65,4 @@ def test_the_commands_are_these():
 def test_the_choices_are_those_of_the_program():
     assert get_args(options.SourceKind) == get_args(config.SourceType)
     assert get_args(options.SearchKind) == get_args(SearchType)
+    assert get_args(options.TaskChoice) == get_args(TaskKind)

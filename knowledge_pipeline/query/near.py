@@ -1,0 +1,42 @@
+"""Whether two texts say the same, but for white space, letter case, and a word here and there. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_WORDS = re.compile(r"\w+|[^\w\s]")
+_LENGTH = 4  # words of a shingle
+_SAME = 0.8  # share of shingles that both have, of those that either has
+
+Shingles = frozenset[tuple[str, ...]]
+
+
+def shingles(text: str) -> Shingles:
+    """Every run of four words of a text; a shorter text is one run."""
+    words = [word.casefold() for word in _WORDS.findall(text)]
+    last = max(len(words) - _LENGTH, 0)
+    return frozenset(tuple(words[at : at + _LENGTH]) for at in range(last + 1))
+
+
+def nearly_equal(first: Shingles, second: Shingles) -> bool:
+    """Whether two texts share most of their runs of words (Jaccard index, at least 0.8).
+
+    Of a text of 100 words, about two words may differ in places of their own.
+    """
+    smaller, larger = sorted((len(first), len(second)))
+    if smaller < _SAME * larger:
+        return False
+    shared = len(first & second)
+    return shared >= _SAME * (smaller + larger - shared)
+
+
+def first_of_each(texts: Iterable[str]) -> Iterator[int]:
+    """For each text the index of the first one that it is nearly equal to: its own, if it is new."""
+    known: list[tuple[int, Shingles]] = []
+    for index, text in enumerate(texts):
+        made = shingles(text)
+        twin = next((at for at, other in known if nearly_equal(made, other)), index)
+        if twin == index:
+            known.append((index, made))
+        yield twin
