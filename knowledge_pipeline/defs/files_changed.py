@@ -25,7 +25,7 @@ from knowledge_pipeline.sources.tips import enclosing
 from knowledge_pipeline.stages.snapshot import holds
 from knowledge_pipeline.store.lake import Lake
 
-BUDGET_S = 8.0
+BUDGET_S = 5.0
 """For the listings of one tick, of the ten seconds between two: who had no turn is first at the next one."""
 
 _TRIGGER = "files"

@@ -13,7 +13,7 @@ import json
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 
-ADDITIONS_PER_LOOK = 500
+ADDITIONS_PER_LOOK = 300
 DELETIONS_PER_LOOK = 50
 """A tick waits while Dagster looks for partitions one by one, and removes each in a transaction of its own;
 what is beyond these numbers follows at the next looks."""
