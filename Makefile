@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+SETS   ?= ../shared/eval
+ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
 .DEFAULT_GOAL := help
@@ -48,9 +50,11 @@ bench: setup  ## measure speed, memory and disk; prints tables
 	$(BIN)/python -m benchmarks.refresh
 	$(BIN)/python -m benchmarks.overhead
 
-eval: setup  ## score the golden questions of this repository
+eval: setup  ## score the golden questions of this repository, and the BEIR sets in SETS=../shared/eval
 	$(BIN)/knowledge index
 	$(BIN)/knowledge eval --questions evaluation/knowledge_pipeline.yaml
+	$(if $(ASKED),$(BIN)/python -m benchmarks.retrieval $(ASKED),@echo "SKIPPED: no evaluation set \
+	(a folder with queries.jsonl) in $(SETS); name their folder with make eval SETS=FOLDER" >&2)
 
 docs: setup  ## paste each command's help, and what the SQL models say, into the docs
 	$(BIN)/python -m cogapp -r docs/cli.md docs/sql.md

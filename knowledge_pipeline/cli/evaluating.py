@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
@@ -12,15 +12,12 @@ import typer
 from knowledge_pipeline.cli.options import SearchKind
 from knowledge_pipeline.cli.progress import progress
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.cli.text import counted, one_line
 from knowledge_pipeline.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.evaluation.golden import Question
+    from knowledge_pipeline.config import Settings
+    from knowledge_pipeline.evaluation.golden import Golden, Question
     from knowledge_pipeline.evaluation.judge import Response
-    from knowledge_pipeline.evaluation.scores import Estimate, Summary
-
-_SHOWN = 4  # of the places that a missed question got
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +27,34 @@ class _Asking:
     id: str = "questions"
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Who answers the questions: settings, and versions of the index."""
+
+    settings: Settings
+    tables: Mapping[str, int]
+    release: int | None  # None: the newest index
+
+    def told(self, golden: Golden) -> dict[str, Any]:
+        """What was asked, and of what, for programs."""
+        from knowledge_pipeline.stages.evaluate import golden_of
+
+        return {
+            "golden": golden_of(golden, self.settings),
+            "tables": dict(self.tables),
+            "release": self.release,
+        }
+
+
 @example("""
     knowledge eval
     knowledge eval --misses
     knowledge eval --type semantic --type code
     knowledge eval --questions golden.yaml --release 3 --json
+    knowledge eval --steps
+    knowledge eval --against-release 3
+    knowledge eval --against-config other.yaml
+    knowledge eval --set query.vector_weight=0.7 --against-config knowledge.yaml
 """)
 def eval_(
     session: Session,
@@ -60,26 +80,109 @@ def eval_(
         typer.Option("--release", metavar="N", help="Ask this release, instead of the newest index.", min=1),
     ] = None,
     misses: Annotated[bool, typer.Option("--misses", help="List the questions without an answer.")] = False,
+    steps: Annotated[
+        bool,
+        typer.Option("--steps", help="Score vector alone, BM25 alone, fused, and reranked where that is on."),
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Ask with this query setting changed (repeatable)."),
+    ] = None,
+    against_release: Annotated[
+        int | None,
+        typer.Option("--against-release", metavar="N", help="Compare with this release.", min=1),
+    ] = None,
+    against_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--against-config",
+            metavar="PATH",
+            help="Compare with the query settings of this knowledge.yaml, over the same store.",
+        ),
+    ] = None,
 ) -> None:
     """Ask the golden questions, and score the answers.
 
     Asks the newest index, released or not. Every measure is a mean over the questions with
     its 95 % interval; by place, the passage must hold the symbol that an answer names; by
-    file, any passage of the file counts. Nothing is written down: a refresh does that.
+    file, any passage of the file counts. A comparison has the interval of the change, and
+    the questions that were won and lost. Nothing is written down: a refresh does that.
     """
+    from knowledge_pipeline.cli.compared import show_comparison, show_steps
+    from knowledge_pipeline.cli.overriding import overridden
+    from knowledge_pipeline.cli.scored import show_scores
     from knowledge_pipeline.evaluation.golden import load
-    from knowledge_pipeline.evaluation.scores import summaries
-    from knowledge_pipeline.stages.evaluate import ask, golden_of
 
+    compares = against_release is not None or against_config is not None
+    if steps + misses + compares > 1:
+        raise WrongUsage("give one of --steps, --misses and --against-release or --against-config")
     golden = load(_files(session, questions))
-    tables = _tables(session, release)
     asked = list(_by_types(golden.questions, type))
+    now = _Way(overridden(session.settings, set_ or ()), _tables(session, release), release)
+    if steps:
+        show_steps(session.screen, _steps(session, now, asked), now.told(golden), together=not type)
+    elif compares:
+        against = _Way(
+            _settings(session, now.settings, against_config),
+            now.tables if against_release is None else _tables(session, against_release),
+            release if against_release is None else against_release,
+        )
+        before, after = _asked(session, against, asked), _asked(session, now, asked)
+        told = {**now.told(golden), "against": against.told(golden)}
+        show_comparison(session.screen, before, after, told, together=not type)
+    else:
+        responses = _asked(session, now, asked)
+        show_scores(session.screen, responses, now.told(golden), together=not type, misses=misses)
+
+
+def _asked(session: Session, way: _Way, questions: Sequence[Question]) -> list[Response]:
+    from knowledge_pipeline.stages.evaluate import ask
+
     with progress(session.screen) as report_for:
-        responses = ask(session.lake, session.settings, asked, tables, report=report_for(_Asking()))
-    found = summaries(responses)
-    found = found[1:] if type or len(found) == 2 else found  # all together is said where it says more
-    told = {"golden": golden_of(golden, session.settings), "tables": dict(tables), "release": release}
-    _show(session, found, responses, told, misses=misses)
+        return ask(session.lake, way.settings, questions, way.tables, report=report_for(_Asking()))
+
+
+def _steps(session: Session, way: _Way, questions: Sequence[Question]) -> dict[str, list[Response]]:
+    from knowledge_pipeline.stages.steps import ask_steps
+
+    with progress(session.screen) as report_for:
+        return ask_steps(
+            session.lake,
+            way.settings,
+            questions,
+            way.tables,
+            report_for=lambda step: report_for(_Asking(step)),
+        )
+
+
+def _settings(session: Session, settings: Settings, other: Path | None) -> Settings:
+    """Those of another file, if it is about the same index; else `settings`."""
+    from knowledge_pipeline.config_file import load
+
+    if other is None:
+        return settings
+    path = other.expanduser()
+    path = path / "knowledge.yaml" if path.is_dir() else path
+    if not path.is_file():
+        raise ConfigError(f"there is no {path}: correct --against-config")
+    found = load(path)
+    for what, ours, theirs in (
+        ("store", str(settings.store), str(found.store)),
+        ("embedding", _spaces(settings), _spaces(found)),
+    ):
+        if ours != theirs:
+            raise ConfigError(
+                f"{path.name} has the {what} {theirs}, {session.config_path.name} has {ours}: only what is "
+                f"set under query can differ; compare releases to see what another {what} would do"
+            )
+    return found
+
+
+def _spaces(settings: Settings) -> str:
+    from knowledge_pipeline.embedding.registry import space_of
+
+    chosen = [settings.embedding, *(settings.embedding_of(source) for source in settings.sources)]
+    return ", ".join(sorted({space_of(each).name for each in chosen}))
 
 
 def _files(session: Session, given: Sequence[Path] | None) -> Sequence[Path]:
@@ -115,67 +218,3 @@ def _by_types(questions: Sequence[Question], types: Sequence[str] | None) -> Ite
         if type_ not in get_args(SearchKind):
             raise WrongUsage(f"found --type {type_}; allowed: {', '.join(get_args(SearchKind))}")
         yield from (replace(question, type=cast("SearchKind", type_)) for question in questions)
-
-
-def _show(
-    session: Session,
-    found: Sequence[Summary],
-    responses: Sequence[Response],
-    told: Mapping[str, Any],
-    *,
-    misses: bool,
-) -> None:
-    screen = session.screen
-    missed = [_miss(response) for response in _missed(responses)] if misses else None
-    if screen.as_json:
-        types = {summary.type: asdict(summary) for summary in found}
-        screen.answer({**told, "types": types, **({} if missed is None else {"misses": missed})})
-        return
-    screen.table([row for summary in found for row in _rows(summary)], right=("by place", "by file"))
-    for summary in found:
-        screen.say(
-            f"{summary.type}: {counted(summary.questions, 'question')}, "
-            f"p50 {summary.p50_ms:.0f} ms, p95 {summary.p95_ms:.0f} ms"
-        )
-    if missed is not None:
-        screen.say()
-        screen.say(f"{counted(len(missed), 'question')} without an answer in ten results")
-    for miss in missed or ():
-        screen.say(f"{miss['type']}: {one_line(miss['question'])}")
-        screen.say(f"   wanted: {one_line('; '.join(miss['answers']))}")
-        screen.say(f"   found:  {one_line('; '.join(miss['found'][:_SHOWN])) or 'nothing'}")
-
-
-def _rows(summary: Summary) -> Iterator[dict[str, Any]]:
-    for measure, by_place in summary.by_place.items():
-        yield {
-            "type": summary.type,
-            "measure": measure,
-            "by place": _spoken(by_place),
-            "by file": _spoken(summary.by_file[measure]),
-        }
-
-
-def _spoken(estimate: Estimate) -> str:
-    return f"{estimate.mean:.3f} ({estimate.low:.2f} to {estimate.high:.2f})"
-
-
-def _missed(responses: Sequence[Response]) -> list[Response]:
-    from knowledge_pipeline.evaluation.judge import answered
-
-    return [response for response in responses if not answered(response)]
-
-
-def _miss(response: Response) -> dict[str, Any]:
-    question = response.question
-    return {
-        "question": question.text,
-        "type": question.type,
-        "file": question.file,
-        "answers": [_named(place.path, place.symbol) for place in question.answers],
-        "found": [_named(found.path, ", ".join(sorted(found.symbols))) for found in response.found],
-    }
-
-
-def _named(path: str, symbol: str | None) -> str:
-    return f"{path}: {symbol}" if symbol else path

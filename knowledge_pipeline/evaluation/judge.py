@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from knowledge_pipeline.evaluation.golden import Place, Question
 
@@ -28,6 +28,8 @@ class Response:
     question: Question
     found: tuple[Found, ...]
     took_ms: float = 0.0
+    timings_ms: Mapping[str, float] = field(default_factory=dict)  # by step of the search
+    degraded: tuple[str, ...] = ()  # steps that it had to do without: "rerank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,15 @@ def by_place(response: Response) -> Judged:
     return Judged({_ANSWER: 1}, _ranked(ranked))
 
 
+def rank(judged: Judged) -> int | None:
+    """Of the first place that answers, from 1; None where none was found."""
+    ranks = (at for at, place in enumerate(judged.ranked, start=1) if place in judged.relevant)
+    return next(ranks, None)
+
+
 def answered(response: Response) -> bool:
     """Whether any of the found passages answers, by place."""
-    judged = by_place(response)
-    return any(place in judged.relevant for place in judged.ranked)
+    return rank(by_place(response)) is not None
 
 
 def _ranked(places: Iterable[str]) -> dict[str, float]:

@@ -6,6 +6,7 @@ means and intervals.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import numpy as np
 from knowledge_pipeline.evaluation.judge import Judged, Response, by_file, by_place
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
+QUALITY = "nDCG@10"  # what a release is held back for, and a comparison decided by
 DEPTH = 10  # results that a question is judged by
 ALL = "all"  # the questions of every search type together
 
@@ -23,7 +25,7 @@ _SEED = 0  # the same responses give the same interval
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over questions, in [0, 1], and its 95 % interval."""
+    """A mean over questions and its 95 % interval: of a measure in [0, 1], of its change in [-1, 1]."""
 
     mean: float
     low: float
@@ -40,6 +42,8 @@ class Summary:
     by_file: dict[str, Estimate]
     p50_ms: float
     p95_ms: float
+    timings_ms: dict[str, float]  # step of the search -> median of its time
+    degraded: dict[str, int]  # step of the search -> questions that had to do without it
 
 
 def summaries(responses: Sequence[Response]) -> list[Summary]:
@@ -82,7 +86,17 @@ def _summary(type_: str, responses: Sequence[Response]) -> Summary:
         by_file=_estimates(responses, by_file),
         p50_ms=round(float(p50_ms), 2),
         p95_ms=round(float(p95_ms), 2),
+        timings_ms=_timings(responses),
+        degraded=dict(Counter(step for response in responses for step in response.degraded)),
     )
+
+
+def _timings(responses: Sequence[Response]) -> dict[str, float]:
+    spent: dict[str, list[float]] = {}
+    for response in responses:
+        for step, ms in response.timings_ms.items():
+            spent.setdefault(step, []).append(ms)
+    return {step: round(float(np.median(of_each)), 2) for step, of_each in spent.items()}
 
 
 def _estimates(responses: Sequence[Response], judge: Callable[[Response], Judged]) -> dict[str, Estimate]:

@@ -18,7 +18,7 @@ from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.errors import EmbeddingUnavailable, StoreError
 from knowledge_pipeline.evaluation.golden import Golden, Question, load
 from knowledge_pipeline.evaluation.judge import Found, Response
-from knowledge_pipeline.evaluation.scores import ALL, DEPTH, Summary, summaries
+from knowledge_pipeline.evaluation.scores import ALL, DEPTH, QUALITY, Summary, summaries
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Answer, Result
 from knowledge_pipeline.query.engine import Engine
@@ -31,7 +31,6 @@ from knowledge_pipeline.store.logs import append
 from knowledge_pipeline.store.release import live, newest
 
 VERSION = "1"  # of how questions are asked and judged: scores of different ones do not compare
-QUALITY = "nDCG@10"  # what floor and allowed drop are about
 
 Scores = Mapping[str, Mapping[str, float]]
 """Search type, or "all" -> metric -> value; the metrics are those of the log."""
@@ -204,7 +203,8 @@ async def _ask(
             answer = await _answer(engine, question, limit)
             _require_vectors(answer, spaces)
             found = tuple(_found(result) for result in answer.results)
-            responses.append(Response(question, found, answer.took_ms))
+            timings, degraded = dict(answer.timings_ms), answer.degraded
+            responses.append(Response(question, found, answer.took_ms, timings, degraded))
             report("evaluate", done, len(questions))
     finally:
         engine.close()

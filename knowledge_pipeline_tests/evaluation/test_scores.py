@@ -92,3 +92,16 @@ def test_the_interval_is_that_of_the_binomial_and_the_same_each_time() -> None:
     )
     assert estimate(values) == made
     assert estimate(np.ones(3)) == estimate(np.ones(5))
+
+
+def test_a_summary_has_the_median_of_each_step_and_what_was_left_out() -> None:
+    question = Question("q", (Place("a"),))
+    spent = [{"fuse": 1.0, "rerank": 9.0}, {"fuse": 3.0}, {"fuse": 2.0}]
+    (everything, _) = summaries(
+        [
+            Response(question, (), timings_ms=each, degraded=() if "rerank" in each else ("rerank",))
+            for each in spent
+        ]
+    )
+    assert everything.timings_ms == {"fuse": 2.0, "rerank": 9.0}
+    assert everything.degraded == {"rerank": 2}

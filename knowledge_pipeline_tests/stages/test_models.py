@@ -105,8 +105,8 @@ def asked(query_id: str, *, at: datetime = DAY, took_ms: float = 10.0, **rest: A
     return {**base, "results": 5, "took_ms": took_ms, "cached": False, "degraded": [], **rest}
 
 
-def judged(query_id: str, judgement: str) -> dict[str, Any]:
-    return {"at": DAY, "query_id": query_id, "result_id": "chunk", "judgement": judgement}
+def judged(query_id: str, judgement: str, *, result_id: str = "chunk") -> dict[str, Any]:
+    return {"at": DAY, "query_id": query_id, "result_id": result_id, "judgement": judgement}
 
 
 def scored(
@@ -335,6 +335,32 @@ def test_the_query_log_tells_latency_and_what_became_of_results(
     assert (code["useful"], code["useless"]) == (0, 1)
     (question,) = told("unanswered_questions")
     assert (question["text"], question["times"]) == ("where is it", 1)
+
+
+def test_what_people_judged_is_told_as_golden_questions_name_it(
+    indexed: Project, loaded: list[Model]
+) -> None:
+    chunks = {row["uri"]: row["id"] for row in of(indexed, loaded, "stg_chunks") if row["source"] == "docs"}
+    guide, other = chunks["docs/guide.md"], chunks["docs/other.md"]
+    append(indexed.lake, "queries", [asked("q1"), asked("q2"), asked("q3", text="where")])
+    append(
+        indexed.lake,
+        "feedback",
+        [
+            judged("q1", "useful", result_id=guide),
+            judged("q2", "useful", result_id=guide),
+            judged("q2", "useless", result_id=other),
+            judged("q3", "clicked", result_id=guide),
+            judged("q3", "useful", result_id="gone"),
+        ],
+    )
+    found = of(indexed, loaded, "judged_questions")
+    counts = ("useful", "clicked", "useless")
+    assert [(row["text"], row["document"], *(row[name] for name in counts)) for row in found] == [
+        ("how", "docs:docs/guide.md", 2, 0, 0),
+        ("where", "docs:docs/guide.md", 0, 1, 0),
+        ("how", "docs:docs/other.md", 0, 0, 1),
+    ]
 
 
 def test_a_question_noted_twice_and_feedback_without_one_are_found(
