@@ -17,6 +17,7 @@ import socket
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -182,6 +183,10 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
         def finish(self) -> None:
             server.closed(self.connection)
             super().finish()
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client has gone
+                super().handle()
 
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers["Content-Length"]))
