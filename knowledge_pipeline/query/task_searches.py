@@ -22,7 +22,7 @@ SearchName = Literal["code", "documents", "history", "tickets", "similar"]
 MAX_TASK_CHARS = 200_000
 
 _WEIGHTS: Mapping[TaskKind, Mapping[SearchName, float]] = {
-    "code_generation": {"code": 1.0, "similar": 0.9, "documents": 0.7, "history": 0.3, "tickets": 0.3},
+    "code_generation": {"code": 1.0, "similar": 0.9, "documents": 0.7, "history": 0.4, "tickets": 0.4},
     "code_review": {"code": 1.0, "similar": 1.0, "documents": 0.6, "history": 0.6, "tickets": 0.4},
     "merge_resolution": {"history": 1.0, "code": 1.0, "similar": 0.6, "tickets": 0.5, "documents": 0.4},
     "issue_resolution": {"code": 1.0, "tickets": 0.8, "history": 0.7, "documents": 0.7, "similar": 0.6},
