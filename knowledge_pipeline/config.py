@@ -196,8 +196,9 @@ class Reranking(Frozen):
 class QuerySettings(Frozen):
     """How questions are answered."""
 
-    fusion: Literal["weighted", "reciprocal_rank"] = "weighted"
+    fusion: Literal["following", "weighted", "reciprocal_rank"] = "following"
     vector_weight: float = Field(default=0.5, ge=0, le=1)
+    feedback: float = Field(default=0.7, ge=0, le=2)  # of the best prose found, in a second look; 0: none
     expansion: Literal["off", "llm"] = "off"
     decompose: Literal["off", "rules", "llm"] = "off"
     hyde: bool = False

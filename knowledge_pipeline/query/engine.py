@@ -22,6 +22,7 @@ from knowledge_pipeline.query.filters import Filters, where
 from knowledge_pipeline.query.fuse import fuse
 from knowledge_pipeline.query.hits import Hit
 from knowledge_pipeline.query.live import Index, LiveIndex, Opened
+from knowledge_pipeline.query.refine import refine
 from knowledge_pipeline.query.rerank import Reranker
 from knowledge_pipeline.query.retrieve import Retrieved, VectorIn, retrieve
 from knowledge_pipeline.query.stopwatch import Stopwatch
@@ -184,6 +185,14 @@ class Engine:
                 retrieved = await retrieve(opened.readers, words, vector_in, asked.condition, limit=limit)
         with watch.step("fuse"):
             hits = self._fused(asked, retrieved)
+        share = self._settings.query.feedback
+        if share and asked.type != "similar":
+            with watch.step("refine"):
+                async with self._slots:
+                    retrieved = await refine(
+                        opened.readers, retrieved, hits, asked.condition, share=share, limit=limit
+                    )
+                hits = self._fused(asked, retrieved)
         reasons: dict[str, Any] = {"vector": retrieved.without_vector} if retrieved.without_vector else {}
         if self._reranker.wanted(asked.type):
             with watch.step("rerank"):

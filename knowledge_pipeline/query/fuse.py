@@ -1,9 +1,17 @@
 """The candidates of all searches and spaces become one list, best first. Pure.
 
-Scores of different searches do not compare, so each is first brought into [0, 1]: cosine
-similarities between the worst and the best candidate of their space, BM25 as a share of
-the best score of all spaces (its own zero means "no word matches"). A candidate that one
-search did not find counts as zero there.
+Scores of different searches do not compare, so each is first brought into [0, 1]. BM25
+becomes a share of the best score of all spaces (its own zero means "no word matches"); a
+candidate that one search did not find counts as zero there. Three methods:
+
+- `following`: cosine similarities as they are, and a weight of the words that follows the
+  question. It is high where the nearest passage is far away, which is what the model says of
+  a text that it does not understand, and where few passages match far better than the rest,
+  as those that hold a rare name do. Scores of different questions compare, so that a floor
+  means something. (docs/decisions/0011-retrieval.md)
+- `weighted`: one weight for all questions, similarities between the worst and the best
+  candidate of their space.
+- `reciprocal_rank`: ranks alone.
 """
 
 from __future__ import annotations
@@ -17,10 +25,12 @@ from typing import Literal
 from knowledge_pipeline.query.hits import Candidates, Explanation, Found, Hit, Passage
 from knowledge_pipeline.query.understand import Question
 
-Method = Literal["weighted", "reciprocal_rank"]
+Method = Literal["following", "weighted", "reciprocal_rank"]
 
 SYMBOL_BOOST = 0.25  # for a passage whose symbol the question names, beside a fused score of at most 1
 PATH_BOOST = 0.25  # for a passage of a file that it names
+WORDS_WEIGHT = 1.3  # of the best BM25 score, against a similarity of 1, where words are trusted most
+_STANDING_OUT = 10  # a rank: what the best match by words is held against
 _RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
 
 _SEPARATOR = re.compile(r"::|#|->|/")
@@ -39,8 +49,8 @@ def fuse(
     """
     words = _ranked(found for each in candidates for found in each.matching or ())
     hits: dict[str, Hit] = {}
-    for each in candidates:
-        for hit in _of_space(each, words, method=method, vector_weight=vector_weight):
+    for each, scale in zip(candidates, _scales(candidates), strict=True):
+        for hit in _of_space(each, words, scale, method=method, vector_weight=vector_weight):
             known = hits.get(hit.passage.id)
             if known is None or _order(hit) < _order(known):
                 hits[hit.passage.id] = hit
@@ -60,12 +70,14 @@ def _ranked(found: Iterable[Found]) -> dict[str, tuple[int, Found]]:
     return {key: (rank, each) for rank, (key, each) in enumerate(best.items(), start=1)}
 
 
-def _of_space(candidates: Candidates, words: Ranked, *, method: Method, vector_weight: float) -> list[Hit]:
+def _of_space(
+    candidates: Candidates, words: Ranked, scale: float, *, method: Method, vector_weight: float
+) -> list[Hit]:
     vectors = _ranked(candidates.nearest or ())
     own = {each.passage.id: each.passage for each in candidates.matching or () if each.passage.id in words}
     own |= {key: found.passage for key, (_, found) in vectors.items()}
-    vector_parts, word_parts = _parts(vectors, words, method)
-    weight = _weight(vectors, words, 0.5 if method == "reciprocal_rank" else vector_weight)
+    vector_parts, word_parts = _parts(vectors, words, scale, method)
+    weight = _weight(vectors, words, method, vector_weight)
     hits: list[Hit] = []
     for key, passage in own.items():
         fused = weight * vector_parts.get(key, 0.0) + (1 - weight) * word_parts.get(key, 0.0)
@@ -82,19 +94,63 @@ def _of_space(candidates: Candidates, words: Ranked, *, method: Method, vector_w
     return hits
 
 
-def _weight(vectors: Ranked, words: Ranked, configured: float) -> float:
+def _weight(vectors: Ranked, words: Ranked, method: Method, configured: float) -> float:
     """A search that found nothing, or could not be made, leaves all the weight to the other."""
     if not vectors:
         return 0.0
-    return configured if words else 1.0
+    if not words:
+        return 1.0
+    if method == "reciprocal_rank":
+        return 0.5
+    if method == "weighted":
+        return configured
+    return _following(configured, WORDS_WEIGHT * _strangeness(vectors) * _clarity(words))
 
 
-def _parts(vectors: Ranked, words: Ranked, method: Method) -> tuple[dict[str, float], dict[str, float]]:
+def _following(configured: float, trust: float) -> float:
+    """The share of the vectors, `configured` being 0.5 for no leaning to either side."""
+    told = configured + (1 - configured) * trust
+    return configured / told if told > 0 else 0.0
+
+
+def _strangeness(vectors: Ranked) -> float:
+    """How far away even the nearest passage is: 0 for the same text, 1 for nothing in common."""
+    return 1.0 - max(_positive(found.score) for _, found in vectors.values())
+
+
+def _clarity(words: Ranked) -> float:
+    """How much the best match by words stands out: 0 where ten are equally good."""
+    by_rank = {rank: found.score for rank, found in words.values()}
+    return 1.0 - by_rank.get(_STANDING_OUT, 0.0) / by_rank[1]
+
+
+def _positive(similarity: float) -> float:
+    return min(1.0, max(0.0, similarity))
+
+
+def _scales(candidates: Sequence[Candidates]) -> list[float]:
+    """Similarities by different models do not compare: each model's best counts as good as the others'."""
+    best = [
+        max(
+            (_positive(found.score) for found in each.nearest or () if math.isfinite(found.score)),
+            default=0.0,
+        )
+        for each in candidates
+    ]
+    found = [one for one in best if one > 0]
+    return [sum(found) / len(found) / one if one > 0 else 1.0 for one in best]
+
+
+def _parts(
+    vectors: Ranked, words: Ranked, scale: float, method: Method
+) -> tuple[dict[str, float], dict[str, float]]:
     if method == "reciprocal_rank":
         return _by_rank(vectors), _by_rank(words)
     best = max((found.score for _, found in words.values()), default=0.0)
     shares = {key: found.score / best if best > 0 else 0.0 for key, (_, found) in words.items()}
-    return _min_max(vectors), shares
+    if method == "weighted":
+        return _min_max(vectors), shares
+    return {key: _positive(found.score * scale) for key, (_, found) in vectors.items()}, shares
 
 
 def _by_rank(ranked: Ranked) -> dict[str, float]:

@@ -17,6 +17,7 @@ from knowledge_pipeline.config import SourceType
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.languages import language_of
 from knowledge_pipeline.query.filters import Filters, clean
+from knowledge_pipeline.query.function_words import without_function_words
 
 MAX_CHARS = 4000
 
@@ -89,7 +90,7 @@ class Question:
     """A question, understood."""
 
     text: str  # without the filter terms; never empty
-    words: str  # the same, identifiers split: what full text searches
+    words: str  # those that tell, identifiers split: what full text searches
     identifiers: tuple[str, ...] = ()  # "Store.get", without brackets
     paths: tuple[str, ...] = ()  # "src/auth.py", "auth.py"
     filters: Filters = field(default_factory=Filters)
@@ -119,7 +120,8 @@ def as_is(text: str) -> Question:
     plain = clean(text).strip()
     if not plain:
         raise QuestionRefused("the question is empty: say what to look for")
-    return Question(text=plain, words=identifiers.searchable(plain), intent=_intent_of(plain))
+    words = without_function_words(identifiers.searchable(plain))
+    return Question(text=plain, words=words, intent=_intent_of(plain))
 
 
 def _require_length(text: str) -> None:

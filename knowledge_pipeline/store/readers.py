@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.filters import Filter, one_of
 
 if TYPE_CHECKING:
     import lancedb
@@ -56,6 +56,16 @@ class IndexReader:
     async def rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
         """Rows that match, in no particular order."""
         return await self.table.query().where(where.sql).limit(limit).select(list(columns)).to_list()
+
+    async def vectors(self, ids: Sequence[str], where: Filter) -> Mapping[str, np.ndarray]:
+        """The vectors of some rows, by id: float32, shape (dimensions,). What the filter hides is missing."""
+        condition = where & one_of("id", ids)
+        found = (
+            await self.table.query().where(condition.sql).limit(len(ids)).select(["id", "vector"]).to_arrow()
+        )
+        made = np.asarray(found["vector"].combine_chunks().flatten(), dtype=np.float32)
+        shaped = made.reshape(found.num_rows, self.dimensions)
+        return dict(zip(found["id"].to_pylist(), shaped, strict=True))
 
     async def count(self, where: Filter) -> int:
         """How many rows match."""

@@ -11,7 +11,7 @@ from knowledge_pipeline.query.hits import Candidates, Found, Passage
 from knowledge_pipeline.query.understand import Question, understand
 
 QUESTION = understand("anything at all")
-METHODS: tuple[Method, ...] = ("weighted", "reciprocal_rank")
+METHODS: tuple[Method, ...] = ("following", "weighted", "reciprocal_rank")
 
 
 def passage(id: str, *, symbols: tuple[str, ...] = (), path: str = "a.py") -> Passage:
