@@ -83,7 +83,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "project": "Project of the ticket or record.",
         "status": "State of the ticket, request or record.",
         "wiki_space": "Space of the page.",
-        "words": "Header and text with identifiers split: what full text searches.",
+        "words": "What full text searches: header and text, all of a small document; identifiers split.",
         "vector": "Vector of header and text in the table's space.",
         "fingerprint": "Of all columns that are not times: when it differs, the row is written again.",
         "indexed_at": "When the row was first written.",

@@ -2,14 +2,20 @@
 
 The table is shared by all sources of the space, so the lock is held while it is written:
 one upsert, then one delete, which readers at a release do not see between.
+
+Each chunk of a small document carries the words of the whole document beside its own, because
+full text then finds the document whichever chunk a question's words are spread over. So the
+fingerprint of such a row is of its siblings, too.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -24,13 +30,16 @@ from knowledge_pipeline.records import embedded_text
 from knowledge_pipeline.sources.registry import place
 from knowledge_pipeline.stages.base import Pass, Stats, at_once, digest, measured
 from knowledge_pipeline.store import indexes, schemas
-from knowledge_pipeline.store.filters import eq, is_null
+from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.reconcile import Difference, difference, reconcile
 from knowledge_pipeline.store.tables import Table, portions
 
-VERSION = "1"  # of how a chunk becomes an index row
+VERSION = "2"  # of how a chunk becomes an index row
+_SMALL = range(2, 5)  # so many chunks, and a document is small
+_LIVE = is_null("skipped") & eq("archived", False)
 _BATCH_ROWS = 1024
 TURN_ROWS = 1024  # fewer are written sooner than a turn is taken; the lock keeps the table right anyway
+_MARKED = ("uri", "archived", "row_hash")  # what of a chunk its fingerprint is made of
 _FROM_CHUNK = [field.name for field in schemas.index(1) if field.name in schemas.CHUNKS.names]
 _FROM_CHUNK.remove("fingerprint")
 
@@ -44,11 +53,11 @@ def refresh(this: Pass) -> Stats:
     """
     space = space_of(this.settings.embedding_of(this.source))
     with measured("index", this.source.id) as stats:
-        planned = _planned(this, space)
+        planned, marks = _planned(this, space)
         if planned or _left_elsewhere(this, space.name):
             turn = at_once if len(planned.write) <= TURN_ROWS else this.turn
             with turn("index"), this.lake.index_lock():
-                _write(this, space, planned)
+                _write(this, space, planned, marks)
         table = this.lake.index(space.name, space.dimensions)
         stats.seen = len(planned.write) + planned.unchanged
         stats.count(planned)
@@ -56,17 +65,35 @@ def refresh(this: Pass) -> Stats:
     return stats
 
 
-def _planned(this: Pass, space: Space) -> Difference:
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """Second half of the rows' fingerprints: of what decides a row beside its own chunk."""
+
+    source: str  # of the configuration and the code
+    small: dict[str, str]  # of all chunks of a small document, too; by its uri
+
+    def covers(self, uri: str, archived: bool) -> bool:
+        """Whether a chunk carries the words of its whole document."""
+        return not archived and uri in self.small
+
+    def fingerprint(self, uri: str, archived: bool, row_hash: str) -> str:
+        """Of a chunk's whole index row."""
+        return row_hash + (self.small[uri] if self.covers(uri, archived) else self.source)
+
+
+def _planned(this: Pass, space: Space) -> tuple[Difference, _Marks]:
     """What is to be written; only whoever holds the source's lock changes the source's rows."""
     chunks = this.lake.chunks(this.source.type, this.source.id)
     table = this.lake.index(space.name, space.dimensions)
-    return difference(_desired(chunks, _context(this)), _held(table, this.source.id), full=this.full)
+    rows = chunks.rows(["id", *_MARKED], is_null("skipped"))
+    marks = _marks(rows, _context(this))
+    return difference(_desired(rows, marks), _held(table, this.source.id), full=this.full), marks
 
 
-def _write(this: Pass, space: Space, planned: Difference) -> None:
+def _write(this: Pass, space: Space, planned: Difference, marks: _Marks) -> None:
     chunks = this.lake.chunks(this.source.type, this.source.id)
     table = this.lake.index(space.name, space.dimensions)  # as the last writer left it
-    rows = _IndexRows(this, chunks, table, _context(this))
+    rows = _IndexRows(this, chunks, table, _context(this), marks)
     if planned.write:
         rows.require_vectors()
         table.delete(_doubled(table, this.source.id))  # an upsert would replace both and leave both
@@ -94,13 +121,20 @@ def _context(this: Pass) -> dict[str, Any]:
     }
 
 
-def _desired(chunks: Table, context: dict[str, Any]) -> dict[str, str]:
+def _marks(rows: pa.Table, context: dict[str, Any]) -> _Marks:
+    """The one place that says which documents are small."""
     mark = digest(VERSION, json.dumps(context, sort_keys=True))
-    rows = chunks.rows(["id", "row_hash"], is_null("skipped"))
-    return {
-        id_: hash_ + mark
-        for id_, hash_ in zip(*(rows[name].to_pylist() for name in ("id", "row_hash")), strict=True)
-    }
+    hashes: defaultdict[str, list[str]] = defaultdict(list)
+    for uri, archived, row_hash in zip(*(rows[name].to_pylist() for name in _MARKED), strict=True):
+        if not archived:
+            hashes[uri].append(row_hash)
+    small = {uri: digest(mark, *sorted(found)) for uri, found in hashes.items() if len(found) in _SMALL}
+    return _Marks(mark, small)
+
+
+def _desired(rows: pa.Table, marks: _Marks) -> dict[str, str]:
+    columns = (rows[name].to_pylist() for name in ("id", *_MARKED))
+    return {id_: marks.fingerprint(*marked) for id_, *marked in zip(*columns, strict=True)}
 
 
 def _held(table: Table, source: str) -> dict[str, str]:
@@ -131,9 +165,10 @@ def _left_elsewhere(this: Pass, space: str) -> list[Table]:
 class _IndexRows:
     """Makes the index rows of chosen chunks."""
 
-    def __init__(self, this: Pass, chunks: Table, table: Table, context: dict[str, Any]) -> None:
-        self._this, self._chunks, self._table = this, chunks, table
-        self._mark = digest(VERSION, json.dumps(context, sort_keys=True))
+    def __init__(
+        self, this: Pass, chunks: Table, table: Table, context: dict[str, Any], marks: _Marks
+    ) -> None:
+        self._this, self._chunks, self._table, self._marks = this, chunks, table, marks
         self._web_prefix = context["web_prefix"]
         self._context = {name: context[name] for name in context if name != "web_prefix"}
         space = space_of(this.settings.embedding_of(this.source))
@@ -149,8 +184,13 @@ class _IndexRows:
                 for row in found.to_pylist()
             ]
             vectors = self._vectors({row["text_key"] for row in chunks})
+            shared = self._shared_words({row["uri"] for row in chunks if self._shares(row)})
             since = self._indexed_at(portion)
-            rows = [self._row(chunk, vectors, since.get(chunk["id"], self._now)) for chunk in chunks]
+            rows = [
+                self._row(chunk, vectors[chunk["text_key"]], shared)
+                | {"indexed_at": since.get(chunk["id"], self._now), "updated_at": self._now}
+                for chunk in chunks
+            ]
             done += len(rows)
             self._this.report("index", done, len(ids))
             yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
@@ -175,13 +215,27 @@ class _IndexRows:
             found.update(zip(rows["text_key"].to_pylist(), rows["vector"].to_pylist(), strict=True))
         return found
 
+    def _shared_words(self, uris: set[str]) -> dict[str, dict[str, str]]:
+        """The words of all chunks of some documents: by uri, then in the document's order by chunk id."""
+        columns = ["uri", "start_char", "end_char", "id", "text"]
+        found = self._chunks.rows(columns, one_of("uri", sorted(uris)) & _LIVE).to_pylist() if uris else []
+        words: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for chunk in sorted(found, key=itemgetter("start_char", "end_char", "id")):
+            words[chunk["uri"]][chunk["id"]] = searchable(chunk["text"])
+        return words
+
     def _indexed_at(self, ids: list[str]) -> dict[str, datetime]:
         found: dict[str, datetime] = {}
         for rows in self._table.rows_of("id", ids, ["id", "indexed_at"]):
             found.update(zip(rows["id"].to_pylist(), rows["indexed_at"].to_pylist(), strict=True))
         return found
 
-    def _row(self, chunk: dict[str, Any], vectors: dict[str, list[float]], since: datetime) -> dict[str, Any]:
+    def _shares(self, chunk: dict[str, Any]) -> bool:
+        return self._marks.covers(chunk["uri"], chunk["archived"])
+
+    def _row(
+        self, chunk: dict[str, Any], vector: list[float], shared: dict[str, dict[str, str]]
+    ) -> dict[str, Any]:
         metadata = json.loads(chunk["metadata"])
         tags = sorted({*self._context["tags"], *metadata.get("tags", ())})
         return {
@@ -194,12 +248,18 @@ class _IndexRows:
             "project": metadata.get("project"),
             "status": metadata.get("status"),
             "wiki_space": metadata.get("space"),
-            "words": searchable(embedded_text(chunk["header"], chunk["text"])),
-            "vector": vectors[chunk["text_key"]],
-            "fingerprint": chunk["row_hash"] + self._mark,
-            "indexed_at": since,
-            "updated_at": self._now,
+            "words": self._words(chunk, shared),
+            "vector": vector,
+            "fingerprint": self._marks.fingerprint(*(chunk[name] for name in _MARKED)),
         }
+
+    def _words(self, chunk: dict[str, Any], shared: dict[str, dict[str, str]]) -> str:
+        """The words of a small document follow a chunk's own, which so count twice."""
+        if not self._shares(chunk):
+            return searchable(embedded_text(chunk["header"], chunk["text"]))
+        texts = shared[chunk["uri"]]
+        own = embedded_text(searchable(chunk["header"]), texts[chunk["id"]])
+        return "\n\n".join((own, *texts.values()))
 
     def _url(self, path: str) -> str | None:
         return self._web_prefix + quote(path) if self._web_prefix else None

@@ -116,7 +116,7 @@ def index(dimensions: int) -> pa.Schema:
         _optional("project"),
         _optional("status"),
         _optional("wiki_space"),
-        _required("words", pa.large_string()),  # header and text, identifiers split: what full text searches
+        _required("words", pa.large_string()),  # what full text searches: `stages.index` says how
         _required("vector", pa.list_(pa.float32(), dimensions)),
         _required("fingerprint"),  # of everything above
         _required("indexed_at", _STAMP),
