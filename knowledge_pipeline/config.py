@@ -199,11 +199,17 @@ class QuerySettings(Frozen):
     fusion: Literal["following", "weighted", "reciprocal_rank"] = "following"
     vector_weight: float = Field(default=0.5, ge=0, le=1)
     feedback: float = Field(default=0.7, ge=0, le=2)  # of the best prose found, in a second look; 0: none
-    expansion: Literal["off", "llm"] = "off"
+    floor: float = Field(default=0.0, ge=0, le=1)  # following: a result below this score is not relevant
+    expansion: Literal["off", "corpus", "llm"] = "off"
     decompose: Literal["off", "rules", "llm"] = "off"
     hyde: bool = False
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
     rerank: Reranking = Reranking()
+
+    @property
+    def prepares(self) -> bool:
+        """Whether anything is made of a question before it is searched for."""
+        return self.hyde or self.expansion == "llm" or self.decompose != "off"
 
     def uses_of_language_model(self) -> tuple[str, ...]:
         """Keys whose values need a language model."""

@@ -17,6 +17,9 @@ _LINE_CHARS = 200
 _WHOLE_LINE_CHARS = 20_000
 _WITHOUT = {
     "vector": "searched by words alone, because the embedding model could not be used",
+    "hyde": "searched without a hypothetical answer, because the language model did not make one",
+    "expansion": "searched without related terms, because the language model did not name any",
+    "decompose": "searched as one question, because the language model did not take it apart",
     "rerank": "not reranked, because the reranker could not be used or took too long",
 }
 
@@ -126,7 +129,7 @@ def _timed(answer: Answer) -> str:
 def _understood(answer: Answer) -> list[tuple[str, str]]:
     explain = answer.explain or {}
     question: Mapping[str, Any] = explain.get("question", {})
-    found = {**question, "filters": explain.get("filters"), "degraded": explain.get("degraded")}
+    found = {**question, **{name: explain.get(name) for name in ("generated", "filters", "degraded")}}
     return [(name, _listed(value)) for name, value in found.items() if value]
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from knowledge_pipeline.query.hits import Explanation, Hit, Passage
+from knowledge_pipeline.query.near import Shingles, nearly_equal, shingles
 from knowledge_pipeline.records import SPACE_BEFORE, Metadata
 
 
@@ -70,16 +71,28 @@ class Answer:
         return answer
 
 
-def assemble(hits: Iterable[Hit], *, limit: int, explain: bool) -> tuple[Result, ...]:
-    """The best `limit` hits, in the order given; of equal contents only the first."""
+def assemble(
+    hits: Iterable[Hit], *, limit: int, explain: bool, near_once: bool = False
+) -> tuple[Result, ...]:
+    """The best `limit` hits, in the order given; of equal contents only the first.
+
+    With `near_once` only the first of nearly equal ones, too; see `near`.
+    """
     results: list[Result] = []
     seen: set[str] = set()
+    known: list[Shingles] = []
     for hit in hits:
         if len(results) == limit:
             break
-        if hit.passage.content_hash not in seen:
-            seen.add(hit.passage.content_hash)
-            results.append(result_of(hit.passage, hit.score, hit.explanation if explain else None))
+        if hit.passage.content_hash in seen:
+            continue
+        seen.add(hit.passage.content_hash)
+        if near_once:
+            made = shingles(hit.passage.text)
+            if any(nearly_equal(made, other) for other in known):
+                continue
+            known.append(made)
+        results.append(result_of(hit.passage, hit.score, hit.explanation if explain else None))
     return tuple(results)
 
 

@@ -8,55 +8,39 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knowledge_pipeline import identifiers
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Answer, Result, assemble, result_of
-from knowledge_pipeline.query.filters import Filters, where
-from knowledge_pipeline.query.fuse import fuse
-from knowledge_pipeline.query.hits import Hit
+from knowledge_pipeline.query.explain import searched_beside, understood, without_vector
+from knowledge_pipeline.query.filters import Filters, clean, where
+from knowledge_pipeline.query.generate import Generator, Preparation, prepared
 from knowledge_pipeline.query.live import Index, LiveIndex, Opened
-from knowledge_pipeline.query.refine import refine
+from knowledge_pipeline.query.llm_rerank import LLMReranker
+from knowledge_pipeline.query.profiles import PROFILES, Profile, SearchType, profile_of
 from knowledge_pipeline.query.rerank import Reranker
-from knowledge_pipeline.query.retrieve import Retrieved, VectorIn, retrieve
+from knowledge_pipeline.query.retrieve import VectorIn
+from knowledge_pipeline.query.seek import Ground, Seeker, Sought, merged
 from knowledge_pipeline.query.stopwatch import Stopwatch
-from knowledge_pipeline.query.understand import Question, as_is, understand
-from knowledge_pipeline.query.vectors import QueryVectors
+from knowledge_pipeline.query.understand import Question, as_is, understand, without_filters
+from knowledge_pipeline.query.vectors import QueryVectors, mean_of
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader
 
-SearchType = Literal["semantic", "code", "similar", "historical"]
+if TYPE_CHECKING:
+    from knowledge_pipeline.llm.model import LanguageModel, Recorder
 
-MAX_RESULTS = 100
 RETRIEVED = 100  # by each search of each space, at least: fusion sees more than it hands on
 MAX_EXAMPLE_CHARS = 20_000
 MAX_EXAMPLE_WORDS = 200  # distinct ones: full-text search pays for each
-AT_ONCE = 16  # questions in the store: more of them only wait for each other
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What a search type looks for, and how deep."""
-
-    candidates: int  # that are reranked
-    results: int  # unless `limit` says otherwise
-    filters: Filters = field(default_factory=Filters)
-    floor: float = 0.0  # a result below this score is not relevant
-
-
-PROFILES: Mapping[SearchType, Profile] = {
-    "semantic": Profile(20, 5),
-    "code": Profile(30, 10, Filters(source_types=("code",))),
-    "similar": Profile(20, 5),
-    "historical": Profile(50, 10, Filters(source_types=("git_history", "github_pr")), floor=0.1),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +52,54 @@ class _Asked:
     limit: int
     condition: Filter
     explained: Mapping[str, Any] | None  # what the answer says of the question; None: nothing
+    copies: bool = False  # nearly equal results are all given
+
+    @property
+    def profile(self) -> Profile:
+        return PROFILES[self.type]
 
     @property
     def candidates(self) -> int:
-        return max(PROFILES[self.type].candidates, 2 * self.limit)
+        return max(self.profile.candidates, 2 * self.limit)
 
 
 class Engine:
-    """Searches one store. Asynchronous, for one event loop; `close` frees its threads.
+    """Searches one store. Asynchronous, for one event loop; `aclose` there, or `close` anywhere, ends it.
 
-    Asks the live release, unless an `index` says otherwise.
+    Asks the live release, unless an `index` says otherwise. `record` is told of every use of the
+    language model, if one is configured.
     """
 
-    def __init__(self, settings: Settings, lake: Lake, *, index: Index | None = None) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        settings: Settings,
+        lake: Lake,
+        *,
+        index: Index | None = None,
+        record: Recorder | None = None,
+    ) -> None:
+        query = settings.query
+        self._settings = query
         self._index = index or LiveIndex(lake)
         self._vectors = QueryVectors(settings)
-        self._reranker = Reranker(settings.query.rerank)
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._model = _language_model(settings, record)
+        self._generator = Generator(self._model, budget_s=query.llm_budget_s) if self._model else None
+        by_model = self._model if query.rerank.kind == "llm" else None
+        self._reranker = LLMReranker(query.rerank, by_model) if by_model else Reranker(query.rerank)
+        self._seeker = Seeker(query)
 
     def close(self) -> None:
         """Free the threads; the engine answers nothing after."""
         self._vectors.close()
         self._reranker.close()
+
+    async def aclose(self) -> None:
+        """`close`, and give up what a language model is still asked, on the engine's event loop."""
+        self.close()
+        if self._generator:
+            await self._generator.aclose()
+        if self._model:
+            await self._model.aclose()
 
     async def search(
         self,
@@ -101,24 +110,29 @@ class Engine:
         filters: Filters = Filters(),  # noqa: B008 - frozen
         limit: int | None = None,
         explain: bool = False,
+        copies: bool = False,
     ) -> Answer:
         """The passages that answer a question best.
+
+        Of equal contents the first is given; `copies` says whether nearly equal ones all are,
+        as they always are where a type looks for examples or for history.
 
         Raises:
             QuestionRefused: the question, its filters, type or limit make no sense.
             NotFound: nothing is released yet.
         """
         watch = Stopwatch()
-        profile = _profile(type)
+        profile = profile_of(type)
         with watch.step("understand"):
-            question = as_is(_bounded(text)) if type == "similar" else understand(text)
+            question = as_is(_bounded(text)) if profile.as_is else understand(text)
             narrowed = (filters, question.filters, profile.filters)
             condition = where(access, *narrowed)
-        explained = _explained(question, *narrowed) if explain else None
-        asked = _Asked(question, type, _limit(limit, profile), condition, explained)
+        explained = understood(question, *narrowed) if explain else None
+        asked = _Asked(question, type, profile.limit(limit), condition, explained, copies)
         with watch.step("open"):
             opened = await self._index.opened()
-        return await self._answer(asked, opened, self._embedded(question.text), watch)
+        made = await self._prepared(asked, watch)
+        return await self._answer(asked, opened, self._sought(asked, made), watch, made)
 
     async def similar(
         self,
@@ -161,9 +175,10 @@ class Engine:
                 if text is None:
                     text, vectors = found.text[:MAX_EXAMPLE_CHARS], found.vectors
         question = as_is(_bounded(text or ""))
-        explained = _explained(question, narrowed) if explain else None
-        asked = _Asked(question, "similar", _limit(limit, PROFILES["similar"]), condition, explained)
-        return await self._answer(asked, opened, self._embedded(question.text, vectors), watch)
+        explained = understood(question, narrowed) if explain else None
+        asked = _Asked(question, "similar", PROFILES["similar"].limit(limit), condition, explained)
+        sought = Sought(question, _words(asked), self._embedded(question.text, known=vectors))
+        return await self._answer(asked, opened, [sought], watch)
 
     async def get(self, id: str, access: Access) -> Answer:
         """One chunk by its id, or all chunks of a document by "source:uri", in their order.
@@ -178,63 +193,73 @@ class Engine:
             passages = await lookup.by_id(opened.readers, id, access)
         return _answer(opened, tuple(result_of(passage, 1.0) for passage in passages), watch)
 
-    async def _answer(self, asked: _Asked, opened: Opened, vector_in: VectorIn, watch: Stopwatch) -> Answer:
-        words, limit = _words(asked), max(RETRIEVED, asked.candidates)
-        with watch.step("retrieve"):
-            async with self._slots:
-                retrieved = await retrieve(opened.readers, words, vector_in, asked.condition, limit=limit)
-        with watch.step("fuse"):
-            hits = self._fused(asked, retrieved)
-        share = self._settings.query.feedback
-        if share and asked.type != "similar":
-            with watch.step("refine"):
-                async with self._slots:
-                    retrieved = await refine(
-                        opened.readers, retrieved, hits, asked.condition, share=share, limit=limit
-                    )
-                hits = self._fused(asked, retrieved)
-        reasons: dict[str, Any] = {"vector": retrieved.without_vector} if retrieved.without_vector else {}
+    async def _prepared(self, asked: _Asked, watch: Stopwatch) -> Preparation:
+        """What goes with the question, where the settings ask for any of it."""
+        if asked.profile.as_is or not self._settings.prepares:
+            return Preparation()
+        with watch.step("prepare"):
+            form = "code" if asked.type == "code" else "prose"
+            return await prepared(asked.question.text, self._settings, self._generator, form=form)
+
+    def _sought(self, asked: _Asked, made: Preparation) -> list[Sought]:
+        """The question as a whole, then its parts."""
+        question = asked.question
+        words = " ".join((_words(asked), *map(identifiers.searchable, made.terms)))
+        whole = Sought(question, words, self._embedded(question.text, beside=made.hypothetical))
+        texts = [part for part in made.parts if part != question.text and clean(part).strip()]
+        parts = [without_filters(text) for text in texts]
+        return [whole, *(Sought(part, part.words, self._embedded(part.text)) for part in parts)]
+
+    async def _answer(
+        self,
+        asked: _Asked,
+        opened: Opened,
+        sought: Sequence[Sought],
+        watch: Stopwatch,
+        made: Preparation = Preparation(),  # noqa: B008 - frozen
+    ) -> Answer:
+        ground = Ground(opened.readers, asked.condition, max(RETRIEVED, asked.candidates))
+        seeking = (self._seeker.seek(each, ground, asked.profile, watch) for each in sought)
+        caught = await asyncio.gather(*seeking)
+        hits = merged(each.hits for each in caught)
+        reasons: dict[str, Any] = {**without_vector(caught), **made.missing}
         if self._reranker.wanted(asked.type):
             with watch.step("rerank"):
                 reranked = await self._reranker.rerank(asked.question.text, hits[: asked.candidates])
             hits = reranked.hits
             reasons |= {"rerank": reranked.skipped} if reranked.skipped else {}
         with watch.step("assemble"):
-            results = assemble(hits, limit=asked.limit, explain=asked.explained is not None)
-        explained = None if asked.explained is None else {**asked.explained, "degraded": reasons}
+            near_once = asked.profile.near_once and not asked.copies
+            shown = {"explain": asked.explained is not None, "near_once": near_once}
+            results = assemble(hits, limit=asked.limit, **shown)
+        explained = asked.explained
+        if explained is not None:
+            explained = {**explained, **searched_beside(made, caught), "degraded": reasons}
         return _answer(opened, results, watch, degraded=tuple(reasons), explain=explained)
 
-    def _fused(self, asked: _Asked, retrieved: Retrieved) -> Sequence[Hit]:
-        query = self._settings.query
-        hits = fuse(
-            retrieved.candidates, asked.question, method=query.fusion, vector_weight=query.vector_weight
-        )
-        return [hit for hit in hits if hit.score >= PROFILES[asked.type].floor]
-
-    def _embedded(self, text: str, known: Mapping[str, np.ndarray] | None = None) -> VectorIn:
-        """The text's vector in each space, unless it is known already."""
+    def _embedded(
+        self, text: str, *, beside: str = "", known: Mapping[str, np.ndarray] | None = None
+    ) -> VectorIn:
+        """A text's vector in each space, unless it is known already; with another, the mean of both."""
 
         async def vector_in(reader: IndexReader) -> np.ndarray:
             if known and reader.space in known:
                 return known[reader.space]
-            return await self._vectors.vector(text, space=reader.space, dimensions=reader.dimensions)
+            place = {"space": reader.space, "dimensions": reader.dimensions}
+            texts = [text, beside] if beside else [text]
+            vectors = await asyncio.gather(*(self._vectors.vector(each, **place) for each in texts))
+            return mean_of(vectors)
 
         return vector_in
 
 
-def _profile(type_: str) -> Profile:
-    for name, profile in PROFILES.items():
-        if name == type_:
-            return profile
-    raise QuestionRefused(f"found the search type {type_!r}; allowed: {', '.join(PROFILES)}")
+def _language_model(settings: Settings, record: Recorder | None) -> LanguageModel | None:
+    """The configured model, if it is used; its client is imported only then."""
+    if settings.language_model is None or not settings.query.uses_of_language_model():
+        return None
+    from knowledge_pipeline.llm.model import LanguageModel
 
-
-def _limit(limit: int | None, profile: Profile) -> int:
-    if limit is None:
-        return profile.results
-    if not 1 <= limit <= MAX_RESULTS:
-        raise QuestionRefused(f"found limit {limit}; allowed: 1 to {MAX_RESULTS}")
-    return limit
+    return LanguageModel(settings.language_model, record=record)
 
 
 def _bounded(text: str) -> str:
@@ -244,17 +269,9 @@ def _bounded(text: str) -> str:
 
 
 def _words(asked: _Asked) -> str:
-    if asked.type != "similar":
+    if not asked.profile.as_is:
         return asked.question.words
     return " ".join(list(dict.fromkeys(asked.question.words.split()))[:MAX_EXAMPLE_WORDS])
-
-
-def _explained(question: Question, *narrowed: Filters) -> dict[str, Any]:
-    """How a question was understood, and what its results had to fulfil."""
-    understood = asdict(question)
-    del understood["filters"]
-    stated = [{name: value for name, value in asdict(each).items() if value} for each in narrowed]
-    return {"question": understood, "filters": [each for each in stated if each]}
 
 
 def _answer(

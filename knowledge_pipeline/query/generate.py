@@ -10,15 +10,17 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from knowledge_pipeline.config import QuerySettings
 from knowledge_pipeline.endpoints.estimates import cut
 from knowledge_pipeline.errors import LanguageModelUnavailable, ModelMissing
 from knowledge_pipeline.llm.calls import Message
-from knowledge_pipeline.llm.model import LanguageModel
 from knowledge_pipeline.query.decompose import MAX_PARTS, decompose
 from knowledge_pipeline.query.replies import lines_in, passage_in
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.llm.model import LanguageModel
 
 KEPT = 1000  # replies, of the questions asked last
 MAX_TERMS = 8

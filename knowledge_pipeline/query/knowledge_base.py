@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,10 +17,14 @@ from knowledge_pipeline.query.engine import Engine, SearchType
 from knowledge_pipeline.query.feedback import Judgement, judge
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.log import QueryLog
+from knowledge_pipeline.query.model_calls import ModelCalls
 from knowledge_pipeline.query.status import Status, read_status
 from knowledge_pipeline.query.task_context import Context, get_context
 from knowledge_pipeline.query.task_searches import Task
 from knowledge_pipeline.store.lake import Lake
+
+CLOSE_S = 5.0  # how long `close` waits for the background loop to end
+_CLOSED_BEFORE = "this KnowledgeBase was closed before it had an answer"
 
 Answered = TypeVar("Answered")
 
@@ -36,9 +40,11 @@ class KnowledgeBase:
         self.settings = settings
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
-        self._engine = Engine(settings, self._lake)
+        self._calls = ModelCalls(self._lake)
+        self._engine = Engine(settings, self._lake, record=self._calls.note)
         self._log = QueryLog(self._lake) if settings.logs.queries else None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._closed = False
         self._lock = threading.Lock()
 
@@ -171,12 +177,19 @@ class KnowledgeBase:
         await self._elsewhere(self._judge(query_id, result_id, judgement, access or self.access))
 
     def close(self) -> None:
-        """Free the threads and write the rest of the log; nothing can be asked after."""
+        """Free the threads and write the rest of the logs; nothing can be asked after.
+
+        Questions that are still under way are given up: they raise `RuntimeError`.
+        """
         with self._lock:
-            if not self._closed and self._loop is not None:
-                self._loop.call_soon_threadsafe(self._loop.stop)
-            self._closed = True
+            running = None if self._closed else self._loop
+            self._closed = True  # before the loop ends, and its questions are told so
+            if running is not None:
+                running.call_soon_threadsafe(running.stop)
+        if self._thread is not None:
+            self._thread.join(CLOSE_S)
         self._engine.close()
+        self._calls.close()
         if self._log:
             self._log.close()
 
@@ -213,11 +226,20 @@ class KnowledgeBase:
         await asyncio.to_thread(judge, self._lake, self._log, who, **told)
 
     def _wait(self, asked: Coroutine[Any, Any, Answered]) -> Answered:
-        return self._started(asked).result()
+        try:
+            return self._started(asked).result()
+        except CancelledError:
+            raise RuntimeError(_CLOSED_BEFORE) from None
 
     async def _elsewhere(self, asked: Coroutine[Any, Any, Answered]) -> Answered:
         """On the one loop that the engine belongs to, whatever loop the caller is on."""
-        return await asyncio.wrap_future(self._started(asked))
+        started = self._started(asked)
+        try:
+            return await asyncio.wrap_future(started)
+        except asyncio.CancelledError:
+            if self._closed:
+                raise RuntimeError(_CLOSED_BEFORE) from None
+            raise
 
     def _started(self, asked: Coroutine[Any, Any, Answered]) -> Future[Answered]:
         """Under way on the background loop, which starts with the first question."""
@@ -227,14 +249,26 @@ class KnowledgeBase:
                 raise RuntimeError("this KnowledgeBase is closed")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_run, args=(self._loop,), name="knowledge-base", daemon=True).start()
+                running = {"target": _run, "args": (self._loop, self._engine)}
+                self._thread = threading.Thread(**running, name="knowledge-base", daemon=True)
+                self._thread.start()
                 if self._log:
                     self._log.start()
             return asyncio.run_coroutine_threadsafe(asked, self._loop)
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+def _run(loop: asyncio.AbstractEventLoop, engine: Engine) -> None:
     asyncio.set_event_loop(loop)
     loop.run_forever()
+    loop.run_until_complete(_end(engine))
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
+
+
+async def _end(engine: Engine) -> None:
+    """Give up what is under way, and close what belongs to the loop."""
+    under_way = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in under_way:
+        task.cancel()
+    await asyncio.gather(*under_way, return_exceptions=True)
+    await engine.aclose()

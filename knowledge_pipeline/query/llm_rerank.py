@@ -10,16 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config import Reranking
 from knowledge_pipeline.endpoints.estimates import cut, estimated_tokens
 from knowledge_pipeline.errors import LanguageModelUnavailable, ModelMissing
 from knowledge_pipeline.llm.calls import Message
-from knowledge_pipeline.llm.model import LanguageModel
 from knowledge_pipeline.query.hits import Hit, Passage
 from knowledge_pipeline.query.replies import numbers_in
 from knowledge_pipeline.query.rerank import Reranked
 from knowledge_pipeline.records import embedded_text
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.llm.model import LanguageModel
 
 LEAST_TOKENS = 40  # of a passage: rather fewer passages than shorter ones
 _QUESTION_SHARE = 8  # a question takes at most an eighth of the prompt, twice

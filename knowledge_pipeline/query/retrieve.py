@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,6 +55,25 @@ async def _of_space(
     matched = await matching
     nearest += await compared(reader, vector, (each.passage for each in matched), nearest, where)
     return Candidates(reader.space, nearest, matched), vector
+
+
+async def matched_anew(
+    readers: Sequence[IndexReader], retrieved: Retrieved, words: str, where: Filter, *, limit: int
+) -> Retrieved:
+    """The candidates with other matches by words; those by vector stay."""
+
+    async def of_space(reader: IndexReader, candidates: Candidates) -> Candidates:
+        matched = await _matching(reader, words, where, limit=limit)
+        vector = retrieved.vectors.get(reader.space)
+        if vector is None:
+            return replace(candidates, matching=matched)
+        known = candidates.nearest or ()
+        others = await compared(reader, vector, (each.passage for each in matched), known, where)
+        return replace(candidates, nearest=[*known, *others], matching=matched)
+
+    spaces = zip(readers, retrieved.candidates, strict=True)
+    made = await asyncio.gather(*(of_space(reader, candidates) for reader, candidates in spaces))
+    return replace(retrieved, candidates=tuple(made))
 
 
 async def nearest_to(reader: IndexReader, vector: np.ndarray, where: Filter, *, limit: int) -> list[Found]:

@@ -153,7 +153,7 @@ def _search(
 ) -> Callable[[], Awaitable[Answer]]:
     narrowed = replace(filters, source_types=run.source_types)
     return lambda: engine.search(
-        run.question, access, type=run.type, filters=narrowed, limit=limit, explain=True
+        run.question, access, type=run.type, filters=narrowed, limit=limit, explain=True, copies=True
     )
 
 

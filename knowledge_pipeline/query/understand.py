@@ -111,8 +111,13 @@ def understand(text: str, *, now: datetime | None = None) -> Question:
     filters, plain = _filters_in(clean(text), now or datetime.now(UTC))
     if not plain:
         raise QuestionRefused("the question has filters but no words: say what to look for")
-    names = _identifiers_in(plain)
-    return replace(as_is(plain), identifiers=names, paths=_paths_in(plain), filters=filters)
+    return replace(without_filters(plain), filters=filters)
+
+
+def without_filters(text: str) -> Question:
+    """Identifiers, paths and intent of a text; what looks like a filter in it is text."""
+    plain = as_is(text)
+    return replace(plain, identifiers=_identifiers_in(plain.text), paths=_paths_in(plain.text))
 
 
 def as_is(text: str) -> Question:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -76,6 +76,15 @@ class QueryVectors:
         if space not in self._embedders:
             self._embedders.setdefault(space, open_embedder(embedding))
         return self._embedders[space], ENDPOINT_BUDGET_S if embedding.provider == "openai" else None
+
+
+def mean_of(vectors: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean of vectors of length 1, float32, of length 1 again; the first where they cancel out."""
+    if len(vectors) == 1:
+        return vectors[0]
+    mean = np.mean(vectors, axis=0)
+    length = float(np.linalg.norm(mean))
+    return (mean / length).astype(np.float32) if length > 1e-6 else vectors[0]
 
 
 def _spaces(embeddings: list[Embedding]) -> _Spaces:
