@@ -82,7 +82,9 @@ def eval_(
     misses: Annotated[bool, typer.Option("--misses", help="List the questions without an answer.")] = False,
     steps: Annotated[
         bool,
-        typer.Option("--steps", help="Score vector alone, BM25 alone, fused, and reranked where that is on."),
+        typer.Option(
+            "--steps", help="Score vector alone, BM25 alone, fused, and each further step that is on."
+        ),
     ] = False,
     set_: Annotated[
         list[str] | None,

@@ -24,6 +24,7 @@ from knowledge_pipeline.query.assemble import Answer, Result
 from knowledge_pipeline.query.engine import Engine
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.live import ChosenIndex
+from knowledge_pipeline.query.model_calls import ModelCalls
 from knowledge_pipeline.stages.base import Report, digest, silent
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
@@ -137,7 +138,16 @@ def ask(
 
 def golden_of(golden: Golden, settings: Settings) -> str:
     """Equal where the same questions are asked in the same way: only then scores compare."""
-    return digest(VERSION, golden.digest, settings.query.model_dump_json())
+    return digest(VERSION, golden.digest, settings.query.model_dump_json(), *_model_of(settings))
+
+
+def _model_of(settings: Settings) -> tuple[str, ...]:
+    """What of the language model changes answers, where questions are asked with one. No key."""
+    model = settings.language_model
+    if model is None or not settings.query.uses_of_language_model():
+        return ()
+    told = {"model", "base_url", "max_input_tokens", "reasoning_effort"}
+    return (model.model_dump_json(include=told),)
 
 
 def recorded(lake: Lake, tables: Mapping[str, int], golden: str) -> Scores:
@@ -194,7 +204,8 @@ async def _ask(
     report: Report,
 ) -> list[Response]:
     spaces = {space_of(settings.embedding_of(source)).name for source in settings.sources}
-    engine = Engine(settings, lake, index=ChosenIndex(lake, tables))
+    calls = ModelCalls(lake)
+    engine = Engine(settings, lake, index=ChosenIndex(lake, tables), record=calls.note)
     responses: list[Response] = []
     try:
         for question in questions[:1]:  # the first one opens models and tables: its time is not the search's
@@ -207,7 +218,8 @@ async def _ask(
             responses.append(Response(question, found, answer.took_ms, timings, degraded))
             report("evaluate", done, len(questions))
     finally:
-        engine.close()
+        await engine.aclose()
+        calls.close()
     return responses
 
 

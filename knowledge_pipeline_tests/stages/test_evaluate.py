@@ -10,8 +10,10 @@ import pytest
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.config_operation import Evaluation
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ReleaseRefused
+from knowledge_pipeline.evaluation.golden import Golden, Place, Question
 from knowledge_pipeline.stages import evaluate, pipeline
 from knowledge_pipeline.stages.base import Pass
+from knowledge_pipeline.stages.evaluate import golden_of
 from knowledge_pipeline.stages.pipeline import refresh_source
 from knowledge_pipeline.store.release import live
 from knowledge_pipeline_tests.conftest import Project, embedding_by
@@ -216,3 +218,21 @@ def test_the_history_is_one_entry_an_evaluation(project: Project, folder: Path) 
     past = evaluate.history(project.lake)
     assert [entry["nDCG@10"] for entry in past] == [1.0, 0.5]
     assert past[0]["at"] < past[1]["at"]  # type: ignore[operator]
+
+
+def test_scores_compare_where_the_same_language_model_was_asked() -> None:
+    golden = Golden((Question("what", (Place("a.py"),)),))
+
+    def mark(model: dict[str, object] | None, **query: object) -> str:
+        return golden_of(golden, Settings.model_validate({"language_model": model, "query": query}))
+
+    used = {"model": "one", "api_key": "first"}
+    assert mark(used, hyde=True) == mark({**used, "api_key": "second", "timeout_s": 5}, hyde=True)
+    marks = [
+        mark(used, hyde=True),
+        mark({**used, "model": "two"}, hyde=True),
+        mark({**used, "base_url": "http://localhost/v1"}, hyde=True),
+        mark(used),
+    ]
+    assert len(set(marks)) == len(marks)
+    assert mark(used) == mark(None)

@@ -26,6 +26,23 @@ def test_only_the_last_step_reranks() -> None:
     assert all(not made[step].rerank.types for step in ("vector", "bm25", "fused"))
 
 
+def test_every_step_that_is_on_is_added_to_fused_alone() -> None:
+    rerank = Reranking(kind="llm", types=("semantic",))
+    query = QuerySettings(hyde=True, expansion="corpus", decompose="rules", rerank=rerank)
+    made = steps(query)
+    assert list(made) == ["vector", "bm25", "fused", "hyde", "expansion", "decompose", "reranked", "all"]
+    fused = made["fused"]
+    assert fused == QuerySettings(rerank=Reranking(kind="llm"))
+    assert made["expansion"] == fused.model_copy(update={"expansion": "corpus"})
+    assert made["reranked"] == fused.model_copy(update={"rerank": rerank})
+    assert made["all"] == query
+    assert made["vector"].feedback == made["bm25"].feedback == 0.0
+
+
+def test_one_step_that_is_on_is_not_shown_twice() -> None:
+    assert list(steps(QuerySettings(decompose="rules"))) == ["vector", "bm25", "fused", "decompose"]
+
+
 def test_the_same_questions_are_asked_of_every_step(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "repo"
     folder.mkdir()
