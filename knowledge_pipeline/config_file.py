@@ -39,6 +39,7 @@ _PERHAPS_PATHS = {  # `./x`, if it exists
     ("rerank", "model"),
     ("context", "tokenizer"),
 }
+_FOLLOWS = "default_factory_not_called"  # because another key is wrong, which is told
 _API_MODEL, _API_DIMENSIONS = "text-embedding-3-small", 1536
 
 
@@ -112,7 +113,8 @@ def check(text: str, path: Path, *, unset_allowed: bool = False) -> tuple[Settin
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
-        refused = (problem_of(one, parsed) for one in error.errors(include_url=False, include_input=False))
+        told = error.errors(include_url=False, include_input=False)
+        refused = (problem_of(one, parsed) for one in told if one["type"] != _FOLLOWS)
         known = {problem.place for problem in parsed.problems} | reading.unset
         known |= {() for place in known if place[-1:] == ("id",)}  # the schema's own word on double ids
         parsed.problems += [problem for problem in refused if problem.place not in known]

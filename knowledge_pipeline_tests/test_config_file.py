@@ -347,6 +347,12 @@ def test_keys_of_a_connection_are_checked_against_its_type(refusal):
     assert message == "knowledge.yaml:4: sources[0].connection.url: found an unknown key; allowed: path, type"
 
 
+@pytest.mark.parametrize("wrong", ["kind: other", "types: [all]", "budget_s: soon"])
+def test_one_mistake_about_reranking_is_one_line(refusal, wrong):
+    (line,) = str(refusal(f"query: {{rerank: {{{wrong}}}}}\n")).splitlines()
+    assert wrong.split(":")[0] in line and "factory" not in line
+
+
 def test_the_second_of_two_equal_ids_is_named(refusal):
     text = one_source() + one_source().removeprefix("sources:\n")
     assert refusal(text) == (
