@@ -1,6 +1,6 @@
 """How well the evaluation sets are answered, through the product's own pipeline.
 
-    python -m benchmarks.retrieval SET [SET ...] [--store FOLDER] [--limit 50]
+    python -m benchmarks.retrieval SET [SET ...] [--store FOLDER] [--limit 50] [--ablation]
 
 A set is a folder in BEIR layout. Its corpus is written out as one file a document, indexed as
 a source with the default settings, and asked; a file's best chunk counts. The files and the
@@ -14,6 +14,7 @@ import argparse
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +24,7 @@ from knowledge_pipeline.config import Settings
 from knowledge_pipeline.evaluation.beir import read_beir
 from knowledge_pipeline.evaluation.golden import Question
 from knowledge_pipeline.evaluation.judge import Response
-from knowledge_pipeline.evaluation.scores import summaries
+from knowledge_pipeline.evaluation.scores import Estimate, summaries
 from knowledge_pipeline.stages import evaluate, pipeline
 from knowledge_pipeline.store.lake import Lake
 
@@ -71,14 +72,34 @@ class Set:
         ]
 
 
-def asked(one: Set, *, limit: int) -> list[Response]:
-    """Index what changed of a set, and ask its questions of the result."""
+ABLATION: dict[str, dict[str, Any]] = {
+    "vectors alone": {"vector_weight": 1.0, "feedback": 0.0},
+    "full text alone": {"vector_weight": 0.0, "feedback": 0.0},
+    "reciprocal rank": {"fusion": "reciprocal_rank", "feedback": 0.0},
+    "weighted, 0.5": {"fusion": "weighted", "feedback": 0.0},
+    "weighted, 0.7": {"fusion": "weighted", "vector_weight": 0.7, "feedback": 0.0},
+    "following": {"feedback": 0.0},
+    "following, a second look at prose": {},
+}
+"""Ways to ask, as changes of the default settings; the last one is the default."""
+
+
+def indexed(one: Set) -> Settings:
+    """Index what changed of a set."""
     settings = one.write()
     lake = Lake(settings.store)
     outcome = pipeline.refresh(lake, settings, settings.sources, report=lambda _: _told)
     for failure in outcome.failures.values():
         raise failure
-    return evaluate.ask(lake, settings, one.questions(), evaluate.newest(lake), limit=limit)
+    return settings
+
+
+def asked(one: Set, settings: Settings, how: dict[str, Any], *, limit: int) -> list[Response]:
+    """Ask a set's questions of its newest index."""
+    lake = Lake(settings.store)
+    query = settings.query.model_copy(update=how)
+    changed = settings.model_copy(update={"query": query})
+    return evaluate.ask(lake, changed, one.questions(), evaluate.newest(lake), limit=limit)
 
 
 def _told(stage: str, done: int, total: int | None) -> None:
@@ -92,17 +113,23 @@ def main() -> None:
     parser.add_argument("sets", nargs="+", type=Path)
     parser.add_argument("--store", type=Path, default=Path(".knowledge/evaluation"))
     parser.add_argument("--limit", type=int, default=50, help="results asked for, of which ten files count")
+    parser.add_argument("--ablation", action="store_true", help="ask without each step, too")
     options = parser.parse_args()
-    table = Table("set", "questions", "nDCG@10", "Recall@10", "p50 ms", "p95 ms")
+    table = Table("set", "asked", "questions", "nDCG@10", "Recall@10", "p50 ms", "p95 ms")
     for folder in options.sets:
         one = Set(folder, options.store / folder.name)
-        (found, *_) = summaries(asked(one, limit=options.limit))
-        shown = [
-            f"{100 * each.mean:.1f} ({100 * each.low:.1f} to {100 * each.high:.1f})"
-            for each in (found.by_file["nDCG@10"], found.by_file["R@10"])
-        ]
-        table.add_row(one.name, str(found.questions), *shown, f"{found.p50_ms:.0f}", f"{found.p95_ms:.0f}")
-    Console().print(table)
+        settings = indexed(one)
+        for name, how in ABLATION.items() if options.ablation else [("by default", {})]:
+            (found, *_) = summaries(asked(one, settings, how, limit=options.limit))
+            shown = [_spoken(found.by_file["nDCG@10"]), _spoken(found.by_file["R@10"])]
+            times = [f"{found.p50_ms:.0f}", f"{found.p95_ms:.0f}"]
+            table.add_row(one.name, name, str(found.questions), *shown, *times)
+    Console(width=140).print(table)
+
+
+def _spoken(estimate: Estimate) -> str:
+    mean, low, high = (100 * value for value in (estimate.mean, estimate.low, estimate.high))
+    return f"{mean:.1f} ({low:.1f} to {high:.1f})"
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ from knowledge_pipeline.query.understand import Question
 
 Method = Literal["following", "weighted", "reciprocal_rank"]
 
-SYMBOL_BOOST = 0.25  # for a passage whose symbol the question names, beside a fused score of at most 1
-PATH_BOOST = 0.25  # for a passage of a file that it names
-WORDS_WEIGHT = 1.3  # of the best BM25 score, against a similarity of 1, where words are trusted most
+SYMBOL_BOOST = 0.1  # for a passage whose symbol the question names, beside a fused score of at most 1
+PATH_BOOST = 0.1  # for a passage of a file that it names
+WORDS_WEIGHT = 4.0  # of the best BM25 score, against a similarity of 1, where words are trusted most
 _STANDING_OUT = 10  # a rank: what the best match by words is held against
 _RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
 
@@ -104,7 +104,7 @@ def _weight(vectors: Ranked, words: Ranked, method: Method, configured: float) -
         return 0.5
     if method == "weighted":
         return configured
-    return _following(configured, WORDS_WEIGHT * _strangeness(vectors) * _clarity(words))
+    return _following(configured, WORDS_WEIGHT * _strangeness(vectors) ** 2 * _clarity(words))
 
 
 def _following(configured: float, trust: float) -> float:

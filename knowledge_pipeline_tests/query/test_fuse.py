@@ -161,3 +161,36 @@ def test_spaces_meet_in_one_list_and_a_passage_of_both_counts_once():
     hits = fuse(spaces, QUESTION, method="weighted", vector_weight=0.5)
     assert [hit.passage.id for hit in hits] == ["a", "c", "b"]
     assert hits[0].explanation.space == "code"
+
+
+def share_of_words(vectors: dict[str, float], words: dict[str, float]) -> float:
+    """What a passage gets that only the words found, and found best."""
+    return dict(fused(vectors, words, method="following"))["w"]
+
+
+def test_the_weight_of_the_words_follows_the_question():
+    near, far = {"v": 0.9, "w": 0.0}, {"v": 0.3, "w": 0.0}
+    alike = {"w": 9.0} | {f"other{n}": 8.9 for n in range(12)}
+    assert share_of_words(far, {"w": 9.0}) > share_of_words(near, {"w": 9.0})
+    assert share_of_words(far, {"w": 9.0}) > share_of_words(far, alike)
+
+
+@pytest.mark.parametrize(("weight", "scores"), [(1.0, {"v": 0.6, "w": 0.2}), (0.0, {"v": 0.5, "w": 1.0})])
+def test_the_weight_can_be_leaned_until_one_search_is_alone(weight: float, scores: dict[str, float]):
+    found_ = fused({"v": 0.6, "w": 0.2}, {"w": 8.0, "v": 4.0}, method="following", weight=weight)
+    assert dict(found_) == pytest.approx(scores)
+
+
+def test_scores_by_the_weight_that_follows_say_how_near_it_is_and_not_which_is_best():
+    assert fused({"a": 0.4, "b": 0.2}, None, method="following") == [("a", 0.4), ("b", 0.2)]
+
+
+def test_the_best_of_two_models_count_alike_whatever_their_scale():
+    spaces = [
+        Candidates("wide", found({"a": 0.4, "b": 0.2}), None),
+        Candidates("narrow", found({"c": 0.9, "d": 0.85}), None),
+    ]
+    hits = fuse(spaces, QUESTION, method="following", vector_weight=0.5)
+    scores = {hit.passage.id: hit.score for hit in hits}
+    assert scores["a"] == pytest.approx(scores["c"])
+    assert {hit.passage.id: hit.explanation.vector_score for hit in hits}["a"] == 0.4
