@@ -19,7 +19,7 @@ def test_every_example_is_valid_and_switches_something_on(example, tmp_path, mon
     path = tmp_path / "knowledge.yaml"
     path.write_text(example)
     query = config_file.load(path).query
-    assert query.uses_of_language_model() or query.decompose == "rules"
+    assert query.uses_of_language_model() or query.decompose == "rules" or query.expansion == "corpus"
 
 
 def test_there_are_examples():
