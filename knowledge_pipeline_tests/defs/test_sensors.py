@@ -3,12 +3,14 @@
 import shutil
 import time
 from collections.abc import Iterator
+from math import ceil
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from knowledge_pipeline.defs.sensors import release_after_failures, removed_sources, sources_in_config
+from knowledge_pipeline.defs.source_changes import ADDITIONS_PER_LOOK
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
 
@@ -209,7 +211,7 @@ def test_a_look_at_two_thousand_sources_takes_less_than_ten_seconds(
         watch.declare(
             f"team-{number // 10:03}-source-{number:04}", over=f"https://example.com/{number // 10}"
         )
-    looks = [_timed(watch, on_disk) for _ in range(4)]
+    looks = [_timed(watch, on_disk) for _ in range(ceil(2000 / ADDITIONS_PER_LOOK))]
     assert len(partitions(on_disk)) == 2000
     store(watch, *(f"code/{id_}" for id_ in watch.sources))
     looks.append(_timed(watch, on_disk))
