@@ -91,7 +91,10 @@ class CommitCursor:
 
     def forget(self, what: Watched) -> None:
         """Let a branch count as never looked at."""
-        self.stood.get(what.repository, {}).pop(what.branch or HEAD, None)
+        branches = self.stood.get(what.repository, {})
+        branches.pop(what.branch or HEAD, None)
+        if not branches:
+            self.stood.pop(what.repository, None)
 
     def note_answer(self, name: str, head_branch: str | None) -> None:
         """Remember that a repository answered, and what its HEAD names."""

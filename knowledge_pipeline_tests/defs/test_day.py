@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.config_file import load
+from knowledge_pipeline.defs.commit_cursor import CommitCursor
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import live
@@ -145,7 +146,10 @@ def _live(
     daemon.until(lambda: released() == 5, "everything is indexed and released")
     daemon.until(
         lambda: (
-            all(str(seen.remote) in daemon.cursor("new_commits") for seen in (app, lib, site))
+            all(
+                str(seen.remote) in CommitCursor.read(daemon.cursor("new_commits")).stood
+                for seen in (app, lib, site)
+            )
             and daemon.idle()
         ),
         "repositories were seen",
