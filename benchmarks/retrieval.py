@@ -115,6 +115,9 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=50, help="results asked for, of which ten files count")
     parser.add_argument("--ablation", action="store_true", help="ask without each step, too")
     options = parser.parse_args()
+    for folder in options.sets:
+        if not (folder / "corpus.jsonl").is_file():
+            parser.error(f"there is no corpus.jsonl in {folder}: name a folder in BEIR layout")
     table = Table("set", "asked", "questions", "nDCG@10", "Recall@10", "p50 ms", "p95 ms")
     for folder in options.sets:
         one = Set(folder, options.store / folder.name)
