@@ -121,7 +121,7 @@ def _strangeness(vectors: Ranked) -> float:
 def _clarity(words: Ranked) -> float:
     """How much the best match by words stands out: 0 where ten are equally good."""
     by_rank = {rank: found.score for rank, found in words.values()}
-    return 1.0 - by_rank.get(_STANDING_OUT, 0.0) / by_rank[1]
+    return 1.0 - by_rank.get(_STANDING_OUT, 0.0) / by_rank[1] if by_rank[1] > 0 else 0.0
 
 
 def _positive(similarity: float) -> float:

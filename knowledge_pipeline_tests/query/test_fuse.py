@@ -194,3 +194,7 @@ def test_the_best_of_two_models_count_alike_whatever_their_scale():
     scores = {hit.passage.id: hit.score for hit in hits}
     assert scores["a"] == pytest.approx(scores["c"])
     assert {hit.passage.id: hit.explanation.vector_score for hit in hits}["a"] == 0.4
+
+
+def test_matches_without_any_score_leave_the_vectors_alone():
+    assert fused({"a": 0.4}, {"b": 0.0}, method="following") == [("a", 0.4), ("b", 0.0)]
