@@ -34,6 +34,7 @@ class Found:
 
     passage: Passage
     score: float
+    row: int = 0  # its place in the space's table
 
 
 @dataclass(frozen=True, slots=True)

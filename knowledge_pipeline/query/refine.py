@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from knowledge_pipeline.query.hits import Candidates, Found, Hit, Passage
-from knowledge_pipeline.query.retrieve import Retrieved, compared, nearest_to
+from knowledge_pipeline.query.retrieve import Retrieved, compared, found
 from knowledge_pipeline.store.filters import Filter, one_of
 from knowledge_pipeline.store.readers import IndexReader
 
@@ -59,18 +59,23 @@ async def _of_space(
     share: float,
     limit: int,
 ) -> Candidates:
-    best = [hit.passage.id for hit in hits if hit.explanation.space == reader.space and is_prose(hit.passage)]
+    near = candidates.nearest or ()
+    known = {each.row: each.passage for each in (*near, *(candidates.matching or ()))}
+    rows = {passage.id: row for row, passage in known.items() if is_prose(passage)}
+    best = [rows[id_] for id_ in (hit.passage.id for hit in hits) if id_ in rows]
     if question is None or not best:
         return candidates
-    vectors = await reader.vectors(best[:BEST], where)
+    vectors = await reader.vectors(best[:BEST])
     if not vectors:
         return candidates
     vector = _moved(question, list(vectors.values()), share)
-    prose = [each for each in candidates.nearest or () if is_prose(each.passage)]
-    nearest = await nearest_to(reader, vector, where & ~one_of("source_type", _NOT_PROSE), limit=limit)
-    nearest += await compared(reader, vector, (each.passage for each in prose), nearest, where)
-    rest = [each for each in candidates.nearest or () if not is_prose(each.passage)]
-    return replace(candidates, nearest=[*rest, *_level(nearest, with_=prose)])
+    nearest = await reader.nearest(vector, where & ~one_of("source_type", _NOT_PROSE), limit=limit)
+    before = [each for each in near if is_prose(each.passage)]
+    others = {each.row for each in before} - {each.row for each in nearest}
+    nearest += await compared(reader, vector, others)
+    prose = await found(reader, nearest, known)
+    rest = [each for each in near if not is_prose(each.passage)]
+    return replace(candidates, nearest=[*rest, *_level(prose, with_=before)])
 
 
 def is_prose(passage: Passage) -> bool:

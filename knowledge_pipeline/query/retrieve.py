@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from knowledge_pipeline.query.hits import Candidates, Found, Passage
 from knowledge_pipeline.query.passages import COLUMNS, passage_of
 from knowledge_pipeline.query.vectors import NoVector
 from knowledge_pipeline.store.filters import Filter
-from knowledge_pipeline.store.readers import IndexReader, Row
+from knowledge_pipeline.store.readers import IndexReader, Scored
 
 VectorIn = Callable[[IndexReader], Awaitable[np.ndarray]]
 """The question's vector in a reader's space; raises `NoVector`."""
@@ -34,27 +34,31 @@ async def retrieve(
     spaces = await asyncio.gather(
         *(_of_space(reader, words, vector_in, where, limit=limit) for reader in readers)
     )
-    reasons = {found.space: str(made) for found, made in spaces if isinstance(made, NoVector)}
-    vectors = {found.space: made for found, made in spaces if isinstance(made, np.ndarray)}
-    return Retrieved(tuple(found for found, _ in spaces), reasons, vectors)
+    reasons = {each.space: str(made) for each, made in spaces if isinstance(made, NoVector)}
+    vectors = {each.space: made for each, made in spaces if isinstance(made, np.ndarray)}
+    return Retrieved(tuple(candidates for candidates, _ in spaces), reasons, vectors)
 
 
 async def _of_space(
     reader: IndexReader, words: str, vector_in: VectorIn, where: Filter, *, limit: int
 ) -> tuple[Candidates, np.ndarray | NoVector]:
     """Both searches at once, and the question's vector; what words alone found has its similarity, too."""
-    matching = asyncio.ensure_future(_matching(reader, words, where, limit=limit))
+    matching = asyncio.ensure_future(reader.matching(words, where, limit=limit))
     try:
         vector = await vector_in(reader)
-        nearest = await nearest_to(reader, vector, where, limit=limit)
+        nearest = await reader.nearest(vector, where, limit=limit)
     except NoVector as reason:
-        return Candidates(reader.space, None, await matching), reason
+        return Candidates(reader.space, None, await found(reader, await matching)), reason
     except BaseException:
         matching.cancel()
         raise
     matched = await matching
-    nearest += await compared(reader, vector, (each.passage for each in matched), nearest, where)
-    return Candidates(reader.space, nearest, matched), vector
+    passages, others = await asyncio.gather(
+        passages_at(reader, {each.row for each in (*nearest, *matched)}),
+        compared(reader, vector, _new(matched, nearest)),
+    )
+    both = (_found(passages, each) for each in ([*nearest, *others], matched))
+    return Candidates(reader.space, *both), vector
 
 
 async def matched_anew(
@@ -63,37 +67,37 @@ async def matched_anew(
     """The candidates with other matches by words; those by vector stay."""
 
     async def of_space(reader: IndexReader, candidates: Candidates) -> Candidates:
-        matched = await _matching(reader, words, where, limit=limit)
+        matched = await found(reader, await reader.matching(words, where, limit=limit))
         vector = retrieved.vectors.get(reader.space)
         if vector is None:
             return replace(candidates, matching=matched)
         known = candidates.nearest or ()
-        others = await compared(reader, vector, (each.passage for each in matched), known, where)
-        return replace(candidates, nearest=[*known, *others], matching=matched)
+        rows = {each.row: each.passage for each in matched}
+        others = await compared(reader, vector, rows.keys() - {each.row for each in known})
+        return replace(candidates, nearest=[*known, *_found(rows, others)], matching=matched)
 
     spaces = zip(readers, retrieved.candidates, strict=True)
     made = await asyncio.gather(*(of_space(reader, candidates) for reader, candidates in spaces))
     return replace(retrieved, candidates=tuple(made))
 
 
-async def nearest_to(reader: IndexReader, vector: np.ndarray, where: Filter, *, limit: int) -> list[Found]:
-    """The passages nearest to a vector, best first."""
-    rows = await reader.nearest(vector, where, limit=limit, columns=COLUMNS)
-    return [_found(row, "_similarity") for row in rows]
-
-
-async def compared(
-    reader: IndexReader,
-    vector: np.ndarray,
-    passages: Iterable[Passage],
-    known: Iterable[Found],
-    where: Filter,
+async def found(
+    reader: IndexReader, scored: Sequence[Scored], known: Mapping[int, Passage] | None = None
 ) -> list[Found]:
-    """Passages that are not known yet, with their similarity to a vector."""
-    passed = {found.passage.id for found in known}
-    others = {each.id: each for each in passages if each.id not in passed}
-    vectors = await reader.vectors(list(others), where) if others else {}
-    return [Found(others[id_], similarity(vector, made)) for id_, made in vectors.items()]
+    """What a search found, with the passages; those that are known are not read again."""
+    passages = dict(known or {})
+    passages |= await passages_at(reader, {each.row for each in scored} - passages.keys())
+    return _found(passages, scored)
+
+
+async def passages_at(reader: IndexReader, rows: Collection[int]) -> dict[int, Passage]:
+    """The passages in some rows, by row."""
+    return {row: passage_of(read) for row, read in (await reader.taken(rows, COLUMNS)).items()}
+
+
+async def compared(reader: IndexReader, vector: np.ndarray, rows: Collection[int]) -> list[Scored]:
+    """The similarity of some rows to a vector."""
+    return [Scored(row, similarity(vector, made)) for row, made in (await reader.vectors(rows)).items()]
 
 
 def similarity(one: np.ndarray, other: np.ndarray) -> float:
@@ -102,10 +106,9 @@ def similarity(one: np.ndarray, other: np.ndarray) -> float:
     return float(one @ other) / lengths if lengths else 0.0
 
 
-async def _matching(reader: IndexReader, words: str, where: Filter, *, limit: int) -> list[Found]:
-    rows = await reader.matching(words, where, limit=limit, columns=COLUMNS)
-    return [_found(row, "_score") for row in rows]
+def _new(scored: Iterable[Scored], known: Iterable[Scored]) -> set[int]:
+    return {each.row for each in scored} - {each.row for each in known}
 
 
-def _found(row: Row, score: str) -> Found:
-    return Found(passage_of(row), row[score])
+def _found(passages: Mapping[int, Passage], scored: Iterable[Scored]) -> list[Found]:
+    return [Found(passages[row], score, row) for row, score in scored]

@@ -6,14 +6,14 @@ which the query layer makes from the caller's `Access`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from knowledge_pipeline.store.filters import Filter, one_of
+from knowledge_pipeline.store.filters import Filter
 
 if TYPE_CHECKING:
     import lancedb
@@ -23,49 +23,64 @@ Row = Mapping[str, Any]
 _EF = 200  # candidates of the HNSW search: recall@10 .977 at 100,000 rows
 
 
+class Scored(NamedTuple):
+    """A row that a search found."""
+
+    row: int  # its place in the table, at this version
+    score: float  # higher is better
+
+
 @dataclass(frozen=True, slots=True)
 class IndexReader:
-    """One space's index at one version. Rows come as dictionaries of the asked columns."""
+    """One space's index at one version.
+
+    A search finds places and scores alone: reading every column of every candidate takes longer
+    than the search. What is wanted of the best is `taken`.
+    """
 
     space: str
     version: int
     dimensions: int
     table: lancedb.AsyncTable
 
-    async def nearest(
-        self, vector: np.ndarray, where: Filter, *, limit: int, columns: Sequence[str]
-    ) -> Sequence[Row]:
-        """Rows by cosine similarity, best first; each has `_similarity` in [-1, 1]."""
-        query = self.table.query().nearest_to(vector).distance_type("cosine").ef(_EF)
-        found = await query.where(where.sql).limit(limit).select([*columns, "_distance"]).to_list()
-        return [{**row, "_similarity": 1.0 - row["_distance"]} for row in found]
+    async def nearest(self, vector: np.ndarray, where: Filter, *, limit: int) -> list[Scored]:
+        """Rows by cosine similarity in [-1, 1], best first."""
+        query = self.table.query().nearest_to(vector).distance_type("cosine").ef(_EF).where(where.sql)
+        found = await query.limit(limit).with_row_id().select(["_rowid", "_distance"]).to_list()
+        return [Scored(row["_rowid"], 1.0 - row["_distance"]) for row in found]
 
-    async def matching(
-        self, words: str, where: Filter, *, limit: int, columns: Sequence[str]
-    ) -> Sequence[Row]:
-        """Rows by BM25 over the split words, best first; each has `_score` above 0.
+    async def matching(self, words: str, where: Filter, *, limit: int) -> list[Scored]:
+        """Rows by BM25 over the split words, best first; scores are above 0.
 
         `words` is plain text, split by `identifiers.searchable`; no query syntax is read from it.
         """
         from lancedb.query import MatchQuery
 
         asked = MatchQuery(words, "words")  # pyright: ignore[reportCallIssue]  # its defaults are unseen
-        query = self.table.query().nearest_to_text(asked)
-        return await query.where(where.sql).limit(limit).select([*columns, "_score"]).to_list()
+        query = self.table.query().nearest_to_text(asked).where(where.sql)
+        found = await query.limit(limit).with_row_id().select(["_rowid", "_score"]).to_list()
+        return [Scored(row["_rowid"], row["_score"]) for row in found]
+
+    async def taken(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:
+        """What some columns hold in rows that a search of this reader found, by row."""
+        if not rows:
+            return {}
+        query = self.table.take_row_ids(list(rows)).with_row_id().select([*columns, "_rowid"])
+        return {row["_rowid"]: row for row in await query.to_list()}
+
+    async def vectors(self, rows: Collection[int]) -> Mapping[int, np.ndarray]:
+        """The vectors of rows that a search of this reader found: float32, shape (dimensions,)."""
+        if not rows:
+            return {}
+        query = self.table.take_row_ids(list(rows)).with_row_id().select(["vector", "_rowid"])
+        found = await query.to_arrow()
+        made = np.asarray(found["vector"].combine_chunks().flatten(), dtype=np.float32)
+        shaped = made.reshape(found.num_rows, self.dimensions)
+        return dict(zip(found["_rowid"].to_pylist(), shaped, strict=True))
 
     async def rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
         """Rows that match, in no particular order."""
         return await self.table.query().where(where.sql).limit(limit).select(list(columns)).to_list()
-
-    async def vectors(self, ids: Sequence[str], where: Filter) -> Mapping[str, np.ndarray]:
-        """The vectors of some rows, by id: float32, shape (dimensions,). What the filter hides is missing."""
-        condition = where & one_of("id", ids)
-        found = (
-            await self.table.query().where(condition.sql).limit(len(ids)).select(["id", "vector"]).to_arrow()
-        )
-        made = np.asarray(found["vector"].combine_chunks().flatten(), dtype=np.float32)
-        shaped = made.reshape(found.num_rows, self.dimensions)
-        return dict(zip(found["id"].to_pylist(), shaped, strict=True))
 
     async def count(self, where: Filter) -> int:
         """How many rows match."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.readers import open_index
+from knowledge_pipeline.store.readers import IndexReader, Scored, open_index
 from knowledge_pipeline.store.release import live
 from knowledge_pipeline_tests.conftest import Project
 
@@ -35,11 +35,15 @@ async def lost_rows(project: Project) -> tuple[list[str], list[str]]:
     rows = await reader.rows(live_rows, limit=10_000, columns=["id", "symbol", "vector"])
     by_words, by_vector = [], []
     for row in rows:
-        found = await reader.matching(row["symbol"], live_rows, limit=len(rows), columns=["id"])
-        by_words += [row["id"]] if row["id"] not in {hit["id"] for hit in found} else []
-        near = await reader.nearest(np.array(row["vector"], "f4"), live_rows, limit=5, columns=["id"])
-        by_vector += [row["id"]] if row["id"] not in {hit["id"] for hit in near} else []
+        found = await reader.matching(row["symbol"], live_rows, limit=len(rows))
+        by_words += [row["id"]] if row["id"] not in await ids_of(reader, found) else []
+        near = await reader.nearest(np.array(row["vector"], "f4"), live_rows, limit=5)
+        by_vector += [row["id"]] if row["id"] not in await ids_of(reader, near) else []
     return by_words, by_vector
+
+
+async def ids_of(reader: IndexReader, found: list[Scored]) -> set[str]:
+    return {row["id"] for row in (await reader.taken([each.row for each in found], ["id"])).values()}
 
 
 @pytest.mark.slow

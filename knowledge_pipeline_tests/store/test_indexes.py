@@ -14,7 +14,7 @@ import pytest
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import open_index
+from knowledge_pipeline.store.readers import IndexReader, Scored, open_index
 from knowledge_pipeline.store.tables import Table
 
 DIMENSIONS = 32
@@ -52,11 +52,15 @@ async def misses(lake: Lake, vectors: np.ndarray, where: Filter, numbers: list[i
     reader = await open_index(lake.root, "space", table.version)
     by_vector = by_word = 0
     for number in numbers:
-        near = await reader.nearest(vectors[number], where, limit=5, columns=["id"])
-        by_vector += f"i{number}" not in {row["id"] for row in near}
-        found = await reader.matching(f"word{number}x", where, limit=5, columns=["id"])
-        by_word += f"i{number}" not in {row["id"] for row in found}
+        near = await reader.nearest(vectors[number], where, limit=5)
+        by_vector += f"i{number}" not in await ids_of(reader, near)
+        found = await reader.matching(f"word{number}x", where, limit=5)
+        by_word += f"i{number}" not in await ids_of(reader, found)
     return by_vector, by_word
+
+
+async def ids_of(reader: IndexReader, found: list[Scored]) -> set[str]:
+    return {row["id"] for row in (await reader.taken([each.row for each in found], ["id"])).values()}
 
 
 def test_rows_inside_and_beyond_every_index_are_found(
