@@ -6,10 +6,12 @@ an answer that came back short must raise, because what is not listed is archive
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Protocol, runtime_checkable
 
+from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 
 
@@ -30,6 +32,41 @@ class Source(AbstractContextManager["Source"], Protocol):
 
         Raises:
             DocumentSkipped: this document cannot be taken; the reason is recorded.
+            SourceRefused, SourceUnavailable: as `discover`.
+        """
+        ...
+
+
+@runtime_checkable
+class Service(Source, Protocol):
+    """A source behind an API, where a whole listing costs many calls.
+
+    Between two whole listings only what was updated is asked for. A document's `last_modified`
+    is the service's own time of its last update: the newest one stored is where the next
+    listing begins, so that no cursor is kept beside the documents.
+    """
+
+    whole_listing_every: timedelta
+    """How often everything is listed, to see what is gone."""
+
+    def updated(self, since: datetime) -> Iterator[Item]:
+        """List what was updated since a moment of the service's clock, and some time before it.
+
+        How far before is the source's to know: what was written while the last listing was read,
+        and what its service tells late. Says nothing of what is gone.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `discover`.
+        """
+        ...
+
+    def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """Read listed items in as few calls as the service allows, each once, in any order.
+
+        An item that is gone since it was listed comes as skipped. What was yielded before an
+        exception is kept.
+
+        Raises:
             SourceRefused, SourceUnavailable: as `discover`.
         """
         ...

@@ -1,0 +1,124 @@
+"""Where documents are read from: one model for each kind of connection of `knowledge.yaml`.
+
+Secrets are written `${NAME}` in the file and are held as `SecretStr`, which prints as stars.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from knowledge_pipeline.config_operation import Frozen
+
+HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
+"""An address without a user or password in it."""
+
+
+class LocalConnection(Frozen):
+    """A folder of this machine, read as it lies there, `.gitignore` files honoured."""
+
+    type: Literal["local"]
+    path: Path
+
+
+class GitConnection(Frozen):
+    """A git repository by any URL or path that git understands, read at one branch's tip."""
+
+    type: Literal["git"]
+    url: str = Field(min_length=1)
+    branch: str | None = None  # None: the remote's HEAD
+    token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
+
+
+class GithubApp(Frozen):
+    """A GitHub App that is installed where the repository is."""
+
+    id: int
+    private_key: SecretStr  # PEM
+    installation_id: int | None = None  # None: the one of the repository
+
+
+class GithubConnection(Frozen):
+    """A repository of GitHub, or of GitHub Enterprise by its API's address."""
+
+    type: Literal["github"]
+    repository: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")  # "owner/name"
+    branch: str | None = None  # code, markdown, openapi, git_history: None is the default branch
+    url: HttpUrl = "https://api.github.com"  # Enterprise: https://HOST/api/v3
+    token: SecretStr | None = None
+    app: GithubApp | None = None
+
+    @model_validator(mode="after")
+    def _one_identity(self) -> GithubConnection:
+        if self.token and self.app:
+            raise ValueError("give a token or an app, not both")
+        return self
+
+
+class GitlabConnection(Frozen):
+    """A project of GitLab, hosted anywhere."""
+
+    type: Literal["gitlab"]
+    project: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)+$")  # "group/subgroup/name"
+    branch: str | None = None  # code, markdown, openapi, git_history: None is the default branch
+    url: HttpUrl = "https://gitlab.com"
+    token: SecretStr | None = None
+
+
+class JiraConnection(Frozen):
+    """A Jira site. With an e-mail: Cloud, an API token. Without: Server or Data Center, a personal token."""
+
+    type: Literal["jira"]
+    url: HttpUrl
+    email: str | None = None
+    token: SecretStr | None = None  # None: what anybody may read
+
+
+class ConfluenceConnection(Frozen):
+    """A Confluence site; identity as of Jira. Cloud's address ends in /wiki."""
+
+    type: Literal["confluence"]
+    url: HttpUrl
+    email: str | None = None
+    token: SecretStr | None = None
+
+
+class SlackConnection(Frozen):
+    """A Slack workspace by its API."""
+
+    type: Literal["slack"]
+    token: SecretStr  # of a bot: xoxb-…
+    url: HttpUrl = "https://slack.com/api/"
+
+
+class SlackExportConnection(Frozen):
+    """A Slack export: the zip file, or the folder that it was unpacked to."""
+
+    type: Literal["slack_export"]
+    path: Path
+
+
+class S3Connection(Frozen):
+    """A bucket of S3, or of anything that speaks its protocol. Without keys: the environment's identity."""
+
+    type: Literal["s3"]
+    bucket: str = Field(min_length=3)
+    prefix: str = ""
+    endpoint_url: HttpUrl | None = None
+    region: str | None = None
+    access_key_id: SecretStr | None = None
+    secret_access_key: SecretStr | None = None
+    anonymous: bool = False
+
+
+class GcsConnection(Frozen):
+    """A bucket of Google Cloud Storage. Without credentials: the environment's identity."""
+
+    type: Literal["gcs"]
+    bucket: str = Field(min_length=3)
+    prefix: str = ""
+    endpoint_url: HttpUrl | None = None
+    credentials: Path | None = None  # a service account's key file
+    anonymous: bool = False

@@ -1,0 +1,61 @@
+"""What people said one after the other as one text: tickets, pull requests, threads.
+
+Each turn but the first begins with a line that says who and when. Where the turns lie in the
+text is in the document's metadata, under `segments`; the chunker keeps turns whole by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One contribution. `kind` is a word or two for people: "description", "comment", "review"."""
+
+    kind: str
+    text: str  # clean text, Markdown at most
+    author: str | None = None
+    at: datetime | None = None  # with time zone
+    place: str | None = None  # what it is about: "src/auth.py line 12"
+    url: str | None = None  # where a person sees it
+
+
+def conversation(title: str, turns: Iterable[Turn]) -> tuple[str, list[dict[str, Any]]]:
+    """The text of a conversation, and its segments: `start_char`, `kind`; where known `author`, `at`, `url`.
+
+    The title is the first line and belongs to the first segment. Turns without text are left out.
+    """
+    parts = [title.strip() or "(no title)"]
+    segments: list[dict[str, Any]] = []
+    length = len(parts[0])
+    for turn in turns:
+        text = turn.text.strip()
+        if not text:
+            continue
+        first = not segments and turn.kind == "description"
+        part = text if first else f"{_said_by(turn)}\n{text}"
+        start = 0 if not segments else length + 2
+        if not segments and not first:  # a title without a description is a segment of its own
+            segments.append({"start_char": 0, "kind": "title"})
+            start = length + 2
+        segments.append(_segment(turn, start))
+        parts.append(part)
+        length += 2 + len(part)
+    return "\n\n".join(parts), segments or [{"start_char": 0, "kind": "title"}]
+
+
+def _said_by(turn: Turn) -> str:
+    """ "Comment by Ada Lovelace on src/auth.py line 12, 2026-03-01:"."""
+    by = f" by {turn.author}" if turn.author else ""
+    on = f" on {turn.place}" if turn.place else ""
+    day = f", {turn.at.date().isoformat()}" if turn.at else ""
+    return f"{turn.kind[:1].upper()}{turn.kind[1:]}{by}{on}{day}:"
+
+
+def _segment(turn: Turn, start: int) -> dict[str, Any]:
+    told = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
+    return {"start_char": start, "kind": turn.kind, **{name: value for name, value in told.items() if value}}

@@ -1,0 +1,132 @@
+"""Asking a service over HTTP politely and stubbornly: what every connector's session is given.
+
+A limit is waited for as the service asks: `Retry-After` (RFC 9110 §10.2.3), or the reset time that
+goes with no remaining calls (GitHub, GitLab, Atlassian and others). Failures of the network and of
+the server are tried again, later and later, a bounded number of times. All that is sent here is a
+question, POST included, so that asking twice does no harm.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+
+from knowledge_pipeline.errors import SourceUnavailable
+
+TIMEOUT_S = 30.0  # for connecting, and between two bytes of an answer
+TRIES = 6
+LONGEST_WAIT_S = 120.0  # a longer one is told, and left to the next refresh
+
+_BUSY = frozenset({429, 500, 502, 503, 504})
+_FIRST_WAIT_S, _MOST_BACKOFF_S = 1.0, 30.0
+_RESETS = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
+_LEFT = ("x-ratelimit-remaining", "ratelimit-remaining", "x-rate-limit-remaining")
+_EPOCH_AFTER = 1_000_000_000  # a smaller number is seconds from now, a larger one a time
+
+
+class PoliteAdapter(HTTPAdapter):
+    """Sends a request until it is answered. Mount it on a session, for `https://` and `http://`.
+
+    Raises:
+        SourceUnavailable: the service limits us for longer than `LONGEST_WAIT_S`.
+        requests.ConnectionError, requests.Timeout: it did not answer, however often it was asked.
+    """
+
+    def __init__(self, service: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        super().__init__()
+        self._service = service  # as a person knows it: "Jira at example.atlassian.net"
+        self._sleep = sleep
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        """The answer; the last one where every try was answered by a failure of the server."""
+        options["timeout"] = options.get("timeout") or TIMEOUT_S
+        for attempt in range(1, TRIES):
+            try:
+                response = self._once(request, options)
+            except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError):
+                self._sleep(_backoff_s(attempt))
+                continue
+            wait_s = wait_of(response.status_code, response.headers, attempt)
+            if wait_s is None:
+                return response
+            self._wait(wait_s)
+        return self._once(request, options)
+
+    def _once(self, request: requests.PreparedRequest, options: Mapping[str, Any]) -> requests.Response:
+        response = super().send(request, **options)
+        if not options.get("stream"):
+            _ = response.content  # an answer that is cut off fails here, where it is tried again
+        return response
+
+    def _wait(self, wait_s: float) -> None:
+        if wait_s > LONGEST_WAIT_S:
+            until = datetime.fromtimestamp(time.time() + wait_s, UTC)
+            raise SourceUnavailable(
+                f"{self._service} limits our calls until {until:%Y-%m-%d %H:%M} UTC: "
+                "refresh after that, what was read is kept"
+            )
+        self._sleep(wait_s)
+
+
+def polite(session: requests.Session, service: str) -> requests.Session:
+    """The session, sending through a `PoliteAdapter`."""
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, PoliteAdapter(service))
+    return session
+
+
+def wait_of(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
+    """Seconds to wait before the same is asked again; None: it was answered."""
+    limited = status == 403 and (_spent(headers) or "retry-after" in _lowered(headers))
+    if status not in _BUSY and not limited:
+        return None
+    asked = _asked_s(headers, limited=limited or status == 429)
+    return _backoff_s(attempt) if asked is None else asked
+
+
+def _asked_s(headers: Mapping[str, str], *, limited: bool) -> float | None:
+    """What the service asks for, and a second more for a clock that is not ours."""
+    known = _lowered(headers)
+    if given := known.get("retry-after"):
+        return _seconds_until(given)
+    reset = next((known[name] for name in _RESETS if name in known), None)
+    return _seconds_until(reset) if limited and reset is not None else None
+
+
+def _seconds_until(told: str) -> float | None:
+    """From seconds, a Unix time, or a date, RFC 9110's or ISO 8601's."""
+    try:
+        number = float(told)
+        return max(0.0, number - time.time() + 1.0) if number > _EPOCH_AFTER else max(0.0, number)
+    except ValueError:
+        pass
+    for parse in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            moment = parse(told)
+        except ValueError:
+            continue
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, aware.timestamp() - time.time() + 1.0)
+    return None
+
+
+def _spent(headers: Mapping[str, str]) -> bool:
+    known = _lowered(headers)
+    return any(known.get(name) == "0" for name in _LEFT)
+
+
+def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _backoff_s(attempt: int) -> float:
+    """Doubling, with jitter: so that many who wait do not come back together."""
+    most = min(_MOST_BACKOFF_S, _FIRST_WAIT_S * 2 ** (attempt - 1))
+    return most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
