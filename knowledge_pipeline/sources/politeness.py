@@ -8,9 +8,11 @@ question, POST included, so that asking twice does no harm.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -29,6 +31,15 @@ _FIRST_WAIT_S, _MOST_BACKOFF_S = 1.0, 30.0
 _RESETS = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
 _LEFT = ("x-ratelimit-remaining", "ratelimit-remaining", "x-rate-limit-remaining")
 _EPOCH_AFTER = 1_000_000_000  # a smaller number is seconds from now, a larger one a time
+_LAST_EPOCH = 4_000_000_000.0  # the year 2096: later ones, and infinity, cannot all be told as dates
+
+
+_UNANSWERED = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,  # the answer ended before its length
+    requests.exceptions.ContentDecodingError,  # or before its compression did
+)
 
 
 class PoliteAdapter(HTTPAdapter):
@@ -36,11 +47,14 @@ class PoliteAdapter(HTTPAdapter):
 
     Raises:
         SourceUnavailable: the service limits us for longer than `LONGEST_WAIT_S`.
-        requests.ConnectionError, requests.Timeout: it did not answer, however often it was asked.
+        requests.RequestException: it did not answer, however often it was asked; or its certificate
+            is not to be trusted, which is not asked twice.
     """
 
     def __init__(self, service: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
         super().__init__()
+        self.untried: frozenset[int] = frozenset()
+        """Statuses that are handed back at once, to a caller who would rather ask for less."""
         self._service = service  # as a person knows it: "Jira at example.atlassian.net"
         self._sleep = sleep
 
@@ -50,13 +64,16 @@ class PoliteAdapter(HTTPAdapter):
         for attempt in range(1, TRIES):
             try:
                 response = self._once(request, options)
-            except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError):
-                self._sleep(_backoff_s(attempt))
+            except _UNANSWERED as error:
+                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    raise
+                self._sleep(backoff_s(attempt))
                 continue
             wait_s = wait_of(response.status_code, response.headers, attempt)
-            if wait_s is None:
+            if wait_s is None or response.status_code in self.untried:
                 return response
-            self._wait(wait_s)
+            response.close()
+            wait(self._service, wait_s, self._sleep)
         return self._once(request, options)
 
     def _once(self, request: requests.PreparedRequest, options: Mapping[str, Any]) -> requests.Response:
@@ -65,21 +82,30 @@ class PoliteAdapter(HTTPAdapter):
             _ = response.content  # an answer that is cut off fails here, where it is tried again
         return response
 
-    def _wait(self, wait_s: float) -> None:
-        if wait_s > LONGEST_WAIT_S:
-            until = datetime.fromtimestamp(time.time() + wait_s, UTC)
-            raise SourceUnavailable(
-                f"{self._service} limits our calls until {until:%Y-%m-%d %H:%M} UTC: "
-                "refresh after that, what was read is kept"
-            )
-        self._sleep(wait_s)
 
-
-def polite(session: requests.Session, service: str) -> requests.Session:
+def polite(
+    session: requests.Session, service: str, *, sleep: Callable[[float], None] = time.sleep
+) -> requests.Session:
     """The session, sending through a `PoliteAdapter`."""
+    adapter = PoliteAdapter(service, sleep=sleep)
     for scheme in ("https://", "http://"):
-        session.mount(scheme, PoliteAdapter(service))
+        session.mount(scheme, adapter)
     return session
+
+
+def wait(service: str, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Wait as long as the service asks for.
+
+    Raises:
+        SourceUnavailable: that is longer than `LONGEST_WAIT_S`; it says until when.
+    """
+    if wait_s > LONGEST_WAIT_S:
+        until = datetime.fromtimestamp(math.ceil((time.time() + wait_s) / 60) * 60, UTC)
+        raise SourceUnavailable(
+            f"{service} limits our calls until {until:%Y-%m-%d %H:%M} UTC: "
+            "refresh after that, what was read is kept"
+        )
+    sleep(wait_s)
 
 
 def wait_of(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
@@ -88,45 +114,43 @@ def wait_of(status: int, headers: Mapping[str, str], attempt: int) -> float | No
     if status not in _BUSY and not limited:
         return None
     asked = _asked_s(headers, limited=limited or status == 429)
-    return _backoff_s(attempt) if asked is None else asked
+    return asked or backoff_s(attempt)  # "at once" is taken for no answer: every try would be spent
 
 
 def _asked_s(headers: Mapping[str, str], *, limited: bool) -> float | None:
     """What the service asks for, and a second more for a clock that is not ours."""
     known = _lowered(headers)
     if given := known.get("retry-after"):
-        return _seconds_until(given)
+        return seconds_until(given)
     reset = next((known[name] for name in _RESETS if name in known), None)
-    return _seconds_until(reset) if limited and reset is not None else None
+    other_limit = not _spent(headers) and any(name in known for name in _LEFT)  # it has no reset time
+    return seconds_until(reset) if limited and reset is not None and not other_limit else None
 
 
-def _seconds_until(told: str) -> float | None:
+def seconds_until(told: str) -> float | None:
     """From seconds, a Unix time, or a date, RFC 9110's or ISO 8601's."""
-    try:
-        number = float(told)
+    told = told.strip()
+    with suppress(ValueError):
+        number = min(float(told), _LAST_EPOCH)
         return max(0.0, number - time.time() + 1.0) if number > _EPOCH_AFTER else max(0.0, number)
-    except ValueError:
-        pass
     for parse in (parsedate_to_datetime, datetime.fromisoformat):
-        try:
+        with suppress(ValueError, OverflowError):
             moment = parse(told)
-        except ValueError:
-            continue
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return max(0.0, aware.timestamp() - time.time() + 1.0)
+            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return max(0.0, aware.timestamp() - time.time() + 1.0)
     return None
 
 
 def _spent(headers: Mapping[str, str]) -> bool:
     known = _lowered(headers)
-    return any(known.get(name) == "0" for name in _LEFT)
+    return any(known.get(name, "").strip() in ("0", "0.0") for name in _LEFT)
 
 
 def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _backoff_s(attempt: int) -> float:
+def backoff_s(attempt: int) -> float:
     """Doubling, with jitter: so that many who wait do not come back together."""
     most = min(_MOST_BACKOFF_S, _FIRST_WAIT_S * 2 ** (attempt - 1))
     return most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
