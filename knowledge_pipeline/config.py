@@ -87,7 +87,7 @@ class Embedding(Frozen):
     """Which model makes the vectors. Each provider and model is a space of its own."""
 
     provider: Literal["local", "openai"] = "local"
-    model: str = "all-MiniLM-L6-v2"  # a name, a hub name, or a folder
+    model: str = "all-MiniLM-L6-v2+bge-small-en-v1.5"  # a name, a hub name, or a folder; or several
     base_url: str = "https://api.openai.com/v1"
     api_key: SecretStr | None = None
     dimensions: int | None = Field(default=None, ge=1, le=16384)  # needed for openai; local: cut to so many

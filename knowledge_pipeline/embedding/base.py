@@ -25,6 +25,7 @@ class Space:
     model: str
     dimensions: int
     max_tokens: int  # what the model reads of one text; the rest is cut
+    unrelated: float = 0.0  # cosine, below 1, of texts that have nothing in common, where it is not near 0
 
 
 @dataclass(frozen=True, slots=True)

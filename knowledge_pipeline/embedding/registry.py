@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from knowledge_pipeline.config import Embedding
 from knowledge_pipeline.embedding.base import Embedder, Space
+from knowledge_pipeline.embedding.ensemble import Ensemble, ensemble_space, is_ensemble, members
+from knowledge_pipeline.embedding.onnx import EXPORTED, ExportedEmbedder, exported_space
 
 
 def open_embedder(settings: Embedding) -> Embedder:
@@ -11,12 +13,16 @@ def open_embedder(settings: Embedding) -> Embedder:
 
     Raises:
         ModelMissing: there is no such model on this machine.
-        ConfigError: the settings of an endpoint are incomplete.
+        ConfigError: the settings of an endpoint are incomplete, or those of several models make no sense.
     """
     if settings.provider == "openai":
         from knowledge_pipeline.embedding.openai import OpenAIEmbedder
 
         return OpenAIEmbedder(settings)
+    if is_ensemble(settings):
+        return Ensemble(settings.model, [open_embedder(each) for each in members(settings)])
+    if settings.model in EXPORTED:
+        return ExportedEmbedder(settings)
     from knowledge_pipeline.embedding.local import LocalEmbedder
 
     return LocalEmbedder(settings)
@@ -32,6 +38,10 @@ def space_of(settings: Embedding) -> Space:
         from knowledge_pipeline.embedding.openai import openai_space
 
         return openai_space(settings)
+    if is_ensemble(settings):
+        return ensemble_space(settings.model, [space_of(each) for each in members(settings)])
+    if settings.model in EXPORTED:
+        return exported_space(settings)
     from knowledge_pipeline.embedding.local import local_space
 
     return local_space(settings)

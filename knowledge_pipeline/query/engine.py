@@ -86,7 +86,7 @@ class Engine:
         self._generator = Generator(self._model, budget_s=query.llm_budget_s) if self._model else None
         by_model = self._model if query.rerank.kind == "llm" else None
         self._reranker = LLMReranker(query.rerank, by_model) if by_model else Reranker(query.rerank)
-        self._seeker = Seeker(query)
+        self._seeker = Seeker(query, self._vectors.unrelated)
 
     def close(self) -> None:
         """Free the threads; the engine answers nothing after."""

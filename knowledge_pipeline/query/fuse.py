@@ -4,11 +4,11 @@ Scores of different searches do not compare, so each is first brought into [0, 1
 becomes a share of the best score of all spaces (its own zero means "no word matches"); a
 candidate that one search did not find counts as zero there. Three methods:
 
-- `following`: cosine similarities as they are, and a weight of the words that follows the
-  question. It is high where the nearest passage is far away, which is what the model says of
-  a text that it does not understand, and where few passages match far better than the rest,
-  as those that hold a rare name do. Scores of different questions compare, so that a floor
-  means something. (docs/decisions/0011-retrieval.md)
+- `following`: cosine similarities, from what the model gives unrelated texts (0) to the same text
+  (1), and a weight of the words that follows the question. It is high where the nearest passage is
+  far away, which is what the model says of a text that it does not understand, and where few
+  passages match far better than the rest, as those that hold a rare name do. Scores of different
+  questions compare. (docs/decisions/0011-retrieval.md)
 - `weighted`: one weight for all questions, similarities between the worst and the best
   candidate of their space.
 - `reciprocal_rank`: ranks alone.
@@ -29,7 +29,7 @@ Method = Literal["following", "weighted", "reciprocal_rank"]
 
 SYMBOL_BOOST = 0.1  # for a passage whose symbol the question names, beside a fused score of at most 1
 PATH_BOOST = 0.1  # for a passage of a file that it names
-WORDS_WEIGHT = 4.0  # of the best BM25 score, against a similarity of 1, where words are trusted most
+WORDS_WEIGHT = 2.0  # of the best BM25 score, against a similarity of 1, where words are trusted most
 _STANDING_OUT = 10  # a rank: what the best match by words is held against
 _RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
 
@@ -76,8 +76,10 @@ def _of_space(
     vectors = _ranked(candidates.nearest or ())
     own = {each.passage.id: each.passage for each in candidates.matching or () if each.passage.id in words}
     own |= {key: found.passage for key, (_, found) in vectors.items()}
-    vector_parts, word_parts = _parts(vectors, words, scale, method)
-    weight = _weight(vectors, words, method, vector_weight)
+    likeness = {key: _likeness(found.score, candidates.unrelated) for key, (_, found) in vectors.items()}
+    vector_parts = _vector_parts(vectors, likeness, scale, method)
+    word_parts = _word_parts(words, method)
+    weight = _weight(likeness, words, method, vector_weight)
     hits: list[Hit] = []
     for key, passage in own.items():
         fused = weight * vector_parts.get(key, 0.0) + (1 - weight) * word_parts.get(key, 0.0)
@@ -94,9 +96,9 @@ def _of_space(
     return hits
 
 
-def _weight(vectors: Ranked, words: Ranked, method: Method, configured: float) -> float:
+def _weight(likeness: Mapping[str, float], words: Ranked, method: Method, configured: float) -> float:
     """A search that found nothing, or could not be made, leaves all the weight to the other."""
-    if not vectors:
+    if not likeness:
         return 0.0
     if not words:
         return 1.0
@@ -104,7 +106,8 @@ def _weight(vectors: Ranked, words: Ranked, method: Method, configured: float) -
         return 0.5
     if method == "weighted":
         return configured
-    return _following(configured, WORDS_WEIGHT * _strangeness(vectors) ** 2 * _clarity(words))
+    strangeness = 1.0 - max(likeness.values())  # 0 for the same text, 1 for nothing in common
+    return _following(configured, WORDS_WEIGHT * strangeness**2 * _clarity(words))
 
 
 def _following(configured: float, trust: float) -> float:
@@ -113,26 +116,26 @@ def _following(configured: float, trust: float) -> float:
     return configured / told if told > 0 else 0.0
 
 
-def _strangeness(vectors: Ranked) -> float:
-    """How far away even the nearest passage is: 0 for the same text, 1 for nothing in common."""
-    return 1.0 - max(_positive(found.score) for _, found in vectors.values())
-
-
 def _clarity(words: Ranked) -> float:
     """How much the best match by words stands out: 0 where ten are equally good."""
     by_rank = {rank: found.score for rank, found in words.values()}
     return 1.0 - by_rank.get(_STANDING_OUT, 0.0) / by_rank[1] if by_rank[1] > 0 else 0.0
 
 
-def _positive(similarity: float) -> float:
-    return min(1.0, max(0.0, similarity))
+def _likeness(similarity: float, unrelated: float) -> float:
+    """A cosine as a share of the way from what unrelated texts have to what the same text has."""
+    return min(1.0, max(0.0, (similarity - unrelated) / (1.0 - unrelated)))
 
 
 def _scales(candidates: Sequence[Candidates]) -> list[float]:
     """Similarities by different models do not compare: each model's best counts as good as the others'."""
     best = [
         max(
-            (_positive(found.score) for found in each.nearest or () if math.isfinite(found.score)),
+            (
+                _likeness(found.score, each.unrelated)
+                for found in each.nearest or ()
+                if math.isfinite(found.score)
+            ),
             default=0.0,
         )
         for each in candidates
@@ -141,16 +144,21 @@ def _scales(candidates: Sequence[Candidates]) -> list[float]:
     return [sum(found) / len(found) / one if one > 0 else 1.0 for one in best]
 
 
-def _parts(
-    vectors: Ranked, words: Ranked, scale: float, method: Method
-) -> tuple[dict[str, float], dict[str, float]]:
+def _vector_parts(
+    vectors: Ranked, likeness: Mapping[str, float], scale: float, method: Method
+) -> dict[str, float]:
     if method == "reciprocal_rank":
-        return _by_rank(vectors), _by_rank(words)
-    best = max((found.score for _, found in words.values()), default=0.0)
-    shares = {key: found.score / best if best > 0 else 0.0 for key, (_, found) in words.items()}
+        return _by_rank(vectors)
     if method == "weighted":
-        return _min_max(vectors), shares
-    return {key: _positive(found.score * scale) for key, (_, found) in vectors.items()}, shares
+        return _min_max(vectors)
+    return {key: min(1.0, alike * scale) for key, alike in likeness.items()}
+
+
+def _word_parts(words: Ranked, method: Method) -> dict[str, float]:
+    if method == "reciprocal_rank":
+        return _by_rank(words)
+    best = max((found.score for _, found in words.values()), default=0.0)
+    return {key: found.score / best if best > 0 else 0.0 for key, (_, found) in words.items()}
 
 
 def _by_rank(ranked: Ranked) -> dict[str, float]:

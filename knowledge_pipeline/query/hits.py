@@ -44,6 +44,7 @@ class Candidates:
     space: str
     nearest: Sequence[Found] | None  # score: cosine similarity
     matching: Sequence[Found] | None  # score: BM25
+    unrelated: float = 0.0  # see `embedding.base.Space`
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from knowledge_pipeline.config import QuerySettings
 from knowledge_pipeline.query.fuse import fuse
@@ -50,10 +50,14 @@ class Caught:
 
 
 class Seeker:
-    """Searches for texts as the settings say. For one event loop."""
+    """Searches for texts as the settings say. For one event loop.
 
-    def __init__(self, settings: QuerySettings) -> None:
+    `unrelated` tells what a space's model gives texts that have nothing in common.
+    """
+
+    def __init__(self, settings: QuerySettings, unrelated: Callable[[str], float]) -> None:
         self._settings = settings
+        self._unrelated = unrelated  # by name of a space
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def seek(self, sought: Sought, ground: Ground, profile: Profile, watch: Stopwatch) -> Caught:
@@ -91,7 +95,8 @@ class Seeker:
 
     def _fused(self, sought: Sought, retrieved: Retrieved, names: tuple[str, ...] = ()) -> Caught:
         method, weight = self._settings.fusion, self._settings.vector_weight
-        hits = fuse(retrieved.candidates, sought.question, method=method, vector_weight=weight)
+        scaled = [replace(each, unrelated=self._unrelated(each.space)) for each in retrieved.candidates]
+        hits = fuse(scaled, sought.question, method=method, vector_weight=weight)
         return Caught(hits, retrieved, names)
 
     def _relevant(self, hits: Sequence[Hit], profile: Profile) -> Sequence[Hit]:

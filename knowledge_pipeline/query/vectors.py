@@ -27,6 +27,7 @@ class NoVector(Exception):
 @dataclass(frozen=True, slots=True)
 class _Spaces:
     embeddings: Mapping[str, Embedding]  # by name of the space
+    unrelated: Mapping[str, float]  # by name of the space
     problems: tuple[str, ...]  # why a model of the settings has no space
     read_at: float  # time.monotonic()
 
@@ -62,20 +63,28 @@ class QueryVectors:
             raise NoVector(f"the model made {made.shape[0]} dimensions; the space {space!r} has {dimensions}")
         return made
 
+    def unrelated(self, space: str) -> float:
+        """What the space's model gives texts that have nothing in common; 0 where no setting explains it."""
+        spaces = self._read()
+        return spaces.unrelated.get(space, 0.0)
+
     async def _run(self, call, *args):
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     def _embedder(self, space: str) -> tuple[Embedder, float | None]:
-        if self._spaces is None or (
-            self._spaces.problems and time.monotonic() > self._spaces.read_at + RETRY_S
-        ):
-            self._spaces = _spaces(self._embeddings)
-        embedding = self._spaces.embeddings.get(space)
+        spaces = self._read()
+        embedding = spaces.embeddings.get(space)
         if embedding is None:
-            raise NoVector(_unexplained(space, self._spaces.problems))
+            raise NoVector(_unexplained(space, spaces.problems))
         if space not in self._embedders:
             self._embedders.setdefault(space, open_embedder(embedding))
         return self._embedders[space], ENDPOINT_BUDGET_S if embedding.provider == "openai" else None
+
+    def _read(self) -> _Spaces:
+        known = self._spaces
+        if known is None or (known.problems and time.monotonic() > known.read_at + RETRY_S):
+            known = self._spaces = _spaces(self._embeddings)
+        return known
 
 
 def mean_of(vectors: Sequence[np.ndarray]) -> np.ndarray:
@@ -89,13 +98,16 @@ def mean_of(vectors: Sequence[np.ndarray]) -> np.ndarray:
 
 def _spaces(embeddings: list[Embedding]) -> _Spaces:
     found: dict[str, Embedding] = {}
+    unrelated: dict[str, float] = {}
     problems: list[str] = []
     for embedding in embeddings:
         try:
-            found.setdefault(space_of(embedding).name, embedding)
+            space = space_of(embedding)
+            found.setdefault(space.name, embedding)
+            unrelated[space.name] = space.unrelated
         except (ConfigError, ModelMissing) as error:
             problems.append(str(error))
-    return _Spaces(found, tuple(dict.fromkeys(problems)), time.monotonic())
+    return _Spaces(found, unrelated, tuple(dict.fromkeys(problems)), time.monotonic())
 
 
 def _unexplained(space: str, problems: tuple[str, ...]) -> str:

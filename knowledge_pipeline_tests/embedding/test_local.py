@@ -20,8 +20,9 @@ def tiny(tmp_path):
 
 def test_the_default_space_is_told_from_small_files(tiny):
     space = space_of(Embedding())
-    assert (space.model, space.dimensions, space.max_tokens) == ("all-MiniLM-L6-v2", 384, 254)
-    assert space.name.startswith("all-minilm-l6-v2-")
+    name = "all-MiniLM-L6-v2+bge-small-en-v1.5"
+    assert (space.model, space.dimensions, space.max_tokens) == (name, 768, 254)
+    assert space.name.startswith("all-minilm-l6-v2-bge-small-en-v1-5-")
 
 
 def test_a_space_is_told_in_milliseconds():
@@ -38,8 +39,9 @@ def test_opening_an_embedder_and_its_tokenizer_loads_no_torch():
         "from knowledge_pipeline.embedding.registry import open_embedder\n"
         "embedder = open_embedder(Embedding())\n"
         "assert embedder.tokenizer()('two words') == [0, 4]\n"
-        "assert embedder.space.dimensions == 384\n"
-        "print([name for name in ('torch', 'sentence_transformers', 'httpx') if name in sys.modules])\n"
+        "assert embedder.space.dimensions == 768\n"
+        "heavy = ('torch', 'sentence_transformers', 'onnxruntime', 'httpx')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == "[]\n"

@@ -198,3 +198,25 @@ def test_the_best_of_two_models_count_alike_whatever_their_scale():
 
 def test_matches_without_any_score_leave_the_vectors_alone():
     assert fused({"a": 0.4}, {"b": 0.0}, method="following") == [("a", 0.4), ("b", 0.0)]
+
+
+def test_a_similarity_counts_from_what_the_model_gives_unrelated_texts():
+    likeness = {"same": 1.0, "near": 0.75, "far": 0.25, "strange": 0.0, "opposite": 0.0}
+    cosines = {"same": 1.0, "near": 0.85, "far": 0.55, "strange": 0.4, "opposite": -0.2}
+    candidates = Candidates("one", found(cosines), None, unrelated=0.4)
+    hits = fuse([candidates], QUESTION, method="following", vector_weight=0.5)
+    assert {hit.passage.id: round(hit.score, 6) for hit in hits} == likeness
+    assert {hit.passage.id: hit.explanation.vector_score for hit in hits} == cosines
+
+
+def test_two_models_with_other_levels_weigh_the_words_alike():
+    words = found({"a": 9.0, "b": 3.0})
+    plain = Candidates("one", found({"a": 0.2, "b": 0.6}), words)
+    lifted = Candidates("one", found({"a": 0.6, "b": 0.8}), words, unrelated=0.5)
+    scores = [
+        {hit.passage.id: round(hit.score, 6) for hit in hits}
+        for hits in (
+            fuse([each], QUESTION, method="following", vector_weight=0.5) for each in (plain, lifted)
+        )
+    ]
+    assert scores[0] == scores[1]

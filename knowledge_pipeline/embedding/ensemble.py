@@ -1,0 +1,101 @@
+"""Several models read the same text, and their vectors are put side by side.
+
+The cosine of two such vectors is the weighted mean of the models' own cosines. Small models err in
+different places, so that two of them together find more than each alone
+(docs/decisions/0016-two-small-models.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.embedding.base import Embedder, Space, Usage
+from knowledge_pipeline.embedding.spaces import space_name
+from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.records import Tokenize
+
+JOINT = "+"
+"""Between the models' names: "all-MiniLM-L6-v2+bge-small-en-v1.5"."""
+
+_WEIGHTS = {"bge-small-en-v1.5": 2.0}
+"""Of a model's cosines, others having 1: those of bge-small-en-v1.5 lie half as far apart as those of
+all-MiniLM-L6-v2, so that it takes twice as much for an equal say."""
+
+
+def is_ensemble(settings: Embedding) -> bool:
+    """Whether the settings name several local models."""
+    return settings.provider == "local" and JOINT in settings.model
+
+
+def members(settings: Embedding) -> list[Embedding]:
+    """The settings of each model.
+
+    Raises:
+        ConfigError: a name is missing, or vectors are to be cut, which only one model's can be.
+    """
+    names = [name.strip() for name in settings.model.split(JOINT)]
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigError(
+            f"embedding.model is {settings.model!r}: give each model once, with {JOINT} between two"
+        )
+    if settings.dimensions:
+        raise ConfigError(
+            "embedding.dimensions cuts the vectors of one model only: leave it out, or name one model"
+        )
+    return [settings.model_copy(update={"model": name}) for name in names]
+
+
+def ensemble_space(model: str, spaces: Sequence[Space]) -> Space:
+    """The space of vectors put side by side."""
+    weights = [_weight(space) for space in spaces]
+    return Space(
+        name=space_name(model, *(space.name for space in spaces), weights),
+        model=model,
+        dimensions=sum(space.dimensions for space in spaces),
+        max_tokens=min(space.max_tokens for space in spaces),
+        unrelated=float(np.average([space.unrelated for space in spaces], weights=weights)),
+    )
+
+
+class Ensemble:
+    """Embeds by each of its models, one after the other: each uses all cores by itself."""
+
+    def __init__(self, model: str, embedders: Sequence[Embedder]) -> None:
+        self._embedders = embedders
+        spaces = [each.space for each in embedders]
+        self.space = ensemble_space(model, spaces)
+        weights = np.sqrt([_weight(space) for space in spaces])
+        self._scales = weights / np.linalg.norm(weights)
+
+    @property
+    def usage(self) -> Usage:
+        """Texts count once; tokens by every model that read them."""
+        used = [each.usage for each in self._embedders]
+        return replace(used[0], tokens=sum(each.tokens for each in used))
+
+    def tokenizer(self) -> Tokenize:
+        """That of the model that reads least: limits are counted with it."""
+        return min(self._embedders, key=lambda each: each.space.max_tokens).tokenizer()
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """See `base.Embedder.embed`."""
+        return self._joined(lambda embedder: embedder.embed(texts))
+
+    def embed_query(self, text: str) -> np.ndarray:
+        """See `base.Embedder.embed_query`."""
+        return self._joined(lambda embedder: embedder.embed_query(text))
+
+    def _joined(self, vectors_of: Callable[[Embedder], np.ndarray]) -> np.ndarray:
+        parts = [
+            scale * vectors_of(embedder)
+            for scale, embedder in zip(self._scales, self._embedders, strict=True)
+        ]
+        return np.concatenate(parts, axis=-1, dtype=np.float32)
+
+
+def _weight(space: Space) -> float:
+    return _WEIGHTS.get(space.model, 1.0)
