@@ -1,0 +1,107 @@
+"""Issues of a repository of GitHub, with their comments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.records import Document
+from knowledge_pipeline.sources.conversation import Turn, conversation
+from knowledge_pipeline.sources.github_conversations import Conversations
+from knowledge_pipeline.sources.github_listing import ConversationFilters, Listing, moment
+from knowledge_pipeline.sources.github_parts import ACTOR, Node, Part
+from knowledge_pipeline.sources.github_text import clean
+from knowledge_pipeline.sources.github_turns import comment_turns, facts_of, person, reference
+
+FORMAT = "1"
+"""Changes whenever the same answers may make another document."""
+
+_STATES = {"open": ("OPEN",), "closed": ("CLOSED",), "all": None}
+_TWIN = "number repository { nameWithOwner }"
+
+
+class Issues(Conversations):
+    """One document per issue: "issue/123".
+
+    API: https://docs.github.com/en/graphql/reference/objects#issue
+    """
+
+    kind = "issue"
+    at_once = 50
+    graphql_type = "Issue"
+    facts = f"id number title body url state stateReason createdAt closedAt milestone {{ title }} {ACTOR}"
+    parts = (
+        Part("Issue", "comments", f"id body createdAt isMinimized url {ACTOR}", first=50),
+        Part("Issue", "labels", "name", first=20),
+        Part(
+            "Issue",
+            "timelineItems",
+            "... on MarkedAsDuplicateEvent { canonical { "
+            f"... on Issue {{ {_TWIN} }} ... on PullRequest {{ {_TWIN} }} }} }}",
+            first=5,
+            arguments=", itemTypes: [MARKED_AS_DUPLICATE_EVENT]",
+        ),
+    )
+
+    def since(self, filters: ConversationFilters) -> str:
+        """Of the last 365 days, if not told otherwise."""
+        return filters.since or "365 days"
+
+    def listing(self, filters: ConversationFilters) -> Listing:
+        """Of any state, if not told otherwise.
+
+        Raises:
+            ConfigError: an issue cannot be merged.
+        """
+        state = filters.state or "all"
+        if state not in _STATES:
+            raise ConfigError(f"state is {state!r}, which no issue has: write open, closed or all")
+        return Listing("issues", "IssueState", "comments { totalCount }", _STATES[state], filters.labels)
+
+    def is_wanted(self, node: Node, oldest: datetime) -> bool:
+        """What was listed within the span."""
+        return moment(node["updatedAt"]) >= oldest
+
+    def revision(self, node: Node) -> str:
+        """The count tells of a comment that was deleted, which may leave the time as it was."""
+        return f"{node['updatedAt']}:{node['comments']['totalCount']}:{FORMAT}"
+
+    def document(self, uri: str, node: Node) -> Document:
+        """Title, description, comments."""
+        title = f"{node['title'].strip()} (#{node['number']})"
+        text, segments = conversation(title, _turns(node))
+        return Document(
+            uri=uri,
+            text=text,
+            path=uri,
+            title=title,
+            language="markdown",
+            url=node["url"],
+            author=person(node),
+            last_modified=moment(node["listedAt"]),
+            metadata={**_metadata(node, self.repository), "segments": segments},
+        )
+
+
+def _turns(node: Node) -> Iterator[Turn]:
+    at = moment(node["createdAt"])
+    yield Turn("description", clean(node["body"]), person(node), at, url=node["url"])
+    yield from comment_turns(node["comments"])
+
+
+def _metadata(node: Node, repository: str) -> dict[str, Any]:
+    reason = node["stateReason"]
+    told = {
+        **facts_of(node, repository),
+        "state_reason": reason.lower() if reason else None,
+        "mentions": _duplicates(node),
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _duplicates(node: Node) -> list[dict[str, str]]:
+    """What it was marked to be a duplicate of, where we may see that."""
+    twins = {reference(event["canonical"]) for event in node["timelineItems"] if event.get("canonical")}
+    return [{"kind": "duplicates", "target": target} for target in sorted(twins)]
