@@ -110,9 +110,9 @@ class GithubClient:
         adapter.untried = frozenset({502, 504}) if divisible else frozenset()
         try:
             return requester.requestJsonAndCheck("POST", requester.graphql_url, input=question)
-        except github.RateLimitExceededException as error:
-            return error.headers or {}, {"errors": [{"type": "RATE_LIMITED"}]}
         except github.GithubException as error:
+            if error.status == 429 or isinstance(error, github.RateLimitExceededException):
+                return error.headers or {}, {"errors": [{"type": "RATE_LIMITED"}]}
             raise self._refusal(error) from None
         except requests.RequestException as error:
             raise self.sentences.unanswered(error) from None

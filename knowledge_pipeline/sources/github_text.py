@@ -77,7 +77,8 @@ def _tag(found: re.Match[str], links: list[str]) -> str:
         source = _attribute(found["attributes"], "src")
         return f"![{_attribute(found['attributes'], 'alt')}]({source})" if source else ""
     if name in _OPENED:
-        return "" if closes else _OPENED[name]
+        ended = "\n\n" if name[0] == "h" else ""  # a heading ends its line
+        return ended if closes else _OPENED[name]
     if name in _BLOCKS:
         return "\n\n"
     return "" if name in _INLINE else found[0]

@@ -84,7 +84,7 @@ class GithubServer:
         self._faults: deque[Fault] = deque()
         self._points_left, self._reset = POINTS_AN_HOUR, time.time() + 3600
         self._tokens: list[str] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a hook may tell of faults
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self.connections: set[socket.socket] = set()
