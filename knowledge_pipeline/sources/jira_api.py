@@ -1,0 +1,174 @@
+"""One Jira over its REST API: who we are there, how it is asked, and what its refusals mean.
+
+The client library gives the session, the identity and the addresses, and the calls `fields`,
+`myself` and `server_info`. Searches and bulk reads go through its `_get_json`: its own
+`search_issues` asks for all fields' names first and translates the names that are asked for, its
+paging stops at a page that came back short, and it has no bulk read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import requests
+
+from knowledge_pipeline.config_connections import JiraConnection
+from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.politeness import polite
+
+if TYPE_CHECKING:
+    from jira import JIRA
+
+_BASE = "{server}/rest/api/%s/{path}"
+
+
+class JiraRefused(SourceRefused):
+    """Jira answered with a refusal; `status` is HTTP's."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class JiraApi:
+    """A Jira as a connection names it; nothing is asked before the first call.
+
+    API: https://developer.atlassian.com/cloud/jira/platform/rest/v3/ (Cloud),
+    https://developer.atlassian.com/server/jira/platform/rest/ (Server, Data Center)
+    """
+
+    def __init__(self, connection: JiraConnection) -> None:
+        self.url = connection.url.rstrip("/")
+        self.service = f"Jira at {urlsplit(self.url).netloc}"
+        self._connection = connection
+        self._opened: JIRA | None = None
+        self._cloud: bool | None = True if connection.email else None
+
+    @property
+    def identified(self) -> bool:
+        """Whether we say who we are."""
+        return self._connection.token is not None
+
+    @property
+    def cloud(self) -> bool:
+        """Whether it is Cloud; without any identity Jira itself is asked."""
+        if self._cloud is not None:
+            return self._cloud
+        guest = not self.identified
+        found = guest and self.get("serverInfo", version="2").get("deploymentType") == "Cloud"
+        self._cloud = bool(found)
+        return self._cloud
+
+    def get(self, path: str, version: str | None = None, **parameters: Any) -> Any:
+        """The JSON at a path of the API.
+
+        Raises:
+            JiraRefused: it is refused for good.
+            SourceUnavailable: Jira did not answer, or limits us.
+        """
+        return self._asked(path, parameters, version, post=False)
+
+    def post(self, path: str, question: Mapping[str, Any]) -> Any:
+        """The JSON that a question posted to a path is answered with. Raises as `get`."""
+        return self._asked(path, dict(question), None, post=True)
+
+    def close(self) -> None:
+        """Free the connections."""
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = None
+
+    def _asked(self, path: str, told: dict[str, Any], version: str | None, *, post: bool) -> Any:
+        from jira import JIRAError
+
+        base = _BASE % (version or ("3" if self.cloud else "2"))
+        try:
+            answer = self._client()._get_json(path, params=told, base=base, use_post=post)
+        except JIRAError as error:  # it holds our headers, so that it must not be the cause of ours
+            raise self._refusal(error.status_code or 0, error.text or "", path) from None
+        except requests.exceptions.SSLError:
+            raise SourceRefused(
+                f"{self.service} shows a certificate that is not trusted here: correct connection.url, "
+                "or name the authority's file in REQUESTS_CA_BUNDLE"
+            ) from None
+        except requests.exceptions.JSONDecodeError:
+            raise JiraRefused(
+                f"{self.service} answers with a page instead of JSON, as a login or a proxy does: "
+                "correct connection.url and connection.token"
+            ) from None
+        except requests.RequestException as error:
+            raise SourceUnavailable(
+                f"{self.service} did not answer ({type(error).__name__}): refresh again later, "
+                "and see whether connection.url is right"
+            ) from None
+        if not isinstance(answer, (dict, list)) or (not answer and not isinstance(answer, list)):
+            raise SourceUnavailable(f"{self.service} gave an empty answer to {path}: refresh again later")
+        return answer
+
+    def _client(self) -> JIRA:
+        if self._opened is None:
+            from jira import JIRA
+
+            token = self._connection.token.get_secret_value() if self._connection.token else None
+            email = self._connection.email
+            self._opened = JIRA(
+                options={"server": self.url},
+                basic_auth=(email, token) if email and token else None,
+                token_auth=None if email else token,
+                get_server_info=False,
+                max_retries=0,  # `polite` tries again; both together would multiply
+                logging=False,  # the client logs bodies and headers of failed answers
+            )
+            session = self._opened._session
+            assert session is not None
+            polite(session, self.service)
+            session.hooks["response"].append(self._see_identity)
+        return self._opened
+
+    def _see_identity(self, response: requests.Response, *_: Any, **__: Any) -> None:
+        """Refuse what is answered to nobody: a wrong token may be let in as a guest, who sees less."""
+        if response.is_redirect:
+            self._refuse_redirect(response.headers.get("Location", ""))
+        reason = response.headers.get("X-Seraph-LoginReason", "")
+        if self.identified and "AUTHENTICATED_FAILED" in reason:
+            raise self._refusal(401, "", "")
+
+    def _refuse_redirect(self, location: str) -> None:
+        to = urlsplit(location)
+        if "login" in location.lower() or to.netloc.startswith("id."):
+            raise JiraRefused(f"{self.service} sends us to its login page: correct connection.token", 401)
+        where = f"{to.scheme}://{to.hostname}" if to.scheme and to.hostname else "another address"
+        raise JiraRefused(f"{self.service} sends us to {where}: correct connection.url")
+
+    def _refusal(self, status: int, said: str, path: str) -> SourceRefused | SourceUnavailable:
+        """The error for an answer that is none."""
+        if status == 429:
+            return SourceUnavailable(f"{self.service} limits our calls: refresh again in some minutes")
+        if status >= 500:
+            return SourceUnavailable(f"{self.service} failed ({status}): refresh again later")
+        said = self._shortened(said)
+        sentence = {
+            400: f"does not understand the question ({said}): correct jql, projects, issue_types, statuses "
+            "or labels",
+            401: self._identity_sentence(),
+            403: f"refuses our account{f' ({said})' if said else ''}: give it the permission Browse "
+            "Projects, and a scoped connection.token the scope read:jira-work",
+            404: f"has nothing at {path} (404): correct connection.url, which ends where /rest begins, "
+            "and projects",
+        }.get(status, f"refuses {path} ({status}{f': {said}' if said else ''}): correct connection.url")
+        return JiraRefused(f"{self.service} {sentence}", status)
+
+    def _identity_sentence(self) -> str:
+        if not self.identified:
+            return "answers only to those it knows (401): set connection.token, and on Cloud connection.email"
+        which = "connection.email and connection.token" if self._connection.email else "connection.token"
+        return f"does not accept our token (401): it is wrong or has expired, correct {which}"
+
+    def _shortened(self, said: str) -> str:
+        """What Jira says, if it is a sentence and none of our secrets."""
+        token = self._connection.token
+        if token is not None:
+            said = said.replace(token.get_secret_value(), "***")
+        return "" if "<" in said[:200] else " ".join(said.split())[:200]
