@@ -2,6 +2,10 @@
 
 What the source no longer lists is archived, not deleted; what could not be read is kept
 as a row with its reason. An exception from the listing leaves the table as it was.
+
+A service is listed whole now and then, and asked for what was updated in between. What that needs
+to know (when it was last listed whole, and how far its documents are known) stands on the table,
+and only after a pass that came to its end.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +23,7 @@ import pyarrow as pa
 from knowledge_pipeline.config import SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.base import Source
+from knowledge_pipeline.sources.base import Service, Source
 from knowledge_pipeline.sources.registry import host_of, open_source
 from knowledge_pipeline.stages.base import Pass, Stats, digest, measured
 from knowledge_pipeline.store.filters import is_null
@@ -28,6 +32,7 @@ from knowledge_pipeline.store.reconcile import difference, reconcile
 from knowledge_pipeline.store.tables import Table
 
 _ARCHIVED = "\x00archived"  # the fingerprint of a document that its source no longer has
+_WHOLE, _UNTIL = "listed_whole_at", "known_until"  # notes on the table of a service's documents
 _COMMIT_DOCUMENTS = 512
 _COMMIT_CHARS = 16_000_000
 
@@ -46,17 +51,23 @@ def refresh(this: Pass) -> Stats:
         _turn_at_host(this),
         open_source(this.source, cache=this.lake.cache) as source,
     ):
-        items = {item.uri: item for item in _listed(this, source)}
-        actual = _held(table)
-        _refuse_sudden_emptiness(this, items, actual)
-        archived = [uri for uri in _documents(table) if uri not in items]
-        desired = {uri: _mark(item) for uri, item in items.items()} | dict.fromkeys(archived, _ARCHIVED)
+        listing = _listing(this, source, table)
+        items, actual = listing.items, _held(table)
+        desired = {uri: _mark(item) for uri, item in items.items()}
+        if listing.whole:
+            _refuse_sudden_emptiness(this, items, actual)
+            archived = [uri for uri in _documents(table) if uri not in items]
+            desired |= dict.fromkeys(archived, _ARCHIVED)
+        else:
+            desired = actual | desired
         planned = difference(desired, actual, full=this.full)
         reconcile(table, planned, lambda uris: _rows(this, source, table, items, uris))
         stats.seen = len(items)
         stats.count(planned)
         stats.removed += sum(1 for uri in planned.changed if desired[uri] == _ARCHIVED)
         stats.changed -= sum(1 for uri in planned.changed if desired[uri] == _ARCHIVED)
+        stats.notes += listing.notes
+        listing.done(table)
         stats.skipped = _skipped(table)
         stats.rows, stats.version = table.count(is_null("archived_at")), table.version
     _refuse_total_failure(this, stats)
@@ -77,8 +88,39 @@ def _turn_at_host(this: Pass) -> AbstractContextManager[None]:
     return this.turn(host) if host else nullcontext()
 
 
-def _listed(this: Pass, source: Source) -> Iterator[Item]:
-    for count, item in enumerate(source.discover(), start=1):
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What a source said that there is: everything, or what was updated."""
+
+    items: Mapping[str, Item]
+    whole: bool
+    began: datetime | None = None  # of a service, by our clock
+    notes: Counter[str] = field(default_factory=Counter[str])
+
+    def done(self, table: Table) -> None:
+        """Note how far the documents of a service are known."""
+        if self.began is None or not table.exists:
+            return
+        known = table.rows(["last_modified"], ~is_null("last_modified"))["last_modified"]
+        newest = max(known.to_pylist(), default=None)
+        until = {_UNTIL: newest.isoformat()} if newest else {}
+        table.note(**until, **({_WHOLE: self.began.isoformat()} if self.whole else {}))
+
+
+def _listing(this: Pass, source: Source, table: Table) -> _Listing:
+    if not isinstance(source, Service):
+        return _Listing({item.uri: item for item in _listed(this, source.discover())}, whole=True)
+    began, notes = datetime.now(UTC), table.notes
+    since = notes.get(_UNTIL)
+    due = datetime.fromisoformat(notes[_WHOLE]) + source.whole_listing_every if _WHOLE in notes else began
+    whole = this.full or since is None or due <= began
+    listed = source.discover() if whole else source.updated(datetime.fromisoformat(since or ""))
+    items = {item.uri: item for item in _listed(this, listed)}
+    return _Listing(items, whole, began, Counter() if whole else Counter({f"listed since {since}": 1}))
+
+
+def _listed(this: Pass, listing: Iterable[Item]) -> Iterator[Item]:
+    for count, item in enumerate(listing, start=1):
         yield item
         if count % 1000 == 0:
             this.report("listing", count, None)
@@ -153,9 +195,28 @@ def _made(
 ) -> Iterator[dict[str, Any]]:
     vanished = [uri for uri in uris if uri not in items]
     yield from _archived_rows(table, vanished)
-    for uri in uris:
-        if uri in items:
-            yield _row(source, items[uri])
+    wanted = [items[uri] for uri in uris if uri in items]
+    if not isinstance(source, Service):
+        yield from (_row(item, _fetched(source, item)) for item in wanted)
+        return
+    for item in wanted:
+        if item.skip:
+            yield _row(item, DocumentSkipped(item.skip))
+    readable = {item.uri for item in wanted if not item.skip}
+    for item, found in source.fetch_many([item for item in wanted if not item.skip]):
+        readable.discard(item.uri)
+        yield _row(item, found)
+    if readable:
+        raise SourceUnavailable(
+            f"{len(readable)} listed documents were not given, {min(readable)} for one: refresh again"
+        )
+
+
+def _fetched(source: Source, item: Item) -> Document | DocumentSkipped:
+    try:
+        return DocumentSkipped(item.skip) if item.skip else source.fetch(item)
+    except DocumentSkipped as reason:
+        return reason
 
 
 def _archived_rows(table: Table, uris: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -165,17 +226,13 @@ def _archived_rows(table: Table, uris: Iterable[str]) -> Iterator[dict[str, Any]
             yield {**row, "archived_at": row["archived_at"] or now}
 
 
-def _row(source: Source, item: Item) -> dict[str, Any]:
+def _row(item: Item, found: Document | DocumentSkipped) -> dict[str, Any]:
     """One snapshot row: the document, or the reason why it could not be taken."""
     row: dict[str, Any] = {"uri": item.uri, "revision": _mark(item), "archived_at": None}
-    try:
-        if item.skip:
-            raise DocumentSkipped(item.skip)
-        document = source.fetch(item)
-    except DocumentSkipped as reason:
+    if isinstance(found, DocumentSkipped):
         nothing = Document(uri=item.uri, text="", path=item.uri)
-        return row | _columns(nothing) | {"skipped": str(reason)}
-    return row | _columns(document) | {"skipped": None}
+        return row | _columns(nothing) | {"skipped": str(found)}
+    return row | _columns(found) | {"skipped": None}
 
 
 def _columns(document: Document) -> dict[str, Any]:

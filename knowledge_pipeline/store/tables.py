@@ -159,6 +159,23 @@ class Table:
         if self.count(where):
             self._commit(lambda: self.opened().delete(where.sql))
 
+    @property
+    def notes(self) -> dict[str, str]:
+        """What `note` put on the table."""
+        return dict(self._newest().metadata) if self.exists else {}
+
+    def note(self, **notes: str) -> None:
+        """Put notes on the table itself, in one commit; none is made where they are there already."""
+        if notes.items() <= self.notes.items():
+            return
+
+        def write() -> None:
+            self._made()
+            self._newest().update_metadata(notes)
+
+        self._commit(write)
+        self._opened = None
+
     def _commit(self, write: Callable[[], Any]) -> None:
         write()
 
