@@ -1,0 +1,238 @@
+"""Asking one Confluence site: identity, paging, and what its refusals mean.
+
+The client library gives the addresses and the identity. Its own lists are not used: they end
+without a word where an answer holds no results, and what is not listed here is archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import requests
+
+from knowledge_pipeline.config_connections import ConfluenceConnection
+from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.politeness import TIMEOUT_S, polite
+
+Json = dict[str, Any]
+Parameters = Mapping[str, Any]  # a list is sent as one parameter for each of its values
+
+ABSENT = frozenset({403, 404, 410})
+"""Statuses that speak of one document rather than of the site, where one document is asked for."""
+
+_OVERLAP = 10  # results that a page by offset repeats of the one before
+_LOGIN_FAILED = frozenset({"AUTHENTICATED_FAILED", "AUTHENTICATION_DENIED"})
+
+
+class Wiki:
+    """One Confluence site; nothing is sent before the first question."""
+
+    def __init__(self, connection: ConfluenceConnection) -> None:
+        self.site = connection.url.rstrip("/")
+        address = urlsplit(self.site)
+        host = address.hostname or ""
+        if host.endswith(".atlassian.net") and not address.path:
+            self.site += "/wiki"
+        self.shown_at = self.site
+        """Where people open the site, once it has told: an API's gateway is another address."""
+        self.service = f"Confluence at {host}"
+        self.is_cloud = connection.email is not None or host.endswith((".atlassian.net", "api.atlassian.com"))
+        self._connection = connection
+        self._client: Any = None
+
+    def close(self) -> None:
+        """Give the connections back."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def get(self, path: str, parameters: Parameters) -> Json:
+        """The JSON object that the site answers with.
+
+        Raises:
+            SourceRefused, SourceUnavailable: it does not, and why.
+        """
+        return self._json(self._accepted(self._send(path, parameters)))
+
+    def get_one(self, path: str, parameters: Parameters) -> Json | int:
+        """As `get`; a status of `ABSENT` is given back instead."""
+        response = self._send(path, parameters)
+        return (
+            response.status_code if response.status_code in ABSENT else self._json(self._accepted(response))
+        )
+
+    def listing(self, path: str, parameters: Parameters) -> Iterator[Json]:
+        """All results of a listing, each once, read page by page to its end.
+
+        A cursor goes on where it was, whatever changes meanwhile. An offset does not: where a result
+        that was read goes away, all later ones move up, and one is lost between two pages. So every
+        page repeats the end of the one before; if it begins with something new all the same, more has
+        moved, and it is read from further back.
+        """
+        question = dict(parameters)
+        seen: set[str] = set()
+        cursors: set[str] = set()
+        stepped_from: set[int] = set()
+        while True:
+            response = self._accepted(self._send(path, question))
+            results, following = self._page(response)
+            start = 0 if "cursor" in question else int(question.get("start", 0))
+            moved = not following if not results else str(results[0].get("id")) not in seen
+            if start > 0 and moved and start not in stepped_from:
+                stepped_from.add(start)
+                question["start"] = max(0, start - int(question.get("limit", 25)))
+                continue
+            for result in results:
+                if (known := str(result.get("id"))) not in seen:
+                    seen.add(known)
+                    yield result
+            if not following:
+                return
+            question = self._following(question, following, cursors)
+
+    def _page(self, response: requests.Response) -> tuple[list[Json], str]:
+        """The results of one page, and the address of the next one; "" is the end."""
+        answer = self._json(response)
+        results, links = answer.get("results"), answer.get("_links") or {}
+        if not isinstance(results, list):
+            raise SourceUnavailable(
+                f"{self.service} answered a listing without results: nothing was taken from it, try later"
+            )
+        if str(links.get("base") or "").startswith(("https://", "http://")):
+            self.shown_at = str(links["base"]).rstrip("/")
+        return results, str(links.get("next") or response.links.get("next", {}).get("url") or "")
+
+    def _following(self, question: Json, address: str, cursors: set[str]) -> Json:
+        """The question for the next page: from its address only the parameters are taken, never the host."""
+        given: Json = parse_qs(urlsplit(address).query)
+        cursor, start = given.get("cursor", [""])[0], given.get("start", [""])[0]
+        if cursor and cursor not in cursors:
+            cursors.add(cursor)
+            return {**question, **given}
+        if not cursor and start.isdigit() and int(start) > int(question.get("start", 0)):
+            return {**question, "start": max(0, int(start) - _OVERLAP)}
+        raise SourceUnavailable(
+            f"{self.service} does not come to the end of a listing: nothing is taken for gone, try later"
+        )
+
+    def _send(self, path: str, parameters: Parameters) -> requests.Response:
+        """One question; a redirect is not followed, because it leads to a login page."""
+        try:
+            return self._opened().request(
+                "GET", path, params=dict(parameters), advanced_mode=True, allow_redirects=False
+            )
+        except KnowledgeError:
+            raise
+        except requests.exceptions.InvalidHeader:
+            pass
+        except UnicodeError:
+            pass
+        except requests.RequestException as error:
+            raise self._unanswered(error) from None
+        raise SourceRefused(
+            "connection.token or connection.email holds characters that cannot be sent, a line break "
+            "perhaps: correct it"
+        )
+
+    def _opened(self) -> Any:
+        if self._client is None:
+            from atlassian.confluence_base import ConfluenceBase
+
+            token = self._connection.token
+            secret = token.get_secret_value() if token else None
+            identity: Json = {"token": secret}
+            if self._connection.email is not None and secret:
+                identity = {"username": self._connection.email, "password": secret}
+            session = polite(requests.Session(), self.service)
+            if not secret:
+                session.auth = lambda request: request  # no identity of this machine's .netrc either
+            self._client = ConfluenceBase(
+                self.site, session=session, timeout=int(TIMEOUT_S), retry_with_header=False, **identity
+            )
+        return self._client
+
+    def _accepted(self, response: requests.Response) -> requests.Response:
+        status = response.status_code
+        if response.headers.get("X-Seraph-LoginReason", "") in _LOGIN_FAILED:
+            status = 401  # said beside an answer to somebody unknown
+        if status == 200:
+            return response
+        raise self._refusal(status, _reason(response))
+
+    def _refusal(self, status: int, reason: str) -> KnowledgeError:
+        if status == 429 or status >= 500:
+            return SourceUnavailable(
+                f"{self.service} answered {status}, however often it was asked: try later"
+            )
+        if status == 401:
+            return self._unknown_to_it()
+        if status == 403:
+            return SourceRefused(
+                f"{self.service} forbids what the source reads ({reason}): let the owner of connection.token "
+                "use Confluence, and give a token with scopes those that docs/sources/confluence.md names"
+            )
+        if 300 <= status < 400:
+            return SourceRefused(
+                f"{self.service} sends us elsewhere, to a login page or from http to https: "
+                "correct connection.url and connection.token"
+            )
+        if status in ABSENT:
+            return self._no_api()
+        return SourceRefused(
+            f"{self.service} refused a question with {status} ({reason}): correct the source's spaces, "
+            "or connection.url"
+        )
+
+    def _unknown_to_it(self) -> SourceRefused:
+        if self._connection.token is None:
+            return SourceRefused(f"{self.service} answers only to somebody it knows: set connection.token")
+        who = "connection.email and connection.token" if self._connection.email else "connection.token"
+        hint = (
+            "" if self._connection.email or not self.is_cloud else " (Cloud wants connection.email beside it)"
+        )
+        return SourceRefused(
+            f"{self.service} does not accept the token: it is wrong, expired or revoked: correct {who}{hint}"
+        )
+
+    def _no_api(self) -> SourceRefused:
+        return SourceRefused(
+            f"{self.service} has no API for us at connection.url: Cloud's address ends in /wiki, that of a "
+            "server is where its start page is; without an e-mail it is taken for a server"
+        )
+
+    def _json(self, response: requests.Response) -> Json:
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise SourceRefused(
+                f"{self.service} answered with a page for people, a login page perhaps, instead of data: "
+                "correct connection.url"
+            )
+        return answer
+
+    def _unanswered(self, error: Exception) -> KnowledgeError:
+        """The network failed; what the exception says may hold an address, so only its kind is told."""
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return SourceRefused(
+                f"the certificate of {self.service} is not trusted here: correct connection.url, "
+                "or name the authority's file in the environment's REQUESTS_CA_BUNDLE"
+            )
+        return SourceUnavailable(
+            f"{self.service} did not answer ({type(error).__name__}): check connection.url and the network"
+        )
+
+
+def _reason(response: requests.Response) -> str:
+    """What the site says in a few words, where it says so as data."""
+    try:
+        answer = response.json()
+    except ValueError:
+        return "it gave no reason"
+    told = answer.get("message") or answer.get("errors") if isinstance(answer, dict) else None
+    if isinstance(told, list) and told and isinstance(told[0], dict):
+        told = told[0].get("title") or told[0].get("message")
+    return " ".join(str(told or "it gave no reason").split())[:200]
