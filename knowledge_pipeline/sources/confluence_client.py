@@ -102,7 +102,13 @@ class Wiki:
             )
         if str(links.get("base") or "").startswith(("https://", "http://")):
             self.shown_at = str(links["base"]).rstrip("/")
-        return results, str(links.get("next") or response.links.get("next", {}).get("url") or "")
+        following = str(links.get("next") or response.links.get("next", {}).get("url") or "")
+        start, limit = answer.get("start"), answer.get("limit")
+        if not following and isinstance(start, int) and isinstance(limit, int) and 0 < limit <= len(results):
+            following = (
+                f"?start={start + limit}"  # some servers name no next page of a search: a full one has it
+            )
+        return results, following
 
     def _following(self, question: Json, address: str, cursors: set[str]) -> Json:
         """The question for the next page: from its address only the parameters are taken, never the host."""

@@ -40,7 +40,7 @@ class CloudEdition:
 
     def spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Key by id."""
-        question = {"keys": ",".join(keys)} if keys else {"status": "current"}
+        question = {"keys": list(keys)} if keys else {"status": "current"}
         found = self._wiki.listing("api/v2/spaces", {**question, "limit": _LIMIT})
         return {str(space["id"]): str(space["key"]) for space in found}
 

@@ -6,6 +6,7 @@ Source: https://docs.atlassian.com/ConfluenceServer/rest/latest
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
 from knowledge_pipeline.sources.confluence_client import Json, Wiki
@@ -83,7 +84,10 @@ class ServerEdition:
         if wanted:
             cql = f"id in ({', '.join(wanted)}) and type in ({', '.join(KINDS)})"
             question = {"cql": cql, "expand": expand, "start": 0, "limit": _LIMIT}
-            yield from (self._page_of(raw) for raw in self._wiki.listing(SEARCH, question))
+            found = self._wiki.listing(SEARCH, question)
+            yield from (
+                self._page_of(raw) for raw in islice(found, len(wanted))
+            )  # no page after the last one
 
     def _page_of(self, raw: Json) -> Page:
         try:

@@ -25,6 +25,7 @@ class Rest:
         self.edition = edition
         self.utc_offset_h = utc_offset_h  # of the token's owner, in whose zone queries are read
         self.site = Site()
+        self.names_next = True  # else a page by offset does not say that another follows, as with old servers
         self.before_page: Callable[[str], None] | None = None  # called before a listing is answered
 
     @property
@@ -191,7 +192,7 @@ class Rest:
         start, limit = int(query.get("start", ["0"])[0]), min(int(query.get("limit", ["25"])[0]), most)
         page = [self.site.v1(each, expand) for each in self._visible(found[start : start + limit])]
         links = {"base": self.url, "context": self.context}
-        if start + limit < len(found):
+        if self.names_next and start + limit < len(found):
             rest = urlencode({**query, "start": [str(start + limit)], "limit": [str(limit)]}, doseq=True)
             links["next"] = f"{path}?{rest}"
         return 200, {"results": page, "start": start, "limit": limit, "size": len(page), "_links": links}, {}

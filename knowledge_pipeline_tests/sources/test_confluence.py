@@ -272,6 +272,17 @@ def test_pages_deleted_and_made_while_it_is_listed_lose_no_other(server, gone):
     assert found <= set(uris)
 
 
+@pytest.mark.parametrize("count", [199, 200, 201, 450])
+def test_a_server_that_does_not_say_that_more_follows_is_asked_all_the_same(count):
+    with ConfluenceServer("server") as server:
+        server.names_next = False
+        uris = [server.create(f"page {number}", "w") for number in range(count)]
+        for uri in uris:
+            server.comment(uri, "so?")
+        assert set(listed(server)) == set(uris)
+        assert all("so?" in found.text for found in read(server).values())
+
+
 def test_an_offset_passes_over_long_stretches_that_may_not_be_seen():
     with ConfluenceServer("server") as server:
         uris = [server.create(f"page {number}", "w") for number in range(900)]
