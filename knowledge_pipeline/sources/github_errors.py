@@ -73,7 +73,7 @@ class Sentences:
         if any(_code(error) == "undefinedField" for error in errors):
             return SourceRefused(
                 f"{self.service} does not know what it is asked for ({said}): "
-                "GitHub Enterprise Server 3.9 or later is needed"
+                "GitHub Enterprise Server 3.14 or later is needed"
             )
         return SourceUnavailable(
             f"{self.service} could not answer for {self._repository} ({said}): try later"

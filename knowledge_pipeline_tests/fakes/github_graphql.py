@@ -53,14 +53,15 @@ def _parsed(query: str) -> tuple[DocumentNode, list[GraphQLError]]:
 
 def cost(query: str, variables: Mapping[str, Any]) -> tuple[int, int]:
     """Points, and how many nodes it may ask for."""
-    [operation] = _parsed(query)[0].definitions
+    operation: Any = _parsed(query)[0].definitions[0]
     requests, nodes = _counted(operation.selection_set, dict(variables), 1)
     return max(1, round(requests / 100)), nodes
 
 
 def _counted(selected: SelectionSetNode | None, variables: Record, times: int) -> tuple[int, int]:
     requests = nodes = 0
-    for field in selected.selections if selected else ():
+    selections: Any = selected.selections if selected else ()
+    for field in selections:
         inner = times
         if isinstance(field, FieldNode):
             given = {

@@ -112,7 +112,11 @@ class Repository:
     def thread(self, uri: str, path: str, line: int | None, *bodies: str, author: Any = ADA) -> Record:
         """Comments on one place of the diff; none belongs to the repository's clock but the first."""
         at = self._touch(uri)
-        thread = {"__typename": "PullRequestReviewThread", "id": self._next_id("thread"), "path": path}
+        thread: Record = {
+            "__typename": "PullRequestReviewThread",
+            "id": self._next_id("thread"),
+            "path": path,
+        }
         facts = {"path": path, "line": line, "originalLine": line, "diffHunk": HUNK, "state": "SUBMITTED"}
         thread["comments"] = [
             self._remark(uri, "PullRequestReviewComment", body, author, at) | facts | {"publishedAt": at}

@@ -78,7 +78,7 @@ class GithubServer:
         self.token_lasts_s = 3600.0
         self.most_at_once = 100  # nodes; more of them are answered with a 502
         self.too_long: set[str] = set()  # uris that cannot be answered in time however little is asked
-        self.before_answer: Callable[[Record], None] = lambda variables: None
+        self.before_answer: Callable[[Record], object] = lambda variables: None
         self.limited_status = 200  # or 403: how a spent limit is told
         self.requests: list[Request] = []
         self._faults: deque[Fault] = deque()
@@ -101,10 +101,11 @@ class GithubServer:
     def connection(self, **changed: Any) -> GithubConnection:
         """How the connector is told of this server."""
         told: Record = {"type": "github", "repository": self.repository.full_name, "url": self.url}
-        return GithubConnection(**(told | {"token": SecretStr(self.token)} | changed))
+        return GithubConnection.model_validate(told | {"token": SecretStr(self.token)} | changed)
 
     def app_connection(self, private_key: str, **changed: Any) -> GithubConnection:
-        app = GithubApp(**({"id": self.app_id, "private_key": SecretStr(private_key)} | changed))
+        told: Record = {"id": self.app_id, "private_key": SecretStr(private_key)}
+        app = GithubApp.model_validate(told | changed)
         return self.connection(token=None, app=app)
 
     def create(self, title: str, text: str) -> str:
