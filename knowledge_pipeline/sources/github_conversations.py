@@ -40,8 +40,8 @@ class Conversations(ABC):
     """How many are asked for in one call."""
     parts: ClassVar[tuple[Part, ...]]
     """The lists that belong to one."""
-    dispensable: ClassVar[frozenset[str]] = frozenset()
-    """Lists that one may do without, where they may not be read."""
+    dispensable: ClassVar[frozenset[str]]
+    """Fields that one can do without, where they may not be read or lead nowhere."""
     facts: ClassVar[str]
     """What else is asked of one."""
     graphql_type: ClassVar[str]

@@ -32,6 +32,7 @@ class Issues(Conversations):
     at_once = 50
     graphql_type = "Issue"
     facts = f"id number title body url state stateReason createdAt closedAt milestone {{ title }} {ACTOR}"
+    dispensable = frozenset({"author", "milestone", "canonical"})
     parts = (
         Part("Issue", "comments", f"id body createdAt isMinimized url {ACTOR}", first=50),
         Part("Issue", "labels", "name", first=20),

@@ -64,7 +64,7 @@ class PullRequests(Conversations):
         Part("PullRequest", "labels", "name", first=20),
         Part("PullRequest", "closingIssuesReferences", "number repository { nameWithOwner }", first=10),
     )
-    dispensable = frozenset({"closingIssuesReferences"})
+    dispensable = frozenset({"author", "mergeCommit", "milestone", "closingIssuesReferences"})
 
     def since(self, filters: ConversationFilters) -> str:
         """Of the last 180 days, if not told otherwise."""

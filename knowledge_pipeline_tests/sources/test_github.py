@@ -412,9 +412,15 @@ def test_when_all_are_forbidden_it_is_the_token(server: GithubServer, issues: Op
 def test_closing_references_that_may_not_be_read_are_done_without(server: GithubServer, pulls: Open) -> None:
     uri = server.repository.pull("x", "kept")
     server.repository.closes(uri, server.repository.issue("y"))
-    server.answerer.unreadable = {"PullRequest.closingIssuesReferences"}
+    server.answerer.unreadable = {"PullRequest.closingIssuesReferences", "PullRequest.mergeCommit"}
     document = read(pulls())[uri]
     assert isinstance(document, Document) and document.metadata["mentions"] == []
+    assert "merge_commit" not in document.metadata
+    other = server.repository.pull("z")
+    server.answerer.unreadable = {"PullRequest.reviews"}  # without them it would not be whole
+    server.answerer.readable = {other}
+    documents = read(pulls())
+    assert "may not read it any more" in str(documents[uri]) and isinstance(documents[other], Document)
 
 
 def test_less_is_asked_for_where_github_takes_too_long(
