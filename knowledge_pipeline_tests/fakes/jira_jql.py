@@ -138,7 +138,9 @@ class _Parser:
     def _moment(self, value: str) -> datetime:
         for form in ("%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M", "%Y-%m-%d", "%Y/%m/%d"):
             try:
-                return datetime.strptime(value, form).replace(tzinfo=self._zone).astimezone(UTC)
+                local = datetime.strptime(value, form)
+                # of an hour that the clocks show twice it is the later one, as Java has it
+                return local.replace(tzinfo=self._zone, fold=1).astimezone(UTC)
             except ValueError:
                 continue
         raise JqlError(f"Date value '{value}' is invalid. Valid formats include: 'yyyy/MM/dd HH:mm', ...")

@@ -17,7 +17,6 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,11 +26,8 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import SecretStr
 
 from knowledge_pipeline.config_connections import JiraConnection
-from knowledge_pipeline_tests.fakes.jira_jql import JqlError
-from knowledge_pipeline_tests.fakes.jira_site import FIELDS, JiraSite, sort_value
-
-_CLOUD_ALL, _CLOUD_FIELDS, _SERVER_PAGE = 5000, 100, 1000
-_COMMENTS_PAGE = 100
+from knowledge_pipeline_tests.fakes.jira_answers import JiraAnswers, said
+from knowledge_pipeline_tests.fakes.jira_site import JiraSite
 
 
 @dataclass
@@ -56,21 +52,17 @@ class Request:
     status: int
 
 
-class JiraServer:
+class JiraServer(JiraAnswers):
     """A context manager. `site` is what it holds; its methods change that between calls."""
 
     def __init__(self, *, cloud: bool = True, zone: str = "Europe/Berlin", context: str = "") -> None:
-        self.site = JiraSite(cloud=cloud, zone=zone)
+        super().__init__(JiraSite(cloud=cloud, zone=zone))
         self.email = "reader@example.com" if cloud else None
         self.token = "-".join(["canary", "token", "of", "jira"])
-        self.page_size: int | None = None  # the most tickets a page has; None: as the service
-        self.embedded_comments: int | None = 20 if cloud else None  # how many come with a ticket
         self.guests = False  # a wrong token is let in as a guest, as some sites do
         self.to_login = False  # every question is sent to a login page
-        self.before_page: Callable[[int], None] | None = None  # is told the number of the page of a search
         self.requests: list[Request] = []
         self.context = context
-        self._pages = 0
         self._faults: deque[Fault] = deque()
         self._limit: tuple[int, float, float | None] | None = None
         self._lock = threading.RLock()
@@ -100,7 +92,8 @@ class JiraServer:
         self, count: int = 1, *, status: int = 503, body: bytes | None = None, **headers: str
     ) -> None:
         """The next requests fail, to be repeated at once; `headers` with `_` for `-`."""
-        told = {"Retry-After": "0"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        at_once = {"Retry-After": "0.01"} if status == 429 or status >= 500 else {}
+        told = at_once | {name.replace("_", "-"): value for name, value in headers.items()}
         self._faults.extend(Fault(status, told, body) for _ in range(count))
 
     def answer_next(self, content: Any) -> None:
@@ -160,7 +153,7 @@ class JiraServer:
         known = authorization == self._right()
         if not known and below != "serverInfo" and not self.guests:
             return Fault(401, {}, _errors("Client must be authenticated to access this resource."))
-        status, content = self._route(method, below, asked)
+        status, content = self.route(method, below, asked)
         reason = "OK" if known else "AUTHENTICATED_FAILED" if authorization else "OUT"
         headers = {"X-Seraph-LoginReason": reason, **fault.headers}
         return Fault(status, headers, json.dumps(content).encode(), fault.wait_s, fault.cut_off)
@@ -182,117 +175,9 @@ class JiraServer:
             return f"Bearer {self.token}"
         return "Basic " + base64.b64encode(f"{self.email}:{self.token}".encode()).decode()
 
-    def _route(self, method: str, path: str, asked: dict[str, Any]) -> tuple[int, Any]:
-        first, _, rest = path.partition("/")
-        try:
-            if path in {"search", "search/jql"}:
-                return self._search(path, asked)
-            if path == "issue/bulkfetch" and method == "POST" and self.site.cloud:
-                return self._bulk(asked)
-            if first == "issue" and rest:
-                return self._issue(rest, asked)
-            return self._known(path, first, rest)
-        except JqlError as error:
-            return 400, {"errorMessages": [str(error)], "warningMessages": []}
-
-    def _known(self, path: str, first: str, rest: str) -> tuple[int, Any]:
-        site = self.site
-        if path == "myself":
-            return 200, site.person("The Reader")
-        if path == "field":
-            return 200, FIELDS
-        if path == "serverInfo":
-            kind = "Cloud" if site.cloud else "Server"
-            return 200, {"deploymentType": kind, "serverTime": site.stamp(site.now), "version": "10.3.0"}
-        if first == "project" and rest in site.projects:
-            return 200, {"key": rest, "id": "10000", "name": f"The project {rest}"}
-        if first == "project":
-            return 404, _told(f"No project could be found with key '{rest}'.")
-        return 404, _told("null for uri")
-
-    def _search(self, path: str, asked: dict[str, Any]) -> tuple[int, Any]:
-        if (path == "search/jql") != self.site.cloud:
-            gone = "The requested API has been removed. Please migrate to the /rest/api/3/search/jql API."
-            return (410, _told(gone)) if self.site.cloud else (404, _told("null for uri"))
-        self._pages += 1
-        if self.before_page:
-            self.before_page(self._pages)
-        if self.site.cloud:
-            return 200, self._page_by_token(asked)
-        tickets = self.site.found(asked["jql"], validated=asked.get("validateQuery", True) is not False)
-        start = asked.get("startAt", 0)
-        most = min(asked.get("maxResults", 50), self.page_size or _SERVER_PAGE)
-        page = [
-            self.site.shown(each, asked.get("fields", []), self.embedded_comments)
-            for each in tickets[start : start + most]
-        ]
-        return 200, {"startAt": start, "maxResults": most, "total": len(tickets), "issues": page}
-
-    def _page_by_token(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """A token holds what the last ticket of its page was sorted by, as Cloud's does."""
-        tickets = self.site.found(asked["jql"])
-        if "nextPageToken" in asked:
-            created, key = json.loads(base64.b64decode(asked["nextPageToken"]))
-            last = (created, (key[0], key[1]))
-            descending = "created DESC" in asked["jql"]
-            tickets = [
-                each for each in tickets if (_place(each) < last if descending else _place(each) > last)
-            ]
-        few = set(asked.get("fields", [])) <= {"id", "key"}
-        most = min(asked.get("maxResults", 50), self.page_size or (_CLOUD_ALL if few else _CLOUD_FIELDS))
-        page = tickets[:most]
-        told: dict[str, Any] = {
-            "issues": [
-                self.site.shown(each, asked.get("fields", []), self.embedded_comments) for each in page
-            ],
-            "isLast": len(tickets) <= most,
-        }
-        if len(tickets) > most:
-            told["nextPageToken"] = base64.b64encode(json.dumps(_place(page[-1])).encode()).decode()
-        return told
-
-    def _bulk(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        names = asked["issueIdsOrKeys"]
-        if len(names) > 100:
-            return 400, _told("The number of issues requested exceeds the limit of 100.")
-        wanted = {name for name in names if name in self.site.tickets and name not in self.site.hidden}
-        shown = [
-            self.site.shown(self.site.tickets[name], asked.get("fields", []), self.embedded_comments)
-            for name in sorted(wanted, reverse=True)
-        ]
-        return 200, {"expand": "", "issues": shown, "issueErrors": []}
-
-    def _issue(self, rest: str, asked: dict[str, Any]) -> tuple[int, Any]:
-        name, _, part = rest.partition("/")
-        try:
-            ticket = self.site.of(name)
-        except KeyError:
-            return 404, _told("Issue does not exist or you do not have permission to see it.")
-        if ticket["id"] in self.site.hidden:  # only Server tells the two apart
-            said = "You do not have the permission to see the specified issue."
-            return (
-                (404, _told(f"Issue does not exist or {said.lower()}"))
-                if self.site.cloud
-                else (403, _told(said))
-            )
-        if part == "comment":
-            if self.before_page:
-                self.before_page(0)
-            most = min(int(asked.get("maxResults", 50)), _COMMENTS_PAGE)
-            return 200, self.site.comments(ticket, int(asked.get("startAt", 0)), most)
-        return 200, self.site.shown(ticket, asked.get("fields", "").split(","), self.embedded_comments)
-
-
-def _place(ticket: dict[str, Any]) -> tuple[str, Any]:
-    return ticket["created"].isoformat(), sort_value(ticket, "key")
-
-
-def _told(message: str) -> dict[str, Any]:
-    return {"errorMessages": [message], "errors": {}}
-
 
 def _errors(message: str) -> bytes:
-    return json.dumps(_told(message)).encode()
+    return json.dumps(said(message)).encode()
 
 
 def _handler(server: JiraServer) -> type[BaseHTTPRequestHandler]:
