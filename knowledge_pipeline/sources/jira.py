@@ -29,6 +29,7 @@ that is behind, and an hour that the clocks of the account's time zone may show 
 _FORMAT = "1"  # of the documents that `jira_document` makes
 _BATCH = 100  # tickets a call; the most that Cloud takes
 _EARLIEST_ZONE = timezone(timedelta(hours=-12))  # no clock is behind this one
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _GONE = "deleted while it was read"
 
 
@@ -65,24 +66,21 @@ class JiraTickets:
         self._zone = self._fields = None
 
     def discover(self) -> Iterator[Item]:
-        """Every ticket that passes the filters, the oldest first; with `max_results` the newest.
+        """Every ticket that passes the filters, the oldest first; with `max_results` the latest updated.
 
         A project that is named and cannot be seen is refused: its tickets are not gone.
         """
-        yield from map(self._item, self._all())
+        if self._api.identified:
+            self._account_zone()  # fails where we are taken for a guest, who would see fewer tickets
+        for key in self._filters.projects:
+            self._see_project(key)
+        yield from map(self._item, self._wanted(oldest_update(self._filters)))
 
     def updated(self, since: datetime) -> Iterator[Item]:
         """The tickets that pass the filters and were updated since, or up to `OVERLAP` before."""
         oldest = oldest_update(self._filters)
         begin = max(since - OVERLAP, oldest) if oldest else since - OVERLAP
-        if self._filters.max_results is None:
-            yield from map(self._item, self._listed(begin))
-            return
-        # which are the newest is not known from the updated ones alone; there are few
-        for raw in self._all():
-            at = moment(raw["fields"]["updated"])
-            if at is None or at >= begin:
-                yield self._item(raw)
+        yield from map(self._item, self._wanted(begin))
 
     def fetch(self, item: Item) -> Document:
         """Read one ticket."""
@@ -105,23 +103,27 @@ class JiraTickets:
             for item in wanted.values():
                 yield item, self._alone(item.locator)
 
-    def _all(self) -> Iterator[dict[str, Any]]:
-        if self._api.identified:
-            self._account_zone()  # fails where we are taken for a guest, who would see fewer tickets
-        for key in self._filters.projects:
-            self._see_project(key)
-        yield from self._listed(oldest_update(self._filters))
+    def _wanted(self, since: datetime | None) -> Iterator[dict[str, Any]]:
+        """The tickets that were updated since; with `max_results` so many of them."""
+        most = self._filters.max_results
+        if most is None:
+            return self._listed(since)
+        found = {raw["id"]: raw for raw in self._listed(since)}
+        if latest := max((at for raw in found.values() if (at := _updated(raw))), default=None):
+            # what was edited while the pages were read went to the front, where nobody looked again
+            found |= {raw["id"]: raw for raw in self._listed(latest)}
+        return iter(sorted(found.values(), key=lambda raw: _updated(raw) or _NEVER, reverse=True)[:most])
 
     def _listed(self, since: datetime | None) -> Iterator[dict[str, Any]]:
-        newest = self._filters.max_results
+        most = self._filters.max_results
         zone = self._account_zone() if since is not None else UTC
-        jql = query(self._clauses, since=since, zone=zone, newest_first=newest is not None)
-        return listed(self._api, jql, newest)
+        jql = query(self._clauses, since=since, zone=zone, latest_first=most is not None)
+        return listed(self._api, jql, most)
 
     def _item(self, raw: Mapping[str, Any]) -> Item:
-        told = raw["fields"]["updated"]
-        at = moment(told)  # in UTC: it is told in the account's zone, which may be set to another
-        return Item(f"issue/{raw['id']}", f"{at.isoformat() if at else told}:{self._format}", str(raw["id"]))
+        at = _updated(raw)  # in UTC: it is told in the account's zone, which may be set to another
+        when = at.isoformat() if at else raw["fields"]["updated"]
+        return Item(f"issue/{raw['id']}", f"{when}:{self._format}", str(raw["id"]))
 
     def _account_zone(self) -> tzinfo:
         """The time zone that JQL reads dates in: the account's; for a guest, the server's."""
@@ -177,6 +179,10 @@ class JiraTickets:
         except JiraRefused as refusal:
             return _skipped(refusal)
         return ticket_document(Ticket(raw, comments, self._api.url, self._api.cloud, self._site_fields()))
+
+
+def _updated(raw: Mapping[str, Any]) -> datetime | None:
+    return moment(raw["fields"]["updated"])
 
 
 def _skipped(refusal: JiraRefused) -> DocumentSkipped:

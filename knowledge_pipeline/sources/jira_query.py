@@ -28,7 +28,7 @@ class TicketFilters:
     labels: tuple[str, ...] = ()
     since: str | None = None  # last updated since: a date, a time, or a span like "180 days"
     custom_fields: tuple[str, ...] = ()  # by display name
-    max_results: int | None = None  # the newest by creation
+    max_results: int | None = None  # the most recently updated ones
 
 
 def restrictions(filters: TicketFilters) -> list[str]:
@@ -47,20 +47,20 @@ def restrictions(filters: TicketFilters) -> list[str]:
     ]
 
 
-def query(clauses: Iterable[str], *, since: datetime | None, zone: tzinfo, newest_first: bool = False) -> str:
+def query(clauses: Iterable[str], *, since: datetime | None, zone: tzinfo, latest_first: bool = False) -> str:
     """The clauses as one query, in the order of creation, which no edit changes.
 
     Args:
         clauses: what must hold.
         since: only what was updated at that moment or later. JQL has no seconds, so it is the minute.
         zone: the time zone of the account; JQL reads dates in it.
-        newest_first: the latest first.
+        latest_first: in the order of the last update instead, the latest first.
     """
     held = list(clauses)
     if since is not None:
         held.append(f'updated >= "{since.astimezone(zone):%Y-%m-%d %H:%M}"')
-    order = "DESC" if newest_first else "ASC"
-    return f"{' AND '.join(held or [_ANY])} ORDER BY created {order}, key {order}"
+    order = "updated DESC, key DESC" if latest_first else "created ASC, key ASC"
+    return f"{' AND '.join(held or [_ANY])} ORDER BY {order}"
 
 
 def oldest_update(filters: TicketFilters) -> datetime | None:

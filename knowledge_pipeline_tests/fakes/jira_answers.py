@@ -77,26 +77,20 @@ class JiraAnswers:
 
     def _page_by_token(self, asked: dict[str, Any]) -> dict[str, Any]:
         """A token holds what the last ticket of its page was sorted by, as Cloud's does."""
-        tickets = self.site.found(asked["jql"])
+        tickets, fields = self.site.found(asked["jql"]), asked.get("fields", [])
+        by = "updated" if "ORDER BY updated" in asked["jql"] else "created"
         if "nextPageToken" in asked:
-            created, key = json.loads(base64.b64decode(asked["nextPageToken"]))
-            last = (created, (key[0], key[1]))
-            descending = "created DESC" in asked["jql"]
-            tickets = [
-                each for each in tickets if (_place(each) < last if descending else _place(each) > last)
-            ]
-        few = set(asked.get("fields", [])) <= {"id", "key"}
+            last = json.loads(base64.b64decode(asked["nextPageToken"]))
+            descending = f"ORDER BY {by} DESC" in asked["jql"]
+            tickets = [each for each in tickets if _place(each, by) != last]
+            tickets = [each for each in tickets if (_place(each, by) < last) == descending]
+        few = set(fields) <= {"id", "key"}
         most = min(asked.get("maxResults", 50), self.page_size or (_CLOUD_ALL if few else _CLOUD_FIELDS))
-        page = tickets[:most]
-        told: dict[str, Any] = {
-            "issues": [
-                self.site.shown(each, asked.get("fields", []), self.embedded_comments) for each in page
-            ],
-            "isLast": len(tickets) <= most,
-        }
-        if len(tickets) > most:
-            told["nextPageToken"] = base64.b64encode(json.dumps(_place(page[-1])).encode()).decode()
-        return told
+        page = [self.site.shown(each, fields, self.embedded_comments) for each in tickets[:most]]
+        if len(tickets) <= most:
+            return {"issues": page, "isLast": True}
+        token = base64.b64encode(json.dumps(_place(tickets[most - 1], by)).encode()).decode()
+        return {"issues": page, "isLast": False, "nextPageToken": token}
 
     def _bulk(self, asked: dict[str, Any]) -> tuple[int, Any]:
         names = asked["issueIdsOrKeys"]
@@ -127,8 +121,9 @@ class JiraAnswers:
         return 200, self.site.shown(ticket, fields, self.embedded_comments)
 
 
-def _place(ticket: dict[str, Any]) -> tuple[str, Any]:
-    return ticket["created"].isoformat(), sort_value(ticket, "key")
+def _place(ticket: dict[str, Any], by: str) -> list[Any]:
+    """Where a ticket stands in an order by a time, and by key."""
+    return [ticket[by].isoformat(), *sort_value(ticket, "key")]
 
 
 def said(message: str) -> dict[str, Any]:

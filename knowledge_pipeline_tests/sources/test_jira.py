@@ -1,24 +1,16 @@
-"""The Jira connector against a fake Jira, Cloud and Server alike, by the real client library."""
+"""What the Jira connector lists, of Cloud and Server alike, by the real client library."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from knowledge_pipeline.errors import (
-    ConfigError,
-    DocumentSkipped,
-    KnowledgeError,
-    SourceRefused,
-    SourceUnavailable,
-)
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.errors import ConfigError, SourceUnavailable
 from knowledge_pipeline.sources.base import Service
-from knowledge_pipeline.sources.jira import JiraTickets, TicketFilters
 from knowledge_pipeline_tests.fakes.jira_server import JiraServer
+from knowledge_pipeline_tests.sources.jira_tickets import listing, many, refusal, tickets, uris
 
 
 @pytest.fixture(params=["cloud", "server"])
@@ -38,35 +30,6 @@ def cloud() -> Iterator[JiraServer]:
 def data_center() -> Iterator[JiraServer]:
     with JiraServer(cloud=False) as server:
         yield server
-
-
-def tickets(server: JiraServer, **filters) -> JiraTickets:
-    return JiraTickets(server.connection(), TicketFilters(**filters))
-
-
-def listing(server: JiraServer, **filters) -> list[Item]:
-    with tickets(server, **filters) as source:
-        return list(source.discover())
-
-
-def uris(items) -> list[str]:
-    return [item.uri for item in items]
-
-
-def read(server: JiraServer, uri: str, **filters) -> Document:
-    with tickets(server, **filters) as source:
-        return source.fetch(Item(uri, "1", uri.removeprefix("issue/")))
-
-
-def many(server: JiraServer, count: int) -> list[str]:
-    return [server.create(f"Ticket {number}", f"text {number}") for number in range(count)]
-
-
-def refusal(server: JiraServer, **filters) -> str:
-    with pytest.raises(KnowledgeError) as raised:
-        listing(server, **filters)
-    assert server.token not in str(raised.value)
-    return str(raised.value)
 
 
 # listing
@@ -202,14 +165,25 @@ def test_since_is_about_the_last_update(jira):
     assert uris(listing(jira, since="2026-02-01")) == [old, edited]
 
 
-def test_of_a_limited_number_the_newest_are_taken_and_updates_follow_them(jira):
+def test_of_a_limited_number_the_latest_updated_are_taken(jira):
     made = many(jira, 45)
-    assert set(uris(listing(jira, max_results=3))) == set(made[-3:])
     jira.site.tick(86_400)
     jira.edit(made[0], "new")
-    jira.edit(made[-1], "new")
+    assert uris(listing(jira, max_results=3)) == [made[0], made[-1], made[-2]]
     with tickets(jira, max_results=3) as source:
-        assert uris(source.updated(jira.site.now)) == [made[-1]]
+        assert uris(source.updated(jira.site.now)) == [made[0]]
+
+
+def test_of_a_limited_number_none_is_lost_that_is_edited_between_pages(jira):
+    jira.page_size = 30
+    made = many(jira, 100)
+
+    def edit(page: int) -> None:
+        if page == 2:
+            jira.edit(made[5], "new")
+
+    jira.before_page = edit
+    assert set(uris(listing(jira, max_results=90))) == {made[5], *made[-89:]}
 
 
 # what was updated
@@ -271,294 +245,3 @@ def test_a_revision_stays_while_nothing_changes_even_in_another_time_zone(jira):
 def test_other_custom_fields_make_other_revisions(jira):
     jira.create("A ticket", "x")
     assert listing(jira)[0].revision != listing(jira, custom_fields=("Team",))[0].revision
-
-
-# reading
-
-
-def test_a_ticket_is_a_conversation_with_what_its_fields_say(jira):
-    other = jira.create("Other", "x")
-    uri = jira.create("The   login\tfails", "It fails.\n\nAlways.")
-    jira.site.change(
-        uri,
-        labels=["web", "auth"],
-        status="In Progress",
-        issuetype="Bug",
-        priority="High",
-        resolution={"name": "Fixed"},
-        assignee=jira.site.person("Alan Turing"),
-        parent={"id": "1", "key": "PROJ-77"},
-        fixVersions=[{"name": "2.1"}],
-        attachment=[{"filename": "trace.log"}, {"filename": "a.png"}],
-    )
-    jira.site.link(uri, other, "duplicates", "is duplicated by")
-    jira.site.comment(uri, "I see it too.")
-    document = read(jira, uri)
-    assert document.text == (
-        "PROJ-2 The login fails\n\nIt fails.\n\nAlways.\n\n"
-        "Details:\n- Parent: PROJ-77\n- Links: duplicates PROJ-1\n- Fix versions: 2.1\n"
-        "- Attachments: a.png, trace.log\n\n"
-        "Comment by Grace Hopper, 2026-03-01:\nI see it too."
-    )
-    assert (document.uri, document.path, document.title) == (uri, "PROJ/PROJ-2", "PROJ-2 The login fails")
-    assert document.url == f"{jira.url}/browse/PROJ-2"
-    assert document.author == "Ada Lovelace" and document.last_modified == jira.site.now
-    told = {name: document.metadata[name] for name in document.metadata if name != "segments"}
-    assert told == {
-        "key": "PROJ-2",
-        "project": "PROJ",
-        "project_name": "The project PROJ",
-        "issue_type": "Bug",
-        "status": "In Progress",
-        "priority": "High",
-        "resolution": "Fixed",
-        "labels": ["auth", "web"],
-        "assignee": "Alan Turing",
-        "reporter": "Ada Lovelace",
-        "fix_versions": ["2.1"],
-        "parent": "PROJ-77",
-        "created": "2026-03-01T09:00:02+00:00",
-        "attachments": ["a.png", "trace.log"],
-        "mentions": [
-            {"kind": "duplicates", "target": "PROJ-1"},
-            {"kind": "references", "target": "PROJ-77"},
-        ],
-    }
-    starts = [segment["start_char"] for segment in document.metadata["segments"]]
-    assert [document.text[start:].split(" ")[0] for start in starts] == ["PROJ-2", "Details:\n-", "Comment"]
-    assert document.metadata["segments"][-1]["url"].endswith("/browse/PROJ-2?focusedCommentId=50002")
-
-
-def test_the_other_side_of_a_duplicate_only_refers_to_it(jira):
-    original, copy = jira.create("Original", "x"), jira.create("Copy", "x")
-    jira.site.link(copy, original, "duplicates", "is duplicated by")
-    assert read(jira, original).metadata["mentions"] == [{"kind": "references", "target": "PROJ-2"}]
-
-
-def test_tickets_are_read_a_hundred_a_call(jira):
-    many(jira, 250)
-    items = listing(jira)
-    before = len(jira.requests)
-    with tickets(jira) as source:
-        found = dict(source.fetch_many(items))
-    assert sorted(uris(found)) == sorted(uris(items))
-    assert all(isinstance(document, Document) for document in found.values())
-    assert [request.path for request in jira.requests[before:]].count("field") == 1
-    assert len(jira.requests) - before == 1 + 3
-
-
-def test_of_those_that_are_gone_or_hidden_each_says_so(jira):
-    gone, hidden, there = many(jira, 3)
-    items = listing(jira)
-    jira.delete(gone)
-    jira.site.hide(hidden)
-    with tickets(jira) as source:
-        found = {item.uri: document for item, document in source.fetch_many(items)}
-    assert str(found[gone]) == "deleted while it was read"
-    assert isinstance(found[hidden], DocumentSkipped)
-    # Cloud answers the same for a ticket that is hidden and one that is not there
-    told = "deleted while it was read" if jira.site.cloud else "our account may no longer see it"
-    assert str(found[hidden]) == told
-    assert isinstance(found[there], Document)
-
-
-def test_a_ticket_that_the_bulk_answer_left_out_is_read_alone(cloud):
-    (uri,) = many(cloud, 1)
-    with tickets(cloud) as source:
-        items = list(source.discover())
-        source.fetch(items[0])
-        cloud.answer_next({"issues": [], "issueErrors": [{"id": "10001", "errorMessage": "Too large"}]})
-        ((_, document),) = source.fetch_many(items)
-    assert isinstance(document, Document) and document.uri == uri
-
-
-def test_all_comments_are_read_in_their_order_though_only_some_come_with_the_ticket(jira):
-    uri = jira.create("Long", "x")
-    for number in range(230):
-        jira.site.comment(uri, f"comment{number}")
-    jira.embedded_comments = 20
-    said = [line for line in read(jira, uri).text.split("\n") if line.startswith("comment")]
-    assert said == [f"comment{number}" for number in range(230)]
-
-
-def test_a_comment_deleted_while_the_comments_are_paged_hides_no_other(jira):
-    uri = jira.create("Long", "x")
-    for number in range(150):
-        jira.site.comment(uri, f"comment{number}")
-    jira.embedded_comments = 20
-    pages = []
-
-    def delete(page: int) -> None:
-        pages.append(page)
-        if len(pages) == 3:  # the bulk read of Server is a page, too
-            del jira.site.of(uri)["comments"][0]
-
-    jira.before_page = delete
-    said = [line for line in read(jira, uri).text.split("\n") if line.startswith("comment")]
-    assert said[-149:] == [f"comment{number}" for number in range(1, 150)]
-
-
-def test_a_comment_that_is_kept_to_a_role_is_left_out(jira):
-    uri = jira.create("A ticket", "x")
-    jira.site.comment(uri, "for all")
-    jira.site.comment(uri, "for few", visibility={"type": "role", "value": "Administrators"})
-    jira.site.comment(uri, "not for customers", jsdPublic=False)
-    text = read(jira, uri).text
-    assert "for all" in text and "for few" not in text
-    assert "Internal note by Grace Hopper, 2026-03-01:\nnot for customers" in text
-
-
-def test_custom_fields_are_named_as_people_see_them(jira):
-    uri = jira.create("A ticket", "x")
-    notes = "see [the page|https://a.b]" if not jira.site.cloud else {
-        "type": "doc",
-        "content": [{"type": "paragraph", "content": [
-            {"type": "text", "text": "see "},
-            {"type": "text", "text": "the page", "marks": [{"type": "link", "attrs": {"href": "https://a.b"}}]},
-        ]}],
-    }  # fmt: skip
-    sprint = {"id": 1, "name": "Sprint 9, late", "state": "active"}
-    older = "com.atlassian.greenhopper.service.sprint.Sprint@1f[id=1,state=ACTIVE,name=Sprint 9, late,goal=]"
-    jira.site.change(
-        uri,
-        customfield_10030={"value": "Payments", "child": {"value": "Cards"}},
-        customfield_10031=notes,
-        customfield_10020=[sprint if jira.site.cloud else older],
-        customfield_10014="PROJ-5",
-    )
-    document = read(jira, uri, custom_fields=("team", "Notes"))
-    told = {"Team": "Payments / Cards", "Notes": "see [the page](https://a.b)"}
-    assert document.metadata["custom_fields"] == told
-    assert document.metadata["sprint"] == ["Sprint 9, late"] and document.metadata["parent"] == "PROJ-5"
-    lines = [*(f"- {name}: {value}" for name, value in told.items()), "- Sprint: Sprint 9, late"]
-    assert set(lines) <= set(document.text.split("\n"))
-
-
-def test_a_custom_field_that_is_not_there_is_told_with_the_nearest(jira):
-    uri = jira.create("A ticket", "x")
-    with pytest.raises(SourceRefused, match="no field named 'Teams', but 'Team': correct custom_fields"):
-        read(jira, uri, custom_fields=("Teams",))
-
-
-def test_a_person_is_named_never_an_account(jira):
-    uri = jira.create("A ticket", "x")
-    if jira.site.cloud:
-        mention = {"type": "mention", "attrs": {"id": jira.site.person("Grace Hopper")["accountId"]}}
-        body = {"type": "doc", "content": [{"type": "paragraph", "content": [mention]}]}
-    else:
-        body = "[~gracehopper]"
-    jira.site.comment(uri, body)
-    text = read(jira, uri).text
-    assert "@Grace Hopper" in text and "712020" not in text and "gracehopper" not in text
-
-
-def test_a_moved_ticket_is_the_same_under_its_new_key(jira):
-    uri = jira.create("A ticket", "x")
-    jira.site.move(uri, "OTHER")
-    document = read(jira, uri)
-    assert (document.uri, document.path, document.metadata["project"]) == (uri, "OTHER/OTHER-1", "OTHER")
-
-
-# refusals
-
-
-def test_a_wrong_token_is_told(jira):
-    jira.token = "another"
-    connection = jira.connection()
-    jira.token = "right"
-    with JiraTickets(connection) as source, pytest.raises(SourceRefused, match=r"401.*connection\.token"):
-        list(source.discover())
-
-
-def test_a_wrong_token_that_is_let_in_as_a_guest_is_refused_as_well(jira):
-    jira.create("Public", "x")
-    connection = jira.connection()
-    jira.token, jira.guests = "right", True
-    with JiraTickets(connection) as source:
-        for listed in (source.discover(), source.updated(jira.site.now)):
-            with pytest.raises(SourceRefused, match="401"):
-                list(listed)
-
-
-def test_a_redirect_to_a_login_page_is_told(jira):
-    jira.to_login = True
-    assert "login page: correct connection.token" in refusal(jira)
-
-
-def test_a_page_instead_of_json_is_told(jira):
-    jira.answer_next(b"<html>Welcome</html>")
-    assert "a page instead of JSON" in refusal(jira)
-
-
-def test_an_empty_answer_is_no_empty_listing(jira):
-    with tickets(jira) as source:
-        list(source.discover())
-        jira.answer_next(b"")
-        with pytest.raises(SourceUnavailable, match="empty answer"):
-            list(source.discover())
-
-
-def test_an_address_without_a_jira_is_told(jira):
-    connection = jira.connection(url=f"{jira.url}/elsewhere")
-    with JiraTickets(connection) as source, pytest.raises(SourceRefused, match=r"404.*connection\.url"):
-        list(source.discover())
-
-
-def test_a_project_that_cannot_be_seen_is_refused_not_emptied(jira):
-    jira.create("A ticket", "x")
-    listing(jira, projects=("PROJ",))
-    del jira.site.projects["PROJ"]
-    assert "no project 'PROJ', or our account may not see it" in refusal(jira, projects=("PROJ",))
-
-
-def test_a_query_that_jira_does_not_understand_is_told_in_its_words(jira):
-    said = refusal(jira, jql="project = NOWHERE")
-    assert "The value 'NOWHERE' does not exist for the field 'project'" in said and "correct jql" in said
-
-
-def test_failures_that_pass_are_asked_again(jira):
-    made = many(jira, 3)
-    jira.cut_off_next()
-    jira.fail_next(2, status=503)
-    jira.fail_next(1, status=429)
-    assert uris(listing(jira)) == made
-
-
-def test_failures_that_stay_are_told_as_such(jira):
-    jira.fail_next(50, status=503)
-    assert "failed (503)" in refusal(jira)
-    assert jira.counted() < 10
-
-
-def test_a_limit_is_waited_for(jira):
-    jira.page_size = 30
-    made = many(jira, 70)
-    jira.limit(after=2, reset_s=1)
-    assert uris(listing(jira)) == made
-    assert [request.status for request in jira.requests].count(429) == 1
-
-
-def test_a_long_limit_is_told_with_its_end(jira):
-    jira.limit(after=0, reset_s=7200)
-    with pytest.raises(SourceUnavailable, match=r"limits our calls until 20\d\d-\d\d-\d\d \d\d:\d\d UTC"):
-        listing(jira)
-
-
-def test_without_an_identity_jira_is_asked_what_it_is(jira):
-    made = many(jira, 2)
-    jira.guests = True
-    with JiraTickets(jira.connection(email=None, token=None)) as source:
-        assert uris(source.discover()) == made
-        assert uris(source.updated(jira.site.now)) == made
-        assert source.fetch(Item(made[0], "1", "10001")).title == "PROJ-1 Ticket 0"
-
-
-def test_a_secret_is_in_no_log_and_no_error(jira, caplog):
-    caplog.set_level(logging.DEBUG)
-    jira.create("A ticket", "x")
-    listing(jira)
-    jira.fail_next(1, status=400, body=f'{{"errorMessages": ["you sent {jira.token}"]}}'.encode())
-    assert "***" in refusal(jira)
-    jira.fail_next(1, status=401, body=jira.token.encode())
-    refusal(jira)
-    assert jira.token not in caplog.text and jira.token not in repr(tickets(jira).__dict__)
