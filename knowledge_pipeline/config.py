@@ -11,6 +11,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
+from knowledge_pipeline.config_connections import (
+    ConfluenceConnection,
+    GitConnection,
+    GithubConnection,
+    GitlabConnection,
+    JiraConnection,
+    LocalConnection,
+)
+from knowledge_pipeline.config_filters import DocumentFilters, require_fitting_filters
 from knowledge_pipeline.config_operation import (
     Alerts,
     Checks,
@@ -21,8 +30,27 @@ from knowledge_pipeline.config_operation import (
     Schedules,
 )
 
-SourceType = Literal["code", "markdown", "openapi", "git_history", "files"]
-Strategy = Literal["fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit"]
+SourceType = Literal[
+    "code",
+    "markdown",
+    "openapi",
+    "git_history",
+    "github_pr",
+    "github_issues",
+    "jira",
+    "confluence",
+    "files",
+]
+Strategy = Literal[
+    "fixed_size",
+    "sentence",
+    "paragraph",
+    "semantic",
+    "ast_aware",
+    "endpoint",
+    "commit",
+    "conversation",
+]
 Treatment = Literal["off", "redact", "drop"]
 Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
 Extractor = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "package.module:function"
@@ -34,27 +62,42 @@ _TRIGGERS: dict[SourceType, Trigger] = {
     "markdown": "on_commit",
     "openapi": "on_commit",
     "git_history": "weekly",
+    "github_pr": "daily",
+    "github_issues": "daily",
+    "jira": "daily",
+    "confluence": "daily",
     "files": "daily",
 }
 
 
-class LocalConnection(Frozen):
-    """A folder of this machine, read as it lies there, `.gitignore` files honoured."""
+Connection = Annotated[
+    LocalConnection
+    | GitConnection
+    | GithubConnection
+    | GitlabConnection
+    | JiraConnection
+    | ConfluenceConnection,
+    Field(discriminator="type"),
+]
 
-    type: Literal["local"]
-    path: Path
+_IN_GIT: tuple[str, ...] = ("local", "git", "github", "gitlab")
+_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
+    "code": _IN_GIT,
+    "markdown": _IN_GIT,
+    "openapi": _IN_GIT,
+    "git_history": _IN_GIT,
+    "github_pr": ("github",),
+    "github_issues": ("github",),
+    "jira": ("jira",),
+    "confluence": ("confluence",),
+    "files": ("local",),
+}
+"""What each type can be read over."""
 
+_OF_GIT: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})
 
-class GitConnection(Frozen):
-    """A git repository by any URL or path that git understands, read at one branch's tip."""
-
-    type: Literal["git"]
-    url: str = Field(min_length=1)
-    branch: str | None = None  # None: the remote's HEAD
-    token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
-
-
-Connection = Annotated[LocalConnection | GitConnection, Field(discriminator="type")]
+_CHATTY: frozenset[SourceType] = frozenset({"github_pr", "github_issues", "jira", "confluence"})
+"""Types where people write to people: personal data is redacted unless the file says otherwise."""
 
 
 class Chunking(Frozen):
@@ -116,7 +159,7 @@ class Sanitize(Frozen):
     """What happens to secrets and personal data before anything is embedded or indexed."""
 
     secrets: Treatment = "redact"
-    personal_data: Treatment = "off"
+    personal_data: Treatment | None = None  # None: the default of the source's type
 
 
 class Refresh(Frozen):
@@ -142,7 +185,7 @@ class AccessSettings(Frozen):
         return self
 
 
-class SourceConfig(Frozen):
+class SourceConfig(DocumentFilters):
     """One configured origin of documents; one Dagster partition."""
 
     id: SourceId
@@ -151,15 +194,32 @@ class SourceConfig(Frozen):
     include: tuple[str, ...] = ()  # gitignore syntax; empty: the default of the type
     exclude: tuple[str, ...] = ()
     max_bytes: int | None = Field(default=None, ge=1)  # None: the default of the type
-    languages: tuple[str, ...] = ()  # code: empty means all
-    since: str | None = None  # git_history: "2024-01-31", or a span git understands: "180 days"
-    depth: int = Field(default=1000, ge=1)  # git_history: at most so many commits
     chunking: Chunking = Chunking()
     embedding: Embedding | None = None  # None: the one of the whole project
     metadata: MetadataSettings = MetadataSettings()
     sanitize: Sanitize = Sanitize()
     refresh: Refresh = Refresh()
     access: AccessSettings = AccessSettings()
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> SourceConfig:
+        allowed = _CONNECTIONS[self.type]
+        if self.connection.type not in allowed:
+            raise ValueError(
+                f"type {self.type!r} is not read over connection.type {self.connection.type!r}; "
+                f"allowed: {', '.join(allowed)}"
+            )
+        require_fitting_filters(self, self.type)
+        if self.type in _OF_GIT and isinstance(self.connection, GithubConnection | GitlabConnection):
+            object.__setattr__(self, "connection", self.connection.as_git())  # the same repository, by git
+        return self
+
+
+def sanitize_of(source: SourceConfig) -> Sanitize:
+    """What happens to secrets and personal data: as configured, else by the default of the type."""
+    if source.sanitize.personal_data is not None:
+        return source.sanitize
+    return source.sanitize.model_copy(update={"personal_data": "redact" if source.type in _CHATTY else "off"})
 
 
 def trigger_of(source: SourceConfig) -> Trigger:

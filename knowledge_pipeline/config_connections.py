@@ -16,6 +16,9 @@ HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 """An address without a user or password in it."""
 
 
+_GITHUB_API = "https://api.github.com"
+
+
 class LocalConnection(Frozen):
     """A folder of this machine, read as it lies there, `.gitignore` files honoured."""
 
@@ -32,6 +35,17 @@ class GitConnection(Frozen):
     token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
 
 
+class ServiceConnection(Frozen):
+    """A site that is asked over HTTP."""
+
+    url: HttpUrl
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        return self.url
+
+
 class GithubApp(Frozen):
     """A GitHub App that is installed where the repository is."""
 
@@ -40,13 +54,13 @@ class GithubApp(Frozen):
     installation_id: int | None = None  # None: the one of the repository
 
 
-class GithubConnection(Frozen):
+class GithubConnection(ServiceConnection):
     """A repository of GitHub, or of GitHub Enterprise by its API's address."""
 
     type: Literal["github"]
     repository: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")  # "owner/name"
     branch: str | None = None  # code, markdown, openapi, git_history: None is the default branch
-    url: HttpUrl = "https://api.github.com"  # Enterprise: https://HOST/api/v3
+    url: HttpUrl = _GITHUB_API  # Enterprise: https://HOST/api/v3
     token: SecretStr | None = None
     app: GithubApp | None = None
 
@@ -56,8 +70,26 @@ class GithubConnection(Frozen):
             raise ValueError("give a token or an app, not both")
         return self
 
+    @property
+    def site(self) -> str:
+        """The address that people open."""
+        return (
+            "https://github.com" if self.url == _GITHUB_API else self.url.rstrip("/").removesuffix("/api/v3")
+        )
 
-class GitlabConnection(Frozen):
+    @property
+    def place(self) -> str:
+        """The repository's page."""
+        return f"{self.site}/{self.repository}"
+
+    def as_git(self) -> GitConnection:
+        """The repository itself. Raises ValueError for an App, which cannot clone by its key."""
+        if self.app:
+            raise ValueError("git cannot read with a GitHub App: give connection.token")
+        return GitConnection(type="git", url=f"{self.place}.git", branch=self.branch, token=self.token)
+
+
+class GitlabConnection(ServiceConnection):
     """A project of GitLab, hosted anywhere."""
 
     type: Literal["gitlab"]
@@ -66,21 +98,28 @@ class GitlabConnection(Frozen):
     url: HttpUrl = "https://gitlab.com"
     token: SecretStr | None = None
 
+    @property
+    def place(self) -> str:
+        """The project's page."""
+        return f"{self.url.rstrip('/')}/{self.project}"
 
-class JiraConnection(Frozen):
+    def as_git(self) -> GitConnection:
+        """The repository itself."""
+        return GitConnection(type="git", url=f"{self.place}.git", branch=self.branch, token=self.token)
+
+
+class JiraConnection(ServiceConnection):
     """A Jira site. With an e-mail: Cloud, an API token. Without: Server or Data Center, a personal token."""
 
     type: Literal["jira"]
-    url: HttpUrl
     email: str | None = None
     token: SecretStr | None = None  # None: what anybody may read
 
 
-class ConfluenceConnection(Frozen):
+class ConfluenceConnection(ServiceConnection):
     """A Confluence site; identity as of Jira. Cloud's address ends in /wiki."""
 
     type: Literal["confluence"]
-    url: HttpUrl
     email: str | None = None
     token: SecretStr | None = None
 

@@ -54,9 +54,16 @@ def _leaves(annotation: Any) -> Iterator[Any]:
         yield from _leaves(part)
 
 
+def _settings(model: type[Frozen]) -> Iterator[type[Frozen]]:
+    """All settings that are made of a model."""
+    for made in model.__subclasses__():
+        yield made
+        yield from _settings(made)
+
+
 SECRET_KEYS = frozenset(
     name
-    for model in Frozen.__subclasses__()
+    for model in _settings(Frozen)
     for name, field in model.model_fields.items()
     if SecretStr in _leaves(field.annotation)
 )

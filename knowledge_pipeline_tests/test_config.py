@@ -6,15 +6,24 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from knowledge_pipeline.config import Frozen, Reranking, Settings, SourceConfig, SourceType, trigger_of
+from knowledge_pipeline.config import (
+    Frozen,
+    GitConnection,
+    Reranking,
+    Settings,
+    SourceConfig,
+    SourceType,
+    sanitize_of,
+    trigger_of,
+)
 from knowledge_pipeline.config_problems import models_of
+from knowledge_pipeline_tests.connections import connection
 
 DOCUMENTED = Path(__file__).parent.parent / "docs" / "configuration.md"
 
 
 def source(kind: str, **settings: object) -> SourceConfig:
-    connection = {"type": "local", "path": "."}
-    return SourceConfig.model_validate({"id": "a", "type": kind, "connection": connection, **settings})
+    return SourceConfig.model_validate({"id": "a", "type": kind, "connection": connection(kind), **settings})
 
 
 def models() -> list[type[Frozen]]:
@@ -28,6 +37,10 @@ def test_every_type_has_the_default_trigger_of_the_specification():
         "markdown": "on_commit",
         "openapi": "on_commit",
         "git_history": "weekly",
+        "github_pr": "daily",
+        "github_issues": "daily",
+        "jira": "daily",
+        "confluence": "daily",
         "files": "daily",
     }
 
@@ -37,8 +50,60 @@ def test_a_configured_trigger_wins_over_the_default():
 
 
 def test_secrets_are_redacted_and_personal_data_kept_by_default():
-    sanitize = source("code").sanitize
+    sanitize = sanitize_of(source("code"))
     assert (sanitize.secrets, sanitize.personal_data) == ("redact", "off")
+
+
+@pytest.mark.parametrize("kind", ["github_pr", "github_issues", "jira", "confluence"])
+def test_personal_data_is_redacted_where_people_write_to_people_unless_the_file_says_otherwise(kind):
+    assert sanitize_of(source(kind)).personal_data == "redact"
+    assert sanitize_of(source(kind, sanitize={"personal_data": "off"})).personal_data == "off"
+    assert sanitize_of(source(kind, sanitize={"secrets": "drop"})).secrets == "drop"
+
+
+@pytest.mark.parametrize(
+    ("kind", "filters", "said"),
+    [
+        ("code", {"jql": "project = A"}, "jql is no filter of type 'code': it is one of jira"),
+        ("jira", {"spaces": ["OPS"]}, "spaces is no filter of type 'jira'"),
+        ("github_issues", {"state": "merged"}, "state 'merged' is of pull requests"),
+    ],
+)
+def test_a_filter_of_another_type_is_refused(kind, filters, said):
+    with pytest.raises(ValidationError, match=said):
+        source(kind, **filters)
+
+
+def test_a_type_is_read_over_its_own_connections_only():
+    with pytest.raises(ValidationError, match=r"type 'jira' is not read over connection\.type 'local'"):
+        source("jira", connection={"type": "local", "path": "."})
+
+
+@pytest.mark.parametrize(
+    ("hosted", "url"),
+    [
+        ({"type": "github", "repository": "ann/app"}, "https://github.com/ann/app.git"),
+        (
+            {"type": "github", "repository": "ann/app", "url": "https://git.example.org/api/v3"},
+            "https://git.example.org/ann/app.git",
+        ),
+        ({"type": "gitlab", "project": "team/sub/app"}, "https://gitlab.com/team/sub/app.git"),
+        (
+            {"type": "gitlab", "project": "team/app", "url": "https://lab.example.org/"},
+            "https://lab.example.org/team/app.git",
+        ),
+    ],
+)
+def test_a_hosted_repository_is_read_by_git(hosted, url):
+    read = source("code", connection={**hosted, "branch": "main", "token": "t0ken"}).connection
+    assert isinstance(read, GitConnection)
+    assert (read.url, read.branch, read.token.get_secret_value()) == (url, "main", "t0ken")
+
+
+def test_an_app_cannot_clone():
+    app = {"id": 1, "private_key": "key"}
+    with pytest.raises(ValidationError, match=r"give connection\.token"):
+        source("code", connection={"type": "github", "repository": "ann/app", "app": app})
 
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)

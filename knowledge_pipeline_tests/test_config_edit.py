@@ -290,7 +290,9 @@ def test_strings_that_look_like_something_else_come_back_as_they_were(write):
 
 
 def test_a_layout_that_an_edit_would_change_is_refused(write):
-    text = "sources:\n- id: a\n  type: code\n  connection: {type: local, path: .}\n  since: |\n    1 day"
+    text = (
+        "sources:\n- id: a\n  type: git_history\n  connection: {type: local, path: .}\n  since: |\n    1 day"
+    )
     path = write(text)  # the line end that separates the new entry would become part of the text
     with pytest.raises(ConfigError, match="edit it by hand"):
         add_source(path, ENTRY)

@@ -109,12 +109,14 @@ def test_a_file_that_sets_nothing_means_the_defaults(load, tmp_path, text):
 
 def test_scalars_keep_the_text_that_was_written(load):
     connection = "{type: git, url: u, branch: 1.10}"
-    source = load(one_source("since: 2024-01-31", "depth: 1_000", connection=connection)).sources[0]
+    source = load(
+        one_source("since: 2024-01-31", "depth: 1_000", kind="git_history", connection=connection)
+    ).sources[0]
     assert (source.since, source.connection.branch, source.depth) == ("2024-01-31", "1.10", 1000)
 
 
 def test_windows_line_ends_are_read(load):
-    assert load(one_source("depth: 5").replace("\n", "\r\n")).sources[0].depth == 5
+    assert load(one_source("depth: 5", kind="git_history").replace("\n", "\r\n")).sources[0].depth == 5
 
 
 def test_anchors_and_merge_keys_are_followed(load):
@@ -293,13 +295,14 @@ def test_every_problem_is_listed_with_its_line(refusal):
     text = one_source("chunking:", "  strategy: sematic", "  max_tokens: 5", "acess: {}", kind="cod")
     assert refusal(text).splitlines() == [
         "knowledge.yaml:3: sources[0].type: found 'cod'; allowed: code, markdown, openapi, git_history, "
-        "files; did you mean 'code'?",
+        "github_pr, github_issues, jira, confluence, files; did you mean 'code'?",
         "knowledge.yaml:6: sources[0].chunking.strategy: found 'sematic'; allowed: fixed_size, sentence, "
-        "paragraph, semantic, ast_aware, endpoint, commit; did you mean 'semantic'?",
+        "paragraph, semantic, ast_aware, endpoint, commit, conversation; did you mean 'semantic'?",
         "knowledge.yaml:7: sources[0].chunking.max_tokens: found '5'; allowed: a number of at least 16",
-        "knowledge.yaml:8: sources[0].acess: found an unknown key; allowed: access, chunking, connection, "
-        "depth, embedding, exclude, id, include, languages, max_bytes, metadata, refresh, sanitize, since, "
-        "type; did you mean 'access'?",
+        "knowledge.yaml:8: sources[0].acess: found an unknown key; allowed: access, chunking, comments, "
+        "connection, custom_fields, depth, embedding, exclude, id, include, issue_types, jql, labels, "
+        "languages, max_bytes, max_results, metadata, projects, refresh, sanitize, since, spaces, state, "
+        "statuses, type; did you mean 'access'?",
     ]
 
 

@@ -44,12 +44,17 @@ _WAYS: dict[_Way, _Entry] = {
     "lines": _Entry("lines", "chunk_lines"),
     "endpoint": _Entry("openapi", "chunk_endpoints", max_tokens=1024, min_tokens=32),
     "commit": _Entry("commits", "chunk_commit"),
+    "conversation": _Entry("conversation", "chunk_conversation"),
 }
 _DEFAULTS: dict[str, _Way] = {
     "code": "ast_aware",
     "markdown": "semantic",
     "openapi": "endpoint",
     "git_history": "commit",
+    "github_pr": "conversation",
+    "github_issues": "conversation",
+    "jira": "conversation",
+    "confluence": "semantic",
     "files": "sentence",
 }
 
@@ -141,7 +146,7 @@ def _ways(document: Document, source: SourceConfig) -> Iterator[_Way]:
     if first == "ast_aware" and document.language not in GRAMMARS:
         first = "semantic" if has_headings(document) else "lines"
     yield first
-    if first == "commit":
+    if first in ("commit", "conversation"):
         yield "paragraph"
     elif first != "lines":
         yield "semantic" if has_headings(document) and first != "semantic" else "lines"

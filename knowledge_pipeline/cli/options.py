@@ -8,7 +8,17 @@ from typing import Annotated, Literal
 
 import typer
 
-SourceKind = Literal["code", "markdown", "openapi", "git_history", "files"]
+SourceKind = Literal[
+    "code",
+    "markdown",
+    "openapi",
+    "git_history",
+    "github_pr",
+    "github_issues",
+    "jira",
+    "confluence",
+    "files",
+]
 SearchKind = Literal["semantic", "code", "similar", "historical"]
 TaskChoice = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
 
@@ -43,6 +53,6 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 TokenVariable = Annotated[
     str | None,
     typer.Option(
-        "--token-env", metavar="NAME", help="The environment variable that holds the token of a git URL."
+        "--token-env", metavar="NAME", help="The environment variable that holds the token for --url."
     ),
 ]

@@ -12,6 +12,7 @@ from knowledge_pipeline.cli.declaring import Entry, Repository, config_to_write,
 from knowledge_pipeline.cli.exits import FAILED
 from knowledge_pipeline.cli.options import SourceKind, TokenVariable, Yes, source_ids
 from knowledge_pipeline.cli.releasing import confirmed
+from knowledge_pipeline.cli.services import KINDS, service_entry, service_name
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.cli.text import counted
 from knowledge_pipeline.errors import ConfigError, NotFound
@@ -54,16 +55,24 @@ def list_(session: Session) -> None:
     knowledge sources add code --path ../service
     knowledge sources add markdown --url https://github.com/pallets/flask --branch main --id flask-docs
     knowledge sources add files --path ~/papers --include "*.pdf"
+    knowledge sources add github_pr --url pallets/flask --token-env GITHUB_TOKEN
+    knowledge sources add jira --url https://example.atlassian.net --email ann@example.com
 """)
 def add(
     session: Session,
     type: Annotated[
-        SourceKind, typer.Argument(metavar="TYPE", help="code, markdown, openapi, git_history, files.")
+        SourceKind,
+        typer.Argument(
+            metavar="TYPE",
+            help="code, markdown, openapi, git_history, github_pr, github_issues, jira, confluence, files.",
+        ),
     ],
     path: Annotated[
         Path | None, typer.Option("--path", metavar="FOLDER", help="A folder of this machine.")
     ] = None,
-    url: Annotated[str | None, typer.Option("--url", metavar="URL", help="A git repository.")] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="A git repository, or the site of a service.")
+    ] = None,
     id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="By default made of the name and the type.")
     ] = None,
@@ -75,8 +84,21 @@ def add(
         Patterns, typer.Option("--exclude", metavar="PATTERN", help="No files like this, as in .gitignore.")
     ] = None,
     token_env: TokenVariable = None,
+    email: Annotated[
+        str | None,
+        typer.Option("--email", metavar="ADDRESS", help="Jira, Confluence Cloud: whose token it is."),
+    ] = None,
 ) -> None:
     """Add a source to knowledge.yaml, whose comments stay; nothing is indexed yet."""
+    if type in KINDS:
+        if path is not None or branch or include or exclude:
+            raise WrongUsage(f"{type} is read from a service: give --url, --email and --token-env only")
+        address = url or _asked_address(session, KINDS[type].address)
+        entry = service_entry(type, address, email=email, token_variable=token_env)
+        _add(session, {"id": id, **entry}, f"{service_name(entry)}-{KINDS[type].named}")
+        return
+    if email:
+        raise WrongUsage("--email is for Jira and Confluence")
     if path is not None and url is not None:
         raise WrongUsage("give --path or --url, not both")
     if path is not None and (branch or token_env):
@@ -89,12 +111,19 @@ def add(
     repository = Repository(str(url or path), branch, token_env)
     repository.require()
     entry = {
-        "id": id or free_id(f"{repository.slug}-{_SHORT[type]}", _taken(config)),
+        "id": id,
         "type": type,
         "connection": repository.connection() if url else {"type": "local", "path": _relative(path, config)},
         **({"include": list(include)} if include else {}),
         **({"exclude": list(exclude)} if exclude else {}),
     }
+    _add(session, entry, f"{repository.slug}-{_SHORT[type]}")
+
+
+def _add(session: Session, entry: Entry, usual_id: str) -> None:
+    """Write an entry, with an id of its own where none is given, and say what comes next."""
+    config = config_to_write(session)
+    entry["id"] = entry["id"] or free_id(usual_id, _taken(config))
     _require_openable(entry, config)
     write(session, config, [entry])
     if session.as_json:
@@ -160,11 +189,14 @@ _SHORT = {"code": "code", "markdown": "docs", "openapi": "api", "git_history": "
 def where(source: SourceConfig) -> str:
     """The folder or address of a source, without any password."""
     from knowledge_pipeline.config import LocalConnection
+    from knowledge_pipeline.config_connections import ServiceConnection
     from knowledge_pipeline.sources.remote import without_password
 
     connection = source.connection
     if isinstance(connection, LocalConnection):
         return str(connection.path)
+    if isinstance(connection, ServiceConnection):
+        return connection.place
     return without_password(connection.url)
 
 
@@ -175,6 +207,12 @@ def _asked(session: Session) -> tuple[Path | None, str | None]:
     repository = Repository(given)
     repository.require()
     return (repository.folder, None) if repository.is_local else (None, given)
+
+
+def _asked_address(session: Session, question: str) -> str:
+    if not session.screen.asks:
+        raise WrongUsage("give --url: the address of the site, or of the repository")
+    return str(typer.prompt(question, err=True))
 
 
 def _require_openable(entry: Entry, config: Path) -> None:

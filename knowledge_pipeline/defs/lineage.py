@@ -33,6 +33,10 @@ DOCUMENTS: Mapping[SourceType, str] = {
     "markdown": "Markdown, reStructuredText or README file",
     "openapi": "OpenAPI or Swagger file",
     "git_history": "commit",
+    "github_pr": "pull request with its reviews and comments",
+    "github_issues": "issue with its comments",
+    "jira": "ticket with its comments",
+    "confluence": "page or blog post",
     "files": "PDF, DOCX, HTML or TXT file",
 }
 """What one row of a snapshot is."""
@@ -42,6 +46,10 @@ CHUNKS: Mapping[SourceType, str] = {
     "markdown": "section of a document",
     "openapi": "operation of an API, or another part of its file",
     "git_history": "commit, or part of a long one",
+    "github_pr": "turns of a pull request, title repeated",
+    "github_issues": "turns of an issue, title repeated",
+    "jira": "turns of a ticket, key and title repeated",
+    "confluence": "section of a page",
     "files": "passage of a document, with its page",
 }
 """What one row of the chunks is."""
@@ -51,10 +59,19 @@ _ORIGINS: Mapping[SourceType, str] = {
     "markdown": "the files of a folder or git repository",
     "openapi": "the files of a folder or git repository that describe an API",
     "git_history": "the newest commits of a branch: message, author, changed files, excerpts of the diff",
+    "github_pr": "the pull requests of a repository, read by GitHub's API",
+    "github_issues": "the issues of a repository, read by GitHub's API",
+    "jira": "the tickets of a Jira site, read by its API",
+    "confluence": "the pages of a Confluence site, read by its API",
     "files": "the files of a folder, their text extracted page by page",
 }
 _CHANGES: Mapping[SourceType, str] = {
     "git_history": "A commit never changes; rewritten history brings new rows and archives the old.",
+    **dict.fromkeys(
+        ("github_pr", "github_issues", "jira", "confluence"),
+        "Between two whole listings the service is asked for what was updated; what a whole listing no "
+        "longer has is archived, not deleted.",
+    ),
 }
 _FILE_CHANGES = "A row changes with its file; what the source no longer has is archived, not deleted."
 
@@ -74,6 +91,10 @@ _KINDS: Mapping[SourceType, str] = {
     "markdown": "markdown",
     "openapi": "yaml",
     "git_history": "git",
+    "github_pr": "github",
+    "github_issues": "github",
+    "jira": "jira",
+    "confluence": "confluence",
     "files": "pdf",
 }
 _TABLES: Mapping[str, str] = {

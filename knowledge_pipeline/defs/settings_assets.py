@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import dagster as dg
 from dagster import DagsterEventType
 
-from knowledge_pipeline.config import GitConnection, Settings, SourceConfig, SourceType
+from knowledge_pipeline.config import Settings, SourceConfig, SourceType, sanitize_of
+from knowledge_pipeline.config_filters import FILTERS
 from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import ConfigError
@@ -153,13 +154,14 @@ def _state(settings: Settings) -> str:
 
 def _source(settings: Settings, source: SourceConfig) -> dict[str, Any]:
     del settings
-    names = {"type", "include", "exclude", "max_bytes", "languages", "since", "depth"}
+    names = {"type", "include", "exclude", "max_bytes", *FILTERS}
     return {**source.model_dump(mode="json", include=names), "connection": _connection(source)}
 
 
 def _chunking(settings: Settings, source: SourceConfig) -> dict[str, Any]:
     del settings
-    return source.model_dump(mode="json", include={"chunking", "sanitize", "metadata"})
+    told = source.model_dump(mode="json", include={"chunking", "metadata"})
+    return {**told, "sanitize": sanitize_of(source).model_dump(mode="json")}
 
 
 def _model(settings: Settings, source: SourceConfig) -> dict[str, Any]:
@@ -176,11 +178,10 @@ def _access(settings: Settings, source: SourceConfig) -> dict[str, Any]:
     return {"access": access, "tags": sorted(source.metadata.tags), "connection": _connection(source)}
 
 
-def _connection(source: SourceConfig) -> dict[str, str | None]:
-    connection = source.connection
-    if isinstance(connection, GitConnection):
-        return {"type": "git", "url": _without_secrets(connection.url), "branch": connection.branch}
-    return {"type": connection.type, "path": str(connection.path)}
+def _connection(source: SourceConfig) -> dict[str, Any]:
+    """Where the source is read, without as whom."""
+    plain = source.connection.model_dump(mode="json", exclude=_IDENTITY)
+    return plain | ({"url": _without_secrets(plain["url"])} if "url" in plain else {})
 
 
 def _without_secrets(url: str) -> str:
@@ -188,6 +189,8 @@ def _without_secrets(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
 
+
+_IDENTITY = {"token", "app", "email"}
 
 _DECIDING: Mapping[str, Callable[[Settings, SourceConfig], dict[str, Any]]] = {
     "source": _source,

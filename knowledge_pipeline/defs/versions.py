@@ -4,10 +4,8 @@ When one changes, the UI marks the stage's partitions stale, and a refresh makes
 exactly the rows whose fingerprints changed with it.
 """
 
-from pathlib import Path
-
 from knowledge_pipeline.chunking import registry as chunking
-from knowledge_pipeline.config import LocalConnection, Sanitize, SourceConfig, SourceType
+from knowledge_pipeline.config import Sanitize, SourceConfig, SourceType
 from knowledge_pipeline.embedding.spaces import TEXT_TEMPLATE
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.stages import index
@@ -17,7 +15,7 @@ from knowledge_pipeline.store import schemas
 
 def code_versions(source_type: SourceType) -> dict[str, str]:
     """The version of every stage of a type, each with the version of its table's schema."""
-    plain = SourceConfig(id="any", type=source_type, connection=LocalConnection(type="local", path=Path()))
+    plain = SourceConfig.model_construct(type=source_type)  # of any connection
     cutting = (
         chunking.fingerprint(plain, model_tokens=0, tokenizer=""),
         sanitizing.fingerprint(Sanitize(secrets="redact", personal_data="redact")),

@@ -1,7 +1,8 @@
 """Several models read the same text, and their vectors are put side by side.
 
 The cosine of two such vectors is the weighted mean of the models' own cosines. Small models err in
-different places, so that two of them together find more than each alone
+different places, so that two of them together find more than each alone. A text may be as long as the
+model reads that reads most; of a longer one than it reads another takes the beginning
 (docs/decisions/0016-two-small-models.md).
 """
 
@@ -56,7 +57,7 @@ def ensemble_space(model: str, spaces: Sequence[Space]) -> Space:
         name=space_name(model, *(space.name for space in spaces), weights),
         model=model,
         dimensions=sum(space.dimensions for space in spaces),
-        max_tokens=min(space.max_tokens for space in spaces),
+        max_tokens=max(space.max_tokens for space in spaces),
         unrelated=float(np.average([space.unrelated for space in spaces], weights=weights)),
     )
 
@@ -78,8 +79,8 @@ class Ensemble:
         return replace(used[0], tokens=sum(each.tokens for each in used))
 
     def tokenizer(self) -> Tokenize:
-        """That of the model that reads least: limits are counted with it."""
-        return min(self._embedders, key=lambda each: each.space.max_tokens).tokenizer()
+        """That of the model that reads most: limits are counted with it."""
+        return max(self._embedders, key=lambda each: each.space.max_tokens).tokenizer()
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""

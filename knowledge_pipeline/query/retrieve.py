@@ -57,8 +57,8 @@ async def _of_space(
         passages_at(reader, {each.row for each in (*nearest, *matched)}),
         compared(reader, vector, _new(matched, nearest)),
     )
-    both = (_found(passages, each) for each in ([*nearest, *others], matched))
-    return Candidates(reader.space, *both), vector
+    alike = _found(passages, [*nearest, *others])
+    return Candidates(reader.space, alike, _found(passages, matched)), vector
 
 
 async def matched_anew(

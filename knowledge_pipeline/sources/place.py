@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from knowledge_pipeline.config import GitConnection, SourceConfig
+from knowledge_pipeline.config import GitConnection, LocalConnection, SourceConfig
+from knowledge_pipeline.config_connections import GithubConnection, ServiceConnection
 from knowledge_pipeline.sources.remote import host_and_path
+from knowledge_pipeline.sources.services import host_of_service
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +28,19 @@ class Place:
 def host_of(source: SourceConfig) -> str | None:
     """The host that a source is read from; None for this machine."""
     connection = source.connection
+    if isinstance(connection, ServiceConnection):
+        return host_of_service(connection)
     return host_and_path(connection.url)[0] or None if isinstance(connection, GitConnection) else None
 
 
 def place(source: SourceConfig) -> Place:
     """The place of a source; opens nothing."""
     connection = source.connection
-    if not isinstance(connection, GitConnection):
+    if isinstance(connection, GithubConnection):
+        return Place(repo=connection.repository)
+    if isinstance(connection, ServiceConnection):
+        return Place()
+    if isinstance(connection, LocalConnection):
         return Place(repo=connection.path.expanduser().absolute().name or None)
     host, path = host_and_path(connection.url)
     if not host:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.config import GitConnection, SourceConfig
-from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.config import Connection, GitConnection, LocalConnection, SourceConfig
+from knowledge_pipeline.config_connections import ServiceConnection
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.documents import FileSource, code_in, every, openapi_in, read_text
 from knowledge_pipeline.sources.extraction import extraction_version
@@ -18,6 +18,7 @@ from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
 from knowledge_pipeline.sources.place import Place, host_of, place
 from knowledge_pipeline.sources.reading import READING_VERSION
 from knowledge_pipeline.sources.remote import remote_of
+from knowledge_pipeline.sources.services import open_service
 from knowledge_pipeline.sources.trees import Tree
 
 __all__ = ["Place", "host_of", "open_source", "place"]
@@ -35,15 +36,18 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
     Raises:
         ConfigError: the type cannot be read over this connection, or a pattern is wrong.
     """
+    if isinstance(source.connection, ServiceConnection):
+        return open_service(source)
     return _git_history(source, cache) if source.type == "git_history" else _file_source(source, cache)
 
 
 def _git_history(source: SourceConfig, cache: Path) -> GitHistory:
     connection = source.connection
-    if isinstance(connection, GitConnection):
-        history = MirrorHistory(Mirror(remote_of(connection), cache), connection.branch)
-    else:
+    if isinstance(connection, LocalConnection):
         history = FolderHistory(connection.path)
+    else:
+        git = _git(connection)
+        history = MirrorHistory(Mirror(remote_of(git), cache), git.branch)
     commit_prefix = place(source).commit_prefix
     return GitHistory(history, depth=source.depth, since=source.since, commit_prefix=commit_prefix)
 
@@ -67,10 +71,14 @@ def _file_source(source: SourceConfig, cache: Path) -> FileSource:
 
 def _tree(source: SourceConfig, cache: Path, chosen: Selection) -> Tree:
     connection = source.connection
-    if not isinstance(connection, GitConnection):
+    if isinstance(connection, LocalConnection):
         return LocalTree(connection.path, chosen)
-    if source.type == "files":
-        raise ConfigError(
-            f"source {source.id!r}: type 'files' reads a local folder only: use connection.type local"
-        )
-    return GitTree(Mirror(remote_of(connection), cache), connection.branch, chosen)
+    git = _git(connection)
+    return GitTree(Mirror(remote_of(git), cache), git.branch, chosen)
+
+
+def _git(connection: Connection) -> GitConnection:
+    """What `SourceConfig` allows beside a folder for what lies in repositories."""
+    if isinstance(connection, GitConnection):
+        return connection
+    raise AssertionError(connection.type)

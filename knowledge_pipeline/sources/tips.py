@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from knowledge_pipeline.config import GitConnection, SourceConfig, trigger_of
+from knowledge_pipeline.config import GitConnection, LocalConnection, SourceConfig, trigger_of
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git_command import GitFailed, run
 from knowledge_pipeline.sources.remote import Remote, refusal, remote_of, without_password
@@ -71,6 +71,8 @@ def watched(source: SourceConfig) -> Watched | None:
     trigger, connection = trigger_of(source), source.connection
     if isinstance(connection, GitConnection):
         return Watched(_name(connection), connection.branch) if trigger in {"on_commit", "realtime"} else None
+    if not isinstance(connection, LocalConnection):
+        return None
     repository = enclosing(connection.path) if trigger == "on_commit" else None
     return Watched(str(repository), None) if repository is not None else None
 

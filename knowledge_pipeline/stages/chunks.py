@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.chunking import registry as chunking
+from knowledge_pipeline.config import sanitize_of
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.records import SPACE_BEFORE, Chunk, Document, Tokenize, embedded_text
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
@@ -49,7 +50,7 @@ def _desired(this: Pass, snapshot: Table) -> dict[str, str]:
     space = open_embedder(this.settings.embedding_of(this.source)).space
     cutter = digest(
         chunking.fingerprint(this.source, model_tokens=space.max_tokens, tokenizer=space.name),
-        sanitizing.fingerprint(this.source.sanitize),
+        sanitizing.fingerprint(sanitize_of(this.source)),
     )
     rows = snapshot.rows(["uri", "content_hash", "archived_at"], is_null("skipped"))
     columns = (rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at"))
@@ -83,13 +84,13 @@ class _Cutting:
 
     def _rows(self, stored: dict[str, Any]) -> list[dict[str, Any]]:
         base = {name: stored[name] for name in ("uri", "path", "language", "url", "author")}
-        base["title"] = sanitizing.sanitize(stored["title"] or "", self._this.source.sanitize).text
+        base["title"] = sanitizing.sanitize(stored["title"] or "", sanitize_of(self._this.source)).text
         base["last_modified"] = stored["last_modified"]
         base["archived"] = stored["archived_at"] is not None
         base["fingerprint"] = self._desired[stored["uri"]]
         metadata = json.loads(stored["metadata"])
         pages = _pages(stored["text"], metadata)
-        clean = [sanitizing.sanitize(page, self._this.source.sanitize) for page in pages]
+        clean = [sanitizing.sanitize(page, sanitize_of(self._this.source)) for page in pages]
         found = sum((Counter(page.found) for page in clean), Counter[str]())
         self._stats.found.update(found)
         if any(page.dropped for page in clean):

@@ -95,7 +95,13 @@ def test_adding_without_a_file_writes_one(nowhere: Path, repository: Path, run: 
     ("arguments", "sentence"),
     [
         (["add"], "TYPE"),
-        (["add", "jira", "--path", "."], "TYPE"),
+        (["add", "jira", "--path", "."], "read from a service"),
+        (["add", "jira"], "give --url"),
+        (["add", "jira", "--url", "example"], "no address of a site"),
+        (["add", "github_pr", "--url", "flask"], "no repository of GitHub"),
+        (["add", "github_pr", "--url", "a/b", "--email", "ann@example.com"], "--email is for Jira"),
+        (["add", "code", "--path", ".", "--email", "ann@example.com"], "--email is for Jira"),
+        (["add", "wiki"], "TYPE"),
         (["add", "code"], "give --path FOLDER or --url URL"),
         (["add", "code", "--path", ".", "--url", "https://example.com/a"], "not both"),
         (["add", "code", "--path", ".", "--branch", "main"], "--url"),
@@ -122,3 +128,58 @@ def test_a_wrong_entry_is_refused_and_the_file_stays(
 @pytest.mark.parametrize("command", [["remove", "nope", "--yes"], ["test", "nope"]])
 def test_an_unknown_source_is_not_found(indexed: Path, run: Run, command: list[str]):
     assert "nope" in run("sources", *command, code=3).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "entry"),
+    [
+        (
+            ["github_pr", "--url", "pallets/flask"],
+            {
+                "id": "flask-pulls",
+                "type": "github_pr",
+                "connection": {"type": "github", "repository": "pallets/flask", "token": "${GITHUB_TOKEN}"},
+            },
+        ),
+        (
+            ["github_issues", "--url", "https://git.example.org/team/app.git", "--token-env", "GHE"],
+            {
+                "id": "app-issues",
+                "type": "github_issues",
+                "connection": {
+                    "type": "github",
+                    "repository": "team/app",
+                    "url": "https://git.example.org/api/v3",
+                    "token": "${GHE}",
+                },
+            },
+        ),
+        (
+            ["jira", "--url", "https://example.atlassian.net/", "--email", "ann@example.com"],
+            {
+                "id": "example-tickets",
+                "type": "jira",
+                "connection": {
+                    "type": "jira",
+                    "url": "https://example.atlassian.net",
+                    "email": "ann@example.com",
+                    "token": "${JIRA_TOKEN}",
+                },
+            },
+        ),
+        (
+            ["confluence", "--url", "https://wiki.example.org", "--token-env", "", "--id", "wiki"],
+            {
+                "id": "wiki",
+                "type": "confluence",
+                "connection": {"type": "confluence", "url": "https://wiki.example.org"},
+            },
+        ),
+    ],
+)
+def test_a_service_is_added_with_what_it_must_know(indexed: Path, run: Run, arguments, entry):
+    added = run("sources", "add", *arguments, "--json").json["added"]
+    assert added == entry
+    listed = {each["source"]: each for each in run("sources", "list", "--json").json["sources"]}
+    assert listed[entry["id"]]["type"] == entry["type"]
+    assert "TOKEN" not in listed[entry["id"]]["where"]

@@ -20,14 +20,15 @@ from knowledge_pipeline.defs.settings_assets import settings_specs
 from knowledge_pipeline.stages import index
 from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.connections import connection
 
 TYPES: tuple[SourceType, ...] = get_args(SourceType)
 
 
 def settings(*sources: dict, **rest) -> Settings:
-    place = {"type": "local", "path": "/folder"}
     declared = [
-        {"id": f"s{n}", "type": "code", "connection": place, **each} for n, each in enumerate(sources)
+        {"id": f"s{n}", "type": "code", "connection": connection(each.get("type", "code"), "/folder"), **each}
+        for n, each in enumerate(sources)
     ]
     return Settings.model_validate({"sources": declared, "store": "/store", **rest})
 

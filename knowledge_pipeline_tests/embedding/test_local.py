@@ -21,7 +21,7 @@ def tiny(tmp_path):
 def test_the_default_space_is_told_from_small_files(tiny):
     space = space_of(Embedding())
     name = "all-MiniLM-L6-v2+bge-small-en-v1.5"
-    assert (space.model, space.dimensions, space.max_tokens) == (name, 768, 254)
+    assert (space.model, space.dimensions, space.max_tokens) == (name, 768, 510)
     assert space.name.startswith("all-minilm-l6-v2-bge-small-en-v1-5-")
 
 
