@@ -1,0 +1,239 @@
+"""One suite for every service that documents are read from, through the whole pipeline.
+
+A fake of the service runs on a real socket, the connector's own client library talks to it, and
+what a question finds is what counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.sources.services import open_service
+from knowledge_pipeline.stages.pipeline import Outcome
+from knowledge_pipeline_tests.conftest import Project, tables
+from knowledge_pipeline_tests.fakes.confluence_server import ConfluenceServer
+from knowledge_pipeline_tests.fakes.github_server import GithubServer
+from knowledge_pipeline_tests.fakes.jira_server import JiraServer
+
+SOON = {"Retry_After": "0.01"}
+
+
+@dataclass
+class Lived:
+    """A service with documents, and a project that reads it."""
+
+    project: Project
+    server: Any
+    fail: Callable[[int, int], None]  # so many answers with a status
+    token: str
+
+    def create(self, title: str, text: str) -> str:
+        return self.server.create(title, text)
+
+    @property
+    def calls(self) -> int:
+        return len(self.server.requests)
+
+    def refresh(self, **options: Any) -> Outcome:
+        outcome = self.project.refresh(**options)
+        for failure in outcome.failures.values():
+            raise failure
+        return outcome
+
+    def finds(self, words: str) -> bool:
+        """Whether a question is answered by a passage with these words."""
+        with KnowledgeBase(self.project.settings) as knowledge:
+            return any(words in each.content for each in knowledge.search(words, limit=20).results)
+
+
+def _github(kind: str) -> Callable[[], tuple[GithubServer, dict[str, Any], Callable[[int, int], None]]]:
+    def made() -> tuple[GithubServer, dict[str, Any], Callable[[int, int], None]]:
+        server = GithubServer(kind=cast("Any", "pull" if kind == "github_pr" else "issue"))
+        headers = {"Retry-After": "0.01"}
+        told = {"type": kind, "connection": server.connection()}
+        return server, told, lambda times, status: server.fail_next(times, status=status, headers=headers)
+
+    return made
+
+
+def _jira(*, cloud: bool) -> Callable[[], tuple[JiraServer, dict[str, Any], Callable[[int, int], None]]]:
+    def made() -> tuple[JiraServer, dict[str, Any], Callable[[int, int], None]]:
+        server = JiraServer(cloud=cloud)
+        told = {"type": "jira", "connection": server.connection()}
+        return server, told, lambda times, status: server.fail_next(times, status=status)
+
+    return made
+
+
+def _confluence(
+    edition: str,
+) -> Callable[[], tuple[ConfluenceServer, dict[str, Any], Callable[[int, int], None]]]:
+    def made() -> tuple[ConfluenceServer, dict[str, Any], Callable[[int, int], None]]:
+        server = ConfluenceServer(edition)
+        told = {"type": "confluence", "connection": server.connection}
+        return server, told, lambda times, status: server.fail_next(times, status=status, **SOON)
+
+    return made
+
+
+SERVICES = {
+    "github_pr": _github("github_pr"),
+    "github_issues": _github("github_issues"),
+    "jira cloud": _jira(cloud=True),
+    "jira server": _jira(cloud=False),
+    "confluence cloud": _confluence("cloud"),
+    "confluence server": _confluence("server"),
+}
+
+
+@pytest.fixture(params=SERVICES)
+def lived(request: pytest.FixtureRequest, project: Project) -> Iterator[Lived]:
+    server, told, fail = SERVICES[request.param]()
+    with ExitStack() as stack:
+        stack.enter_context(server)
+        project.sources["service"] = {"id": "service", **told}
+        yield Lived(project, server, fail, server.token)
+
+
+@pytest.fixture
+def always_whole(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every listing is due to be a whole one."""
+    with open_service(lived.project.settings.sources[0]) as service:
+        monkeypatch.setattr(type(service), "whole_listing_every", timedelta(0))
+
+
+def test_what_is_created_is_found_and_what_is_edited_is_found_by_its_new_text(lived: Lived) -> None:
+    uri = lived.create("Rota of the night shift", "The lighthouse keeper wakes at midnight.")
+    lived.create("Unrelated", "Nothing of interest here.")
+    lived.refresh()
+    assert lived.finds("lighthouse keeper wakes")
+    lived.server.edit(uri, "The harbour pilot sleeps until dawn.")
+    lived.refresh()
+    assert lived.finds("harbour pilot sleeps")
+    assert not lived.finds("lighthouse keeper wakes")
+
+
+def test_what_is_deleted_is_gone_at_the_next_whole_listing(lived: Lived, always_whole: None) -> None:
+    uri = lived.create("Rota", "The lighthouse keeper wakes at midnight.")
+    lived.create("Other", "The harbour pilot sleeps until dawn.")
+    lived.refresh()
+    lived.server.delete(uri)
+    outcome = lived.refresh()
+    assert sum(stats.removed for stats in outcome.stats if stats.stage == "snapshot") == 1
+    assert not lived.finds("lighthouse keeper wakes")
+    assert lived.finds("harbour pilot sleeps")
+
+
+def test_a_second_refresh_asks_little_and_changes_nothing(lived: Lived) -> None:
+    for number in range(30):
+        lived.create(f"Document {number}", f"Text number{number} of the archive.")
+    lived.refresh()
+    first, before = lived.calls, tables(lived.project)
+    lived.refresh()
+    assert lived.calls - first <= 6
+    assert tables(lived.project) == before
+
+
+def test_one_edit_costs_few_calls_and_changes_one_document(lived: Lived) -> None:
+    uris = [
+        lived.create(f"Document {number}", f"Text number{number} of the archive.") for number in range(30)
+    ]
+    lived.refresh()
+    first = lived.calls
+    lived.server.edit(uris[7], "A new text about the harbour pilot.")
+    outcome = lived.refresh()
+    (snapshot,) = (stats for stats in outcome.stats if stats.stage == "snapshot")
+    assert (snapshot.changed, snapshot.added, snapshot.removed) == (1, 0, 0)
+    assert snapshot.seen <= 31
+    assert lived.calls - first <= 12
+
+
+def test_incremental_equals_full(lived: Lived, always_whole: None) -> None:
+    uris = [lived.create(f"Document {number}", f"Text number{number} of the archive.") for number in range(8)]
+    lived.refresh()
+    lived.server.edit(uris[2], "Edited for the first time.")
+    lived.refresh()
+    lived.server.delete(uris[3])
+    lived.create("Late", "Created after the first listing.")
+    lived.refresh()
+    before = tables(lived.project, archived=False)
+    lived.refresh(full=True)
+    assert tables(lived.project, archived=False) == before
+
+
+def test_a_service_that_fails_loses_nothing_and_the_next_refresh_is_whole(lived: Lived) -> None:
+    for number in range(5):
+        lived.create(f"Document {number}", f"Text number{number} of the archive.")
+    lived.refresh()
+    before = tables(lived.project)
+    lived.create("Late", "Created after the first listing.")
+    lived.fail(40, 503)
+    with pytest.raises(SourceUnavailable, match=r"\w"):
+        lived.refresh()
+    assert tables(lived.project) == before
+    lived.server._faults.clear()
+    lived.refresh()
+    assert lived.finds("Created after the first listing")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_is_told_at_once_and_loses_nothing(lived: Lived, always_whole: None, status: int) -> None:
+    lived.create("Rota", "The lighthouse keeper wakes at midnight.")
+    lived.refresh()
+    before, calls = tables(lived.project), lived.calls
+    lived.fail(40, status)
+    with pytest.raises(SourceRefused) as refused:
+        lived.refresh()
+    assert "connection." in str(refused.value) or "permission" in str(refused.value)
+    assert lived.calls - calls <= 8
+    assert tables(lived.project) == before
+
+
+def test_a_limit_is_waited_for(lived: Lived) -> None:
+    for number in range(12):
+        lived.create(f"Document {number}", f"Text number{number} of the archive.")
+    lived.server.limit(after=2, reset_s=1)
+    lived.refresh()
+    assert lived.finds("number11")
+
+
+def test_a_long_limit_is_told_with_its_end_and_the_rest_comes_later(lived: Lived) -> None:
+    for number in range(12):
+        lived.create(f"Document {number}", f"Text number{number} of the archive.")
+    lived.server.limit(after=1, reset_s=3600)
+    with pytest.raises(SourceUnavailable, match=r"until \d{4}-\d\d-\d\d \d\d:\d\d UTC"):
+        lived.refresh()
+    lived.server.limit(after=10_000, reset_s=1)
+    lived.refresh()
+    rows = lived.project.lake.snapshot(lived.project.settings.sources[0].type, "service").rows(["uri"])
+    assert rows.num_rows == 12
+
+
+def test_a_token_is_nowhere_that_anything_was_written(
+    lived: Lived, always_whole: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    lived.create("Rota", "The lighthouse keeper wakes at midnight.")
+    said = [str(lived.refresh()), repr(lived.project.settings)]
+    for status in (401, 403, 404, 503):
+        lived.fail(40, status)
+        outcome = lived.project.refresh()
+        said += [f"{failure} {failure!r} {failure.__cause__!r}" for failure in outcome.failures.values()]
+        lived.server._faults.clear()
+    assert len(said) == 6
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) > 10
+    for text in (*said, caplog.text):
+        assert lived.token not in text
+    for path in written:
+        assert lived.token.encode() not in path.read_bytes()
