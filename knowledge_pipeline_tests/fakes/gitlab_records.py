@@ -1,0 +1,145 @@
+"""The state of a fake GitLab: one project with merge requests and issues, changed as people do.
+
+Records are dictionaries with the field names of GitLab's GraphQL; lists within them are what it pages.
+The clock is the project's: it goes on a minute with every change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+Record = dict[str, Any]
+
+ADA: Record = {"name": "Ada Lovelace", "username": "ada"}
+BOB: Record = {"name": "", "username": "bob"}
+
+
+class Project:
+    """`group/…/name` and what is in it; `uri`s are those of the connector: "merge_request/1", "issue/1"."""
+
+    def __init__(self, full_path: str, site: str = "https://gitlab.test") -> None:
+        self.full_path = full_path
+        self.web_url = f"{site}/{full_path}"
+        self.clock = datetime.now(UTC).replace(microsecond=0) - timedelta(days=20)
+        self.records: dict[str, Record] = {}  # by uri
+        self._last_id = 0
+        self._last_iids = {"merge_request": 0, "issue": 0}
+
+    def merge_request(self, title: str, description: str = "", *, merged: bool = True, **facts: Any) -> str:
+        """Open a merge request, and merge it."""
+        uri, record = self._conversation("merge_request", "merge_requests", title, description)
+        record |= {
+            "draft": False,
+            "mergedAt": None,
+            "mergeCommitSha": None,
+            "sourceBranch": f"topic-{record['iid']}",
+            "targetBranch": "main",
+            "diffStats": [],
+            "approvedBy": [],
+        } | facts
+        if merged:
+            self.merge(uri)
+        return uri
+
+    def issue(self, title: str, description: str = "", **facts: Any) -> str:
+        uri, record = self._conversation("issue", "issues", title, description)
+        record |= {"type": "ISSUE", "confidential": False, "closedAt": None, "closedAsDuplicateOf": None}
+        record |= {"reference": f"{self.full_path}#{record['iid']}"} | facts
+        return uri
+
+    def merge(self, uri: str) -> None:
+        sha = hashlib.sha1(uri.encode()).hexdigest()
+        self.records[uri] |= {"state": "merged", "mergedAt": self.touch(uri), "mergeCommitSha": sha}
+
+    def close(self, uri: str, duplicate_of: str = "") -> None:
+        at = self.touch(uri)
+        self.records[uri]["state"] = "closed"
+        if uri.startswith("issue/"):
+            twin = self.records[duplicate_of] if duplicate_of else None
+            self.records[uri] |= {"closedAt": at, "closedAsDuplicateOf": twin}
+
+    def edit(self, uri: str, text: str) -> None:
+        self.touch(uri)
+        self.records[uri]["description"] = text
+
+    def delete(self, uri: str) -> None:
+        del self.records[uri]
+
+    def make_confidential(self, uri: str) -> None:
+        self.touch(uri)
+        self.records[uri]["confidential"] = True
+
+    def label(self, uri: str, *titles: str) -> None:
+        self.touch(uri)
+        self.records[uri]["labels"] = [{"title": title} for title in titles]
+
+    def note(
+        self, uri: str, body: str, *, author: Record | None = ADA, thread: Record | None = None, **facts: Any
+    ) -> Record:
+        """A comment; with `thread`, an answer to that comment."""
+        at, number = self.touch(uri), self._id()
+        note: Record = {
+            "id": f"gid://gitlab/{'DiffNote' if facts.get('position') else 'Note'}/{number}",
+            "body": body,
+            "author": author,
+            "createdAt": at,
+            "updatedAt": at,
+            "url": f"{self.records[uri]['webUrl']}#note_{number}",
+            "system": False,
+            "internal": False,
+            "resolvable": False,
+            "resolved": False,
+            "position": thread["position"] if thread else None,
+            "discussion": thread["discussion"] if thread else {"id": f"gid://gitlab/Discussion/{number}"},
+        } | facts
+        self.records[uri]["notes"].append(note)
+        return note
+
+    def remark(self, uri: str, path: str, line: int | None, body: str, **facts: Any) -> Record:
+        """A comment on a line of the diff, which begins a thread that can be resolved."""
+        position = {"filePath": path, "newLine": line, "oldLine": None}
+        return self.note(uri, body, position=position, resolvable=True, **facts)
+
+    def files(self, uri: str, *paths: str) -> None:
+        self.touch(uri)
+        self.records[uri]["diffStats"] = [{"path": path, "additions": 3, "deletions": 1} for path in paths]
+
+    def approve(self, uri: str, author: Record = ADA) -> None:
+        self.note(uri, "approved this merge request", author=author, system=True)
+        self.records[uri]["approvedBy"].append(author)
+
+    def touch(self, uri: str) -> str:
+        """Let a minute pass; returns the time, as GitLab tells it."""
+        self.clock += timedelta(minutes=1)
+        at = self.clock.strftime("%Y-%m-%dT%H:%M:%SZ")
+        if uri in self.records:
+            self.records[uri]["updatedAt"] = at
+        return at
+
+    def _conversation(self, kind: str, place: str, title: str, description: str) -> tuple[str, Record]:
+        self._last_iids[kind] += 1
+        iid = self._last_iids[kind]
+        at = self.touch("")
+        record: Record = {
+            "id": self._id(),
+            "iid": str(iid),
+            "kind": kind,
+            "title": title,
+            "description": description,
+            "author": ADA,
+            "state": "opened",
+            "createdAt": at,
+            "updatedAt": at,
+            "webUrl": f"{self.web_url}/-/{place}/{iid}",
+            "milestone": None,
+            "labels": [],
+            "notes": [],
+        }
+        self.records[f"{kind}/{iid}"] = record
+        return f"{kind}/{iid}", record
+
+    def _id(self) -> int:
+        self._last_id += 1
+        return self._last_id
