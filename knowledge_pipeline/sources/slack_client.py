@@ -1,0 +1,219 @@
+"""Asking Slack: the one door to slack_sdk.
+
+slack_sdk builds the questions and reads the answers. They are sent by our own session, because
+`urllib`, which it uses, opens a connection for every question and follows redirects with the token.
+How often is asked again is `politeness`'s alone. https://docs.slack.dev/apis/web-api
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import requests
+
+from knowledge_pipeline.config_connections import SlackConnection
+from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.politeness import TIMEOUT_S, TRIES, backoff_s, polite, seconds_until, wait
+
+if TYPE_CHECKING:
+    from slack_sdk import WebClient
+    from slack_sdk.errors import SlackApiError
+
+Json = dict[str, Any]
+
+_TOKEN_REFUSED = frozenset(
+    {
+        "invalid_auth",
+        "not_authed",
+        "account_inactive",
+        "token_revoked",
+        "token_expired",
+        "user_removed_from_team",
+    }
+)
+_IN_TROUBLE = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
+_LIMITED = frozenset({"ratelimited", "rate_limited"})
+_LIMIT_WAIT_S = 60.0  # where a limit comes without a time: they are counted by the minute
+_CODE = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class Refusal(SourceRefused):
+    """Slack refused one question; `code` is its word for why: "not_in_channel"."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class SlackClient:
+    """One workspace's API. Nobody is contacted before the first question."""
+
+    def __init__(self, connection: SlackConnection, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        host = urlsplit(connection.url).hostname or ""
+        self.service = "Slack" if host == "slack.com" else f"Slack at {host}"
+        self._connection = connection
+        self._sleep = sleep
+        self._session: requests.Session | None = None
+        self._client: WebClient | None = None
+
+    def close(self) -> None:
+        """Close the connections; a later question opens new ones."""
+        if self._session is not None:
+            self._session.close()
+        self._session = self._client = None
+
+    def pages(self, method: str, key: str, **parameters: Any) -> Iterator[list[Json]]:
+        """The list `key` of every page of an answer, to its end.
+
+        A page may be empty and have another one after it. A cursor goes on where it was, whatever is
+        said or deleted meanwhile.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `ask`, or it does not come to its end.
+        """
+        cursors: set[str] = set()
+        while True:
+            answer = self.ask(method, **parameters)
+            page = answer.get(key)
+            if not isinstance(page, list) or not all(isinstance(each, dict) for each in page):
+                raise SourceUnavailable(
+                    f"{self.service} answered {method} without {key}: nothing was taken from it, try later"
+                )
+            yield page
+            cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor and not answer.get("has_more"):
+                return
+            if not cursor or cursor in cursors:
+                raise SourceUnavailable(
+                    f"{self.service} does not come to the end of {method}: nothing is taken for gone, "
+                    "try later"
+                )
+            cursors.add(cursor)
+            parameters["cursor"] = cursor
+
+    def ask(self, method: str, **parameters: Any) -> Json:
+        """The answer to one question.
+
+        Raises:
+            Refusal: Slack says why it does not answer; a retry cannot help.
+            SourceRefused, SourceUnavailable: it does not answer otherwise.
+        """
+        for attempt in range(1, TRIES):
+            answer = self._once(method, parameters)
+            code = str(answer.get("error") or "")
+            if answer.get("ok"):
+                return answer
+            if code in _LIMITED:
+                wait(self.service, seconds_until(str(answer["retry_after"])) or _LIMIT_WAIT_S, self._sleep)
+            elif code in _IN_TROUBLE:
+                self._sleep(backoff_s(attempt))
+            else:
+                raise self._refusal(method, answer, code)
+        raise SourceUnavailable(f"{self.service} failed at {method}, however often it was asked: try later")
+
+    def _once(self, method: str, parameters: Json) -> Json:
+        """What Slack says, be it that something is wrong."""
+        from slack_sdk.errors import SlackApiError
+
+        try:
+            answer = self._opened().api_call(method, params=parameters)
+            return answer.data if isinstance(answer.data, dict) else {}
+        except KnowledgeError:
+            raise
+        except SlackApiError as error:
+            return self._told(error)
+        except requests.exceptions.InvalidHeader:
+            pass
+        except UnicodeError:
+            pass
+        except requests.RequestException as error:
+            raise self._unanswered(error) from None
+        raise SourceRefused(
+            "connection.token holds characters that cannot be sent, a line break perhaps: correct it"
+        )
+
+    def _told(self, error: SlackApiError) -> Json:
+        status, data = int(error.response.status_code), error.response.data
+        headers = {str(name).lower(): str(value) for name, value in (error.response.headers or {}).items()}
+        if status == 429 or status >= 500:
+            raise SourceUnavailable(
+                f"{self.service} answered {status}, however often it was asked: try later"
+            ) from None
+        if status != 200 or not isinstance(data, dict):
+            raise self._no_api(status) from None
+        return {**data, "retry_after": headers.get("retry-after", "")}
+
+    def _opened(self) -> WebClient:
+        if self._client is None:
+            from slack_sdk import WebClient
+
+            session = self._session = polite(requests.Session(), self.service, sleep=self._sleep)
+            session.auth = lambda request: request  # nobody's .netrc is read
+            refuse = self._no_api
+            silent = logging.getLogger(f"{__name__}.sdk")
+            silent.setLevel(logging.CRITICAL)  # it would log what was answered
+
+            class PoliteWebClient(WebClient):
+                def _perform_urllib_http_request_internal(self, url: str, req: Any) -> dict[str, Any]:
+                    """Called by slack_sdk to send each question; the answer as it wants it."""
+                    response = session.post(
+                        url, data=req.data, headers=dict(req.header_items()), allow_redirects=False
+                    )
+                    body = response.content.decode("utf-8", "replace")
+                    if response.status_code == 200 and not body.lstrip().startswith("{"):
+                        raise refuse(200)
+                    return {"status": response.status_code, "headers": response.headers, "body": body}
+
+            self._client = PoliteWebClient(
+                token=self._connection.token.get_secret_value(),
+                base_url=self._connection.url,
+                timeout=int(TIMEOUT_S),
+                logger=silent,
+                retry_handlers=[],
+            )
+        return self._client
+
+    def _refusal(self, method: str, answer: Json, code: str) -> KnowledgeError:
+        if not _CODE.fullmatch(code):  # slack_sdk's words for what is no JSON
+            return SourceUnavailable(f"{self.service} answered {method} with something unreadable: try later")
+        if code in _TOKEN_REFUSED:
+            return Refusal(
+                f"{self.service} does not accept connection.token ({code}): install the app in the workspace "
+                "again and give the bot's token, xoxb-…",
+                code,
+            )
+        if code == "missing_scope":
+            needed = ", ".join(re.findall(r"[a-z]+:[a-z.]+", str(answer.get("needed")))) or f"for {method}"
+            return Refusal(
+                f"the app of connection.token lacks the scope {needed} in {self.service}: add it under "
+                "OAuth & Permissions, and install the app again",
+                code,
+            )
+        return Refusal(
+            f"{self.service} refused {method} ({code}): give connection.token the scopes that "
+            "docs/sources/slack.md names, of an app that the workspace allows",
+            code,
+        )
+
+    def _no_api(self, status: int) -> SourceRefused:
+        found = {200: "a page for people"}.get(status, f"status {status}")
+        return SourceRefused(
+            f"{self.service} has no API at connection.url (it answered with {found}): leave connection.url "
+            "out, or give the API's address, https://slack.com/api/"
+        )
+
+    def _unanswered(self, error: Exception) -> KnowledgeError:
+        """The network failed; what the exception says may hold an address, so only its kind is told."""
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return SourceRefused(
+                f"the certificate of {self.service} is not trusted here: correct connection.url, "
+                "or name the authority's file in the environment's REQUESTS_CA_BUNDLE"
+            )
+        return SourceUnavailable(
+            f"{self.service} did not answer ({type(error).__name__}): check connection.url and the network"
+        )
