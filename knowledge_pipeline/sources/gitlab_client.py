@@ -33,6 +33,10 @@ _TOO_MUCH = frozenset(
 )  # 500: one record that GitLab fails at fails all that come with it
 _AT_ONCE = frozenset({500, 502, 504})  # told at once to a caller who can ask for less
 _TIMED_OUT = ("timeout", "timed out")
+_SHOWN = {
+    "issues": "shown: issuesEnabled",
+    "mergeRequests": "shown: mergeRequestsEnabled permitted: userPermissions { all: readMergeRequest }",
+}
 _UNKNOWN = ("undefinedField", "argumentNotAccepted", "undefinedType")
 
 
@@ -44,12 +48,12 @@ class GitlabClient:
     """One project's API. Nobody is contacted before the first question."""
 
     def __init__(
-        self, connection: GitlabConnection, feature: str, *, sleep: Callable[[float], None] = time.sleep
+        self, connection: GitlabConnection, documents: str, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """`feature` is the field of a project that says whether we are shown its documents at all."""
+        """`documents` are those that are read, "issues" or "mergeRequests"; each answer tells if we may."""
         self.sentences = Sentences(connection)
         self._connection = connection
-        self._feature = feature
+        self._documents = documents
         self._url = f"{connection.url.rstrip('/')}/api/graphql"
         self._session = polite(requests.Session(), self.sentences.service, sleep=sleep)
         self._session.max_redirects = 0  # the token is for this address; one that leads elsewhere is wrong
@@ -76,9 +80,8 @@ class GitlabClient:
             SourceRefused, SourceUnavailable: there is no answer, and why; the project is not shown,
                 or its documents are not, so that none of them may be taken for deleted.
         """
-        query = (
-            f"query($path: ID!, {declared}) {{ project(fullPath: $path) {{ {self._feature} {selection} }} }}"
-        )
+        selection = f"{_SHOWN[self._documents]} {selection}"
+        query = f"query($path: ID!, {declared}) {{ project(fullPath: $path) {{ {selection} }} }}"
         body = self._post(query, {**variables, "path": self._connection.project}, divisible=divisible)
         errors = body.get("errors") if isinstance(body, dict) else None
         if errors:
@@ -88,8 +91,8 @@ class GitlabClient:
         project = body["data"].get("project")
         if project is None:
             raise self.sentences.no_project()
-        if not project.get(self._feature):
-            raise self.sentences.switched_off(self._feature)
+        if not project.get("shown") or not (project.get("permitted") or {"all": True})["all"]:
+            raise self.sentences.not_shown(self._documents)
         return project
 
     def _post(self, query: str, variables: Mapping[str, Any], *, divisible: bool) -> Any:
@@ -186,9 +189,9 @@ class Sentences:
             "(nothing is deleted meanwhile)"
         )
 
-    def switched_off(self, feature: str) -> SourceRefused:
-        """The project is shown, its merge requests or issues are not."""
-        what = "issues" if feature == "issuesEnabled" else "merge requests"
+    def not_shown(self, documents: str) -> SourceRefused:
+        """The project is shown, its merge requests or issues are not: their list would be empty."""
+        what = "issues" if documents == "issues" else "merge requests"
         way = "give the token's owner the role Reporter" if self._has_token else "set connection.token"
         return SourceRefused(
             f"{self.service} does not show the {what} of {self._project}: {way}, switch them on in the "

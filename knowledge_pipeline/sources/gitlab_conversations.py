@@ -86,7 +86,7 @@ class Conversations(ABC):
         self._filters = filters
         self._state = self.state(filters)
         self._oldest()
-        self._client = GitlabClient(connection, f"{self.field}Enabled", sleep=sleep)
+        self._client = GitlabClient(connection, self.field, sleep=sleep)
 
     @abstractmethod
     def state(self, filters: ConversationFilters) -> str:

@@ -15,7 +15,8 @@ Node = dict[str, Any]
 
 _STATES = {"opened": "open", "locked": "open"}  # locked: while it is being merged
 _UPLOAD = re.compile(r"(?<=\]\()(?=/uploads/[0-9a-f]{32}/)")
-_CODE = re.compile(r"^(`{3,}|~{3,}).*?^\1|(`+)[^`]*\2", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_INLINE_CODE = re.compile(r"(?<!`)`[^`]{1,500}`(?!`)")
 _REFERENCE = (
     r"(?:[\w./-]{0,250}#\d+|https?://[^\s()]{1,300}/-/(?:issues|work_items)/\d+"
     r"|(?-i:[A-Z][A-Z0-9_]{1,30}-\d+))"
@@ -66,10 +67,23 @@ def closed_by(description: str | None, connection: GitlabConnection) -> list[dic
 
     Source: https://docs.gitlab.com/user/project/issues/managing_issues/#default-closing-pattern
     """
-    text = _CODE.sub(" ", description or "")
-    closed = " ".join(found["closed"] for found in _CLOSING.finditer(text))
+    closed = " ".join(found["closed"] for found in _CLOSING.finditer(_without_code(description or "")))
     targets = {_full(reference, connection) for reference in re.findall(_REFERENCE, closed)}
     return [{"kind": "closes", "target": target} for target in sorted(targets)]
+
+
+def _without_code(text: str) -> str:
+    lines: list[str] = []
+    fence = ""
+    for line in text.splitlines():
+        found = _FENCE.match(line)
+        if fence:
+            fence = "" if line.strip().startswith(fence) else fence
+        elif found:
+            fence = found[1]
+        else:
+            lines.append(_INLINE_CODE.sub(" ", line))
+    return "\n".join(lines)
 
 
 def _full(reference: str, connection: GitlabConnection) -> str:

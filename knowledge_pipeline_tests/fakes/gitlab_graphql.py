@@ -82,6 +82,7 @@ class Answerer:
         self.project = project
         self.hidden = False  # as after losing access
         self.disabled: set[str] = set()  # "issues", "mergeRequests"
+        self.guest = False  # of a private project: sees no merge requests, though they are enabled
         self.missing: set[str] = set()  # fields of an older server: "Note.internal"
         self.miscounted = 0  # added to count
 
@@ -124,6 +125,8 @@ class Answerer:
             return {"id": "gid://gitlab/Project/1"} if shown else None
         if owner == "Project" and name.endswith("Enabled"):
             return name.removesuffix("Enabled") not in self.disabled
+        if name in ("userPermissions", "readMergeRequest"):
+            return {} if owner == "Project" else not self.guest
         if owner == "Project" and name in ("mergeRequests", "issues"):
             return self._listed(name, **arguments)
         if name == "count":
@@ -147,6 +150,7 @@ class Answerer:
             for record in self.project.records.values()
             if record["kind"] == kind
             and name not in self.disabled
+            and not (self.guest and kind == "merge_request")
             and state in ("all", record["state"])
             and datetime.fromisoformat(record["updatedAt"]) >= since
             and (iids is None or record["iid"] in iids)

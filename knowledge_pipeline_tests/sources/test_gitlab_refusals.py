@@ -91,9 +91,11 @@ def test_a_refusal_says_what_to_correct(server: GitlabServer, merges: Open) -> N
 def test_documents_that_are_not_shown_are_told(server: GitlabServer, merges: Open) -> None:
     server.answerer.disabled = {"mergeRequests"}
     assert "does not show the merge requests of octo/core/engine: give the token's owner" in refused(merges())
-    server.answerer.disabled = {"issues"}
+    server.answerer.disabled, server.answerer.guest = {"issues"}, True
+    assert "does not show the merge requests of octo/core/engine: give the token's owner" in refused(merges())
     with GitlabIssues(server.connection(), ConversationFilters()) as source:
         assert "does not show the issues of octo/core/engine" in refused(source)
+    server.answerer.guest = False
     assert len(read(merges())) == 1
 
 
@@ -152,7 +154,7 @@ def test_an_error_without_a_known_reason_is_told(server: GitlabServer, merges: O
 
 def test_a_page_that_leads_nowhere_is_no_end(server: GitlabServer, merges: Open) -> None:
     page = {"count": 200, "pageInfo": {"hasNextPage": True, "endCursor": None}, "nodes": []}
-    server.fail_next(body={"data": {"project": {"mergeRequestsEnabled": True, "listed": page}}})
+    server.fail_next(body={"data": {"project": {"shown": True, "listed": page}}})
     with pytest.raises(SourceUnavailable, match="a page that leads nowhere: nothing is deleted"):
         list(merges().discover())
 
