@@ -431,13 +431,16 @@ def test_less_is_asked_for_where_gitlab_takes_too_long(
     assert waits == []  # a smaller question is asked at once
 
 
-def test_one_that_gitlab_fails_at_does_not_stop_the_others(server: GitlabServer, merges: Open) -> None:
+def test_one_that_gitlab_fails_at_does_not_stop_the_others(
+    server: GitlabServer, merges: Open, waits: list[float]
+) -> None:
     for number in range(5):
         server.project.merge_request(f"change {number}")
     server.failing = {"merge_request/3"}
     documents = read(merges())
     assert str(documents.pop("merge_request/3")) == "GitLab fails to answer for it, even alone"
     assert all(isinstance(document, Document) for document in documents.values())
+    assert len(waits) == 5  # it alone was tried to the end
 
 
 def test_an_outage_is_not_taken_for_a_document_that_fails(server: GitlabServer, merges: Open) -> None:
