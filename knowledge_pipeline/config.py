@@ -13,11 +13,15 @@ from pydantic import Field, SecretStr, model_validator
 
 from knowledge_pipeline.config_connections import (
     ConfluenceConnection,
+    GcsConnection,
     GitConnection,
     GithubConnection,
     GitlabConnection,
     JiraConnection,
     LocalConnection,
+    S3Connection,
+    SlackConnection,
+    SlackExportConnection,
 )
 from knowledge_pipeline.config_filters import DocumentFilters, require_fitting_filters
 from knowledge_pipeline.config_operation import (
@@ -39,7 +43,9 @@ SourceType = Literal[
     "github_issues",
     "jira",
     "confluence",
+    "slack",
     "files",
+    "archive",
 ]
 Strategy = Literal[
     "fixed_size",
@@ -66,7 +72,9 @@ _TRIGGERS: dict[SourceType, Trigger] = {
     "github_issues": "daily",
     "jira": "daily",
     "confluence": "daily",
+    "slack": "daily",
     "files": "daily",
+    "archive": "realtime",
 }
 
 
@@ -76,27 +84,36 @@ Connection = Annotated[
     | GithubConnection
     | GitlabConnection
     | JiraConnection
-    | ConfluenceConnection,
+    | ConfluenceConnection
+    | SlackConnection
+    | SlackExportConnection
+    | S3Connection
+    | GcsConnection,
     Field(discriminator="type"),
 ]
 
 _IN_GIT: tuple[str, ...] = ("local", "git", "github", "gitlab")
+_IN_BUCKETS: tuple[str, ...] = ("s3", "gcs")
 _CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
-    "code": _IN_GIT,
-    "markdown": _IN_GIT,
-    "openapi": _IN_GIT,
+    "code": (*_IN_GIT, *_IN_BUCKETS),
+    "markdown": (*_IN_GIT, *_IN_BUCKETS),
+    "openapi": (*_IN_GIT, *_IN_BUCKETS),
     "git_history": _IN_GIT,
-    "github_pr": ("github",),
-    "github_issues": ("github",),
+    "github_pr": ("github", "gitlab"),
+    "github_issues": ("github", "gitlab"),
     "jira": ("jira",),
     "confluence": ("confluence",),
-    "files": ("local",),
+    "slack": ("slack", "slack_export"),
+    "files": ("local", *_IN_BUCKETS),
+    "archive": ("local",),
 }
 """What each type can be read over."""
 
 _OF_GIT: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})
 
-_CHATTY: frozenset[SourceType] = frozenset({"github_pr", "github_issues", "jira", "confluence"})
+_CHATTY: frozenset[SourceType] = frozenset(
+    {"github_pr", "github_issues", "jira", "confluence", "slack", "archive"}
+)
 """Types where people write to people: personal data is redacted unless the file says otherwise."""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -35,15 +36,34 @@ class GitConnection(Frozen):
     token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
 
 
-class ServiceConnection(Frozen):
+class PlacedConnection(Frozen):
+    """Neither a folder nor a git repository."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people and in lists; without any secret."""
+        raise NotImplementedError
+
+    @property
+    def host(self) -> str | None:
+        """The host that is asked; None for this machine."""
+        return None
+
+
+class ServiceConnection(PlacedConnection):
     """A site that is asked over HTTP."""
 
     url: HttpUrl
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """Its address."""
         return self.url
+
+    @property
+    def host(self) -> str | None:
+        """Of its address."""
+        return urlsplit(self.url).hostname
 
 
 class GithubApp(Frozen):
@@ -124,7 +144,7 @@ class ConfluenceConnection(ServiceConnection):
     token: SecretStr | None = None
 
 
-class SlackConnection(Frozen):
+class SlackConnection(ServiceConnection):
     """A Slack workspace by its API."""
 
     type: Literal["slack"]
@@ -132,14 +152,19 @@ class SlackConnection(Frozen):
     url: HttpUrl = "https://slack.com/api/"
 
 
-class SlackExportConnection(Frozen):
+class SlackExportConnection(PlacedConnection):
     """A Slack export: the zip file, or the folder that it was unpacked to."""
 
     type: Literal["slack_export"]
     path: Path
 
+    @property
+    def place(self) -> str:
+        """The file or folder."""
+        return str(self.path)
 
-class S3Connection(Frozen):
+
+class S3Connection(PlacedConnection):
     """A bucket of S3, or of anything that speaks its protocol. Without keys: the environment's identity."""
 
     type: Literal["s3"]
@@ -151,8 +176,18 @@ class S3Connection(Frozen):
     secret_access_key: SecretStr | None = None
     anonymous: bool = False
 
+    @property
+    def place(self) -> str:
+        """Bucket and prefix, as its tools write them."""
+        return f"s3://{self.bucket}/{self.prefix}"
 
-class GcsConnection(Frozen):
+    @property
+    def host(self) -> str | None:
+        """Of the endpoint."""
+        return urlsplit(self.endpoint_url).hostname if self.endpoint_url else "amazonaws.com"
+
+
+class GcsConnection(PlacedConnection):
     """A bucket of Google Cloud Storage. Without credentials: the environment's identity."""
 
     type: Literal["gcs"]
@@ -161,3 +196,13 @@ class GcsConnection(Frozen):
     endpoint_url: HttpUrl | None = None
     credentials: Path | None = None  # a service account's key file
     anonymous: bool = False
+
+    @property
+    def place(self) -> str:
+        """Bucket and prefix, as its tools write them."""
+        return f"gs://{self.bucket}/{self.prefix}"
+
+    @property
+    def host(self) -> str | None:
+        """Of the endpoint."""
+        return urlsplit(self.endpoint_url).hostname if self.endpoint_url else "storage.googleapis.com"

@@ -27,6 +27,7 @@ class DocumentFilters(Frozen):
     custom_fields: Names = ()  # by the names that people see: taken into the text
     spaces: Names = ()  # keys
     comments: bool = True
+    channels: Names = ()  # names or ids
 
 
 _TICKETS = ("github_pr", "github_issues", "jira")
@@ -35,8 +36,8 @@ _SERVICES = (*_TICKETS, "confluence")
 FILTERS: dict[str, tuple[str, ...]] = {
     "languages": ("code",),
     "depth": ("git_history",),
-    "since": ("git_history", *_SERVICES),
-    "max_results": _SERVICES,
+    "since": ("git_history", *_SERVICES, "slack"),
+    "max_results": (*_SERVICES, "slack"),
     "state": ("github_pr", "github_issues"),
     "labels": _SERVICES,
     "projects": ("jira",),
@@ -46,6 +47,7 @@ FILTERS: dict[str, tuple[str, ...]] = {
     "custom_fields": ("jira",),
     "spaces": ("confluence",),
     "comments": ("confluence",),
+    "channels": ("slack",),
 }
 """Which types each filter is of."""
 

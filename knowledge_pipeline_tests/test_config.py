@@ -41,7 +41,9 @@ def test_every_type_has_the_default_trigger_of_the_specification():
         "github_issues": "daily",
         "jira": "daily",
         "confluence": "daily",
+        "slack": "daily",
         "files": "daily",
+        "archive": "realtime",
     }
 
 
@@ -54,7 +56,7 @@ def test_secrets_are_redacted_and_personal_data_kept_by_default():
     assert (sanitize.secrets, sanitize.personal_data) == ("redact", "off")
 
 
-@pytest.mark.parametrize("kind", ["github_pr", "github_issues", "jira", "confluence"])
+@pytest.mark.parametrize("kind", ["github_pr", "github_issues", "jira", "confluence", "slack", "archive"])
 def test_personal_data_is_redacted_where_people_write_to_people_unless_the_file_says_otherwise(kind):
     assert sanitize_of(source(kind)).personal_data == "redact"
     assert sanitize_of(source(kind, sanitize={"personal_data": "off"})).personal_data == "off"

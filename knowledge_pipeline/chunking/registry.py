@@ -55,7 +55,9 @@ _DEFAULTS: dict[str, _Way] = {
     "github_issues": "conversation",
     "jira": "conversation",
     "confluence": "semantic",
+    "slack": "conversation",
     "files": "sentence",
+    "archive": "semantic",
 }
 
 

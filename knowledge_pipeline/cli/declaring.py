@@ -201,12 +201,12 @@ def _same(known: SourceConfig, wanted: SourceConfig) -> bool:
 
 def _where(connection: Connection) -> tuple[str, ...]:
     from knowledge_pipeline.config import LocalConnection
-    from knowledge_pipeline.config_connections import ServiceConnection
+    from knowledge_pipeline.config_connections import PlacedConnection
     from knowledge_pipeline.sources.remote import host_and_path
 
     if isinstance(connection, LocalConnection):
         return ("local", str(connection.path.resolve()))
-    if isinstance(connection, ServiceConnection):
+    if isinstance(connection, PlacedConnection):
         return (connection.type, connection.place)
     host, path = host_and_path(connection.url)
     return ("git", host, path, connection.branch or "")

@@ -17,7 +17,9 @@ SourceKind = Literal[
     "github_issues",
     "jira",
     "confluence",
+    "slack",
     "files",
+    "archive",
 ]
 SearchKind = Literal["semantic", "code", "similar", "historical"]
 TaskChoice = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]

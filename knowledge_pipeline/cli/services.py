@@ -11,8 +11,8 @@ from knowledge_pipeline.cli.session import WrongUsage
 
 Entry = dict[str, Any]
 
-_REPOSITORY = re.compile(r"^(?:https?://(?P<host>[^/@\s]+)/)?(?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
-_GITHUB = "github.com"
+_REPOSITORY = re.compile(r"^(?:https?://(?P<host>[^/@\s]+)/)?(?P<path>[\w.-]+(?:/[\w.-]+)+)$")
+_GITHUB, _GITLAB = "github.com", "gitlab.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,11 @@ class Kind:
 
 
 KINDS = {
-    "github_pr": Kind("Repository on GitHub (owner/name, or its address)", "GITHUB_TOKEN", "pulls"),
-    "github_issues": Kind("Repository on GitHub (owner/name, or its address)", "GITHUB_TOKEN", "issues"),
+    "github_pr": Kind("Repository on GitHub or GitLab (its address)", "GITHUB_TOKEN", "pulls"),
+    "github_issues": Kind("Repository on GitHub or GitLab (its address)", "GITHUB_TOKEN", "issues"),
     "jira": Kind("Address of the Jira site", "JIRA_TOKEN", "tickets"),
     "confluence": Kind("Address of the Confluence site", "CONFLUENCE_TOKEN", "pages"),
+    "slack": Kind("", "SLACK_TOKEN", "slack"),
 }
 """The types that are read from a service."""
 
@@ -45,12 +46,16 @@ def service_entry(kind: str, address: str, *, email: str | None, token_variable:
     Raises:
         WrongUsage: the address is none, or an e-mail is given to a service that wants none.
     """
-    variable = KINDS[kind].token_variable if token_variable is None else token_variable
+    hosted = _hosted(address) if kind in ("github_pr", "github_issues") else None
+    usual = "GITLAB_TOKEN" if hosted and hosted["type"] == "gitlab" else KINDS[kind].token_variable
+    variable = usual if token_variable is None else token_variable
     identity = {**({"email": email} if email else {}), **({"token": f"${{{variable}}}"} if variable else {})}
-    if kind in ("github_pr", "github_issues"):
-        if email:
-            raise WrongUsage("--email is for Jira and Confluence: GitHub knows whose token it is")
-        return {"type": kind, "connection": {**_github(address), **identity}}
+    if email and kind not in ("jira", "confluence"):
+        raise WrongUsage("--email is for Jira and Confluence: other services know whose token it is")
+    if hosted:
+        return {"type": kind, "connection": {**hosted, **identity}}
+    if kind == "slack":
+        return {"type": kind, "connection": {"type": "slack", **identity}}
     if not re.match(r"^https?://[^\s/@]+", address):
         raise WrongUsage(f"{address!r} is no address of a site: write it like https://example.atlassian.net")
     return {"type": kind, "connection": {"type": kind, "url": address.rstrip("/"), **identity}}
@@ -59,17 +64,21 @@ def service_entry(kind: str, address: str, *, email: str | None, token_variable:
 def service_name(entry: Entry) -> str:
     """The beginning of an id: the repository's name, or the site's."""
     connection = entry["connection"]
-    if "repository" in connection:
-        name = str(connection["repository"]).rpartition("/")[2]
+    if path := connection.get("repository") or connection.get("project"):
+        name = str(path).rpartition("/")[2]
     else:
-        name = (urlsplit(connection["url"]).hostname or "").partition(".")[0]
+        name = (urlsplit(connection.get("url", "")).hostname or "workspace").partition(".")[0]
     return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "site"
 
 
-def _github(address: str) -> Entry:
-    found = _REPOSITORY.match(address.strip())
-    if found is None:
-        raise WrongUsage(f"{address!r} is no repository of GitHub: write owner/name, or its address")
-    connection: Entry = {"type": "github", "repository": found["repository"]}
-    host = found["host"] or _GITHUB
-    return connection if host.endswith(_GITHUB) else {**connection, "url": f"https://{host}/api/v3"}
+def _hosted(address: str) -> Entry:
+    """The connection of a repository: GitLab's where the host says so, else GitHub's."""
+    found = _REPOSITORY.match(address.strip().rstrip("/").removesuffix(".git"))
+    host, path = (found["host"] or _GITHUB, found["path"]) if found else ("", "")
+    if "gitlab" in host:
+        site = {} if host == _GITLAB else {"url": f"https://{host}"}
+        return {"type": "gitlab", "project": path, **site}
+    if not host or path.count("/") != 1:
+        raise WrongUsage(f"{address!r} is no repository of GitHub or GitLab: give its address")
+    site = {} if host == _GITHUB else {"url": f"https://{host}/api/v3"}
+    return {"type": "github", "repository": path, **site}

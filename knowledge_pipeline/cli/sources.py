@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -57,6 +57,7 @@ def list_(session: Session) -> None:
     knowledge sources add files --path ~/papers --include "*.pdf"
     knowledge sources add github_pr --url pallets/flask --token-env GITHUB_TOKEN
     knowledge sources add jira --url https://example.atlassian.net --email ann@example.com
+    knowledge sources add slack --path export.zip
 """)
 def add(
     session: Session,
@@ -64,7 +65,7 @@ def add(
         SourceKind,
         typer.Argument(
             metavar="TYPE",
-            help="code, markdown, openapi, git_history, github_pr, github_issues, jira, confluence, files.",
+            help=f"{', '.join(get_args(SourceKind))}.",
         ),
     ],
     path: Annotated[
@@ -90,6 +91,10 @@ def add(
     ] = None,
 ) -> None:
     """Add a source to knowledge.yaml, whose comments stay; nothing is indexed yet."""
+    if type == "slack" and path is not None:
+        export = {"type": "slack_export", "path": _relative(path, config_to_write(session))}
+        _add(session, {"id": id, "type": type, "connection": export}, "slack")
+        return
     if type in KINDS:
         if path is not None or branch or include or exclude:
             raise WrongUsage(f"{type} is read from a service: give --url, --email and --token-env only")
@@ -183,19 +188,26 @@ def test(session: Session, id: Id) -> None:
     try_source(session, source)
 
 
-_SHORT = {"code": "code", "markdown": "docs", "openapi": "api", "git_history": "history", "files": "files"}
+_SHORT = {
+    "code": "code",
+    "markdown": "docs",
+    "openapi": "api",
+    "git_history": "history",
+    "files": "files",
+    "archive": "archive",
+}
 
 
 def where(source: SourceConfig) -> str:
     """The folder or address of a source, without any password."""
     from knowledge_pipeline.config import LocalConnection
-    from knowledge_pipeline.config_connections import ServiceConnection
+    from knowledge_pipeline.config_connections import PlacedConnection
     from knowledge_pipeline.sources.remote import without_password
 
     connection = source.connection
     if isinstance(connection, LocalConnection):
         return str(connection.path)
-    if isinstance(connection, ServiceConnection):
+    if isinstance(connection, PlacedConnection):
         return connection.place
     return without_password(connection.url)
 
@@ -210,6 +222,8 @@ def _asked(session: Session) -> tuple[Path | None, str | None]:
 
 
 def _asked_address(session: Session, question: str) -> str:
+    if not question:
+        return ""
     if not session.screen.asks:
         raise WrongUsage("give --url: the address of the site, or of the repository")
     return str(typer.prompt(question, err=True))

@@ -37,7 +37,9 @@ DOCUMENTS: Mapping[SourceType, str] = {
     "github_issues": "issue with its comments",
     "jira": "ticket with its comments",
     "confluence": "page or blog post",
+    "slack": "thread, or the other messages of a channel on one day",
     "files": "PDF, DOCX, HTML or TXT file",
+    "archive": "project record: session, plan, discussion, decision",
 }
 """What one row of a snapshot is."""
 
@@ -50,6 +52,8 @@ CHUNKS: Mapping[SourceType, str] = {
     "github_issues": "turns of an issue, title repeated",
     "jira": "turns of a ticket, key and title repeated",
     "confluence": "section of a page",
+    "slack": "turns of a thread or of a channel's day",
+    "archive": "section or turns of a record, small JSON whole",
     "files": "passage of a document, with its page",
 }
 """What one row of the chunks is."""
@@ -63,12 +67,14 @@ _ORIGINS: Mapping[SourceType, str] = {
     "github_issues": "the issues of a repository, read by GitHub's API",
     "jira": "the tickets of a Jira site, read by its API",
     "confluence": "the pages of a Confluence site, read by its API",
+    "slack": "the channels of a Slack workspace, read by its API or from an export",
+    "archive": "the project records in a folder, Markdown with front matter or JSON",
     "files": "the files of a folder, their text extracted page by page",
 }
 _CHANGES: Mapping[SourceType, str] = {
     "git_history": "A commit never changes; rewritten history brings new rows and archives the old.",
     **dict.fromkeys(
-        ("github_pr", "github_issues", "jira", "confluence"),
+        ("github_pr", "github_issues", "jira", "confluence", "slack"),
         "Between two whole listings the service is asked for what was updated; what a whole listing no "
         "longer has is archived, not deleted.",
     ),
@@ -95,6 +101,8 @@ _KINDS: Mapping[SourceType, str] = {
     "github_issues": "github",
     "jira": "jira",
     "confluence": "confluence",
+    "slack": "slack",
+    "archive": "markdown",
     "files": "pdf",
 }
 _TABLES: Mapping[str, str] = {

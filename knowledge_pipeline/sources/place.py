@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from knowledge_pipeline.config import GitConnection, LocalConnection, SourceConfig
-from knowledge_pipeline.config_connections import GithubConnection, ServiceConnection
+from knowledge_pipeline.config_connections import GithubConnection, PlacedConnection
 from knowledge_pipeline.sources.remote import host_and_path
-from knowledge_pipeline.sources.services import host_of_service
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,8 @@ class Place:
 def host_of(source: SourceConfig) -> str | None:
     """The host that a source is read from; None for this machine."""
     connection = source.connection
-    if isinstance(connection, ServiceConnection):
-        return host_of_service(connection)
+    if isinstance(connection, PlacedConnection):
+        return connection.host
     return host_and_path(connection.url)[0] or None if isinstance(connection, GitConnection) else None
 
 
@@ -38,7 +37,7 @@ def place(source: SourceConfig) -> Place:
     connection = source.connection
     if isinstance(connection, GithubConnection):
         return Place(repo=connection.repository)
-    if isinstance(connection, ServiceConnection):
+    if isinstance(connection, PlacedConnection):
         return Place()
     if isinstance(connection, LocalConnection):
         return Place(repo=connection.path.expanduser().absolute().name or None)

@@ -5,8 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowledge_pipeline.config import Connection, GitConnection, LocalConnection, SourceConfig
-from knowledge_pipeline.config_connections import ServiceConnection
+from knowledge_pipeline.config_connections import (
+    GcsConnection,
+    S3Connection,
+    ServiceConnection,
+    SlackExportConnection,
+)
 from knowledge_pipeline.sources.base import Source
+from knowledge_pipeline.sources.bucket import BucketTree
 from knowledge_pipeline.sources.documents import FileSource, code_in, every, openapi_in, read_text
 from knowledge_pipeline.sources.extraction import extraction_version
 from knowledge_pipeline.sources.extraction_worker import Extractor
@@ -18,7 +24,8 @@ from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
 from knowledge_pipeline.sources.place import Place, host_of, place
 from knowledge_pipeline.sources.reading import READING_VERSION
 from knowledge_pipeline.sources.remote import remote_of
-from knowledge_pipeline.sources.services import open_service
+from knowledge_pipeline.sources.services import channel_filters, open_service
+from knowledge_pipeline.sources.slack_export import SlackExport
 from knowledge_pipeline.sources.trees import Tree
 
 __all__ = ["Place", "host_of", "open_source", "place"]
@@ -38,6 +45,8 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
     """
     if isinstance(source.connection, ServiceConnection):
         return open_service(source)
+    if isinstance(source.connection, SlackExportConnection):
+        return SlackExport(source.connection, channel_filters(source))
     return _git_history(source, cache) if source.type == "git_history" else _file_source(source, cache)
 
 
@@ -73,6 +82,8 @@ def _tree(source: SourceConfig, cache: Path, chosen: Selection) -> Tree:
     connection = source.connection
     if isinstance(connection, LocalConnection):
         return LocalTree(connection.path, chosen)
+    if isinstance(connection, S3Connection | GcsConnection):
+        return BucketTree(connection, chosen)
     git = _git(connection)
     return GitTree(Mirror(remote_of(git), cache), git.branch, chosen)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config import SourceConfig
 from knowledge_pipeline.config_connections import (
     ConfluenceConnection,
     GithubConnection,
+    GitlabConnection,
     JiraConnection,
-    ServiceConnection,
+    SlackConnection,
 )
 from knowledge_pipeline.sources.base import Service
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.sources.github_listing import ConversationFilters
+    from knowledge_pipeline.sources.slack_threads import ChannelFilters
 
 
 def open_service(source: SourceConfig) -> Service:
@@ -27,12 +32,11 @@ def open_service(source: SourceConfig) -> Service:
             return _confluence(source, connection)
         case GithubConnection() as connection:
             return _github(source, connection)
+        case GitlabConnection() as connection:
+            return _gitlab(source, connection)
+        case SlackConnection() as connection:
+            return _slack(source, connection)
     raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
-
-
-def host_of_service(connection: ServiceConnection) -> str:
-    """The host that is asked."""
-    return urlsplit(connection.url).hostname or connection.url
 
 
 def _jira(source: SourceConfig, connection: JiraConnection) -> Service:
@@ -66,8 +70,31 @@ def _confluence(source: SourceConfig, connection: ConfluenceConnection) -> Servi
 
 def _github(source: SourceConfig, connection: GithubConnection) -> Service:
     from knowledge_pipeline.sources.github_issues import Issues
-    from knowledge_pipeline.sources.github_listing import ConversationFilters
     from knowledge_pipeline.sources.github_pulls import PullRequests
 
-    filters = ConversationFilters(source.state, source.since, source.labels, source.max_results)
-    return (PullRequests if source.type == "github_pr" else Issues)(connection, filters)
+    return (PullRequests if source.type == "github_pr" else Issues)(connection, _conversations(source))
+
+
+def _gitlab(source: SourceConfig, connection: GitlabConnection) -> Service:
+    from knowledge_pipeline.sources.gitlab import GitlabIssues, MergeRequests
+
+    return (MergeRequests if source.type == "github_pr" else GitlabIssues)(connection, _conversations(source))
+
+
+def _conversations(source: SourceConfig) -> ConversationFilters:
+    from knowledge_pipeline.sources.github_listing import ConversationFilters
+
+    return ConversationFilters(source.state, source.since, source.labels, source.max_results)
+
+
+def _slack(source: SourceConfig, connection: SlackConnection) -> Service:
+    from knowledge_pipeline.sources.slack import SlackChannels
+
+    return SlackChannels(connection, channel_filters(source))
+
+
+def channel_filters(source: SourceConfig) -> ChannelFilters:
+    """Which channels of a workspace, or of its export, are wanted."""
+    from knowledge_pipeline.sources.slack_threads import ChannelFilters
+
+    return ChannelFilters(source.channels, source.since, source.max_results)

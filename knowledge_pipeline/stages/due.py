@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from knowledge_pipeline.config import GitConnection, Settings, SourceConfig, Trigger, trigger_of
-from knowledge_pipeline.config_connections import ServiceConnection
+from knowledge_pipeline.config_connections import PlacedConnection
 
 Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex"]
 
@@ -37,6 +37,6 @@ def _origin(source: SourceConfig) -> tuple[str, str]:
     connection = source.connection
     if isinstance(connection, GitConnection):
         return connection.url.removesuffix("/").removesuffix(".git"), connection.branch or ""
-    if isinstance(connection, ServiceConnection):
+    if isinstance(connection, PlacedConnection):
         return connection.place, ""
     return str(connection.path), ""

@@ -99,6 +99,7 @@ def test_adding_without_a_file_writes_one(nowhere: Path, repository: Path, run: 
         (["add", "jira"], "give --url"),
         (["add", "jira", "--url", "example"], "no address of a site"),
         (["add", "github_pr", "--url", "flask"], "no repository of GitHub"),
+        (["add", "github_pr", "--url", "https://github.com/a/b/c"], "no repository of GitHub"),
         (["add", "github_pr", "--url", "a/b", "--email", "ann@example.com"], "--email is for Jira"),
         (["add", "code", "--path", ".", "--email", "ann@example.com"], "--email is for Jira"),
         (["add", "wiki"], "TYPE"),
@@ -152,6 +153,30 @@ def test_an_unknown_source_is_not_found(indexed: Path, run: Run, command: list[s
                     "url": "https://git.example.org/api/v3",
                     "token": "${GHE}",
                 },
+            },
+        ),
+        (
+            ["github_pr", "--url", "https://gitlab.com/team/sub/app"],
+            {
+                "id": "app-pulls",
+                "type": "github_pr",
+                "connection": {"type": "gitlab", "project": "team/sub/app", "token": "${GITLAB_TOKEN}"},
+            },
+        ),
+        (
+            ["slack"],
+            {
+                "id": "workspace-slack",
+                "type": "slack",
+                "connection": {"type": "slack", "token": "${SLACK_TOKEN}"},
+            },
+        ),
+        (
+            ["slack", "--path", "export.zip"],
+            {
+                "id": "slack",
+                "type": "slack",
+                "connection": {"type": "slack_export", "path": "export.zip"},
             },
         ),
         (

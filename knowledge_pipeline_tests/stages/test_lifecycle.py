@@ -23,7 +23,9 @@ from knowledge_pipeline.stages.pipeline import Outcome
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.confluence_server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github_server import GithubServer
+from knowledge_pipeline_tests.fakes.gitlab_server import GitlabServer
 from knowledge_pipeline_tests.fakes.jira_server import JiraServer
+from knowledge_pipeline_tests.fakes.slack_server import SlackServer
 
 SOON = {"Retry_After": "0.01"}
 
@@ -86,6 +88,22 @@ def _confluence(
     return made
 
 
+def _gitlab(kind: str) -> Callable[[], tuple[GitlabServer, dict[str, Any], Callable[[int, int], None]]]:
+    def made() -> tuple[GitlabServer, dict[str, Any], Callable[[int, int], None]]:
+        server = GitlabServer(kind=cast("Any", "merge_request" if kind == "github_pr" else "issue"))
+        headers = {"Retry-After": "0.01"}
+        told = {"type": kind, "connection": server.connection()}
+        return server, told, lambda times, status: server.fail_next(times, status=status, headers=headers)
+
+    return made
+
+
+def _slack() -> tuple[SlackServer, dict[str, Any], Callable[[int, int], None]]:
+    server = SlackServer()
+    told = {"type": "slack", "connection": server.connection}
+    return server, told, lambda times, status: server.fail_next(times, status=status, **SOON)
+
+
 SERVICES = {
     "github_pr": _github("github_pr"),
     "github_issues": _github("github_issues"),
@@ -93,6 +111,9 @@ SERVICES = {
     "jira server": _jira(cloud=False),
     "confluence cloud": _confluence("cloud"),
     "confluence server": _confluence("server"),
+    "gitlab merge requests": _gitlab("github_pr"),
+    "gitlab issues": _gitlab("github_issues"),
+    "slack": _slack,
 }
 
 
