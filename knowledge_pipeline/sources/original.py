@@ -1,0 +1,49 @@
+"""From a document back to the bytes of the file that it was read from.
+
+A document is text: its byte order mark is gone, and its line ends are one character. What that
+cannot tell is kept in the document's metadata, under `original`: nothing for the usual file (UTF-8,
+no mark, "\\n"), a few words for a file that is regular in another way, else the file itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import zlib
+from typing import Any
+
+from knowledge_pipeline.records import Metadata
+
+ORIGINAL = "original"
+"""Key of a document's metadata. It may hold what a sanitizer would take out: not for chunks."""
+
+_MARKS = {
+    "utf-8": codecs.BOM_UTF8,
+    "utf-32-le": codecs.BOM_UTF32_LE,
+    "utf-32-be": codecs.BOM_UTF32_BE,
+    "utf-16-le": codecs.BOM_UTF16_LE,
+    "utf-16-be": codecs.BOM_UTF16_BE,
+}
+
+
+def original_of(text: str, payload: bytes) -> dict[str, Any]:
+    """Metadata from which `original_bytes` makes `payload` of `text`; empty for the usual file."""
+    ways: list[dict[str, Any]] = [{}, {ORIGINAL: {"newlines": "crlf"}}]
+    for encoding, mark in _MARKS.items():
+        if payload.startswith(mark):
+            ways += [{ORIGINAL: {"encoding": encoding, "newlines": newlines}} for newlines in ("lf", "crlf")]
+    for way in ways:
+        if original_bytes(text, way) == payload:
+            return way
+    packed = base64.b85encode(zlib.compress(payload, 9)).decode("ascii")
+    return {ORIGINAL: {"bytes": packed}}  # zlib, base 85
+
+
+def original_bytes(document_text: str, metadata: Metadata) -> bytes:
+    """The bytes of the file that a document was read from, by its text and its metadata."""
+    told: dict[str, Any] = metadata.get(ORIGINAL, {})
+    if "bytes" in told:
+        return zlib.decompress(base64.b85decode(told["bytes"]))
+    text = document_text.replace("\n", "\r\n") if told.get("newlines") == "crlf" else document_text
+    encoding = told.get("encoding")
+    return text.encode(encoding or "utf-8") if encoding is None else _MARKS[encoding] + text.encode(encoding)
