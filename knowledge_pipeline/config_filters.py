@@ -55,7 +55,8 @@ FILTERS: dict[str, tuple[str, ...]] = {
 def require_fitting_filters(filters: DocumentFilters, source_type: str) -> None:
     """Raises ValueError where a filter is set that the type knows nothing of: it would pass silently."""
     for name, types in FILTERS.items():
-        if name in filters.model_fields_set and source_type not in types:
+        default = DocumentFilters.model_fields[name].default
+        if getattr(filters, name) != default and source_type not in types:
             raise ValueError(f"{name} is no filter of type {source_type!r}: it is one of {', '.join(types)}")
     if filters.state == "merged" and source_type == "github_issues":
         raise ValueError("state 'merged' is of pull requests; allowed for issues: open, closed, all")

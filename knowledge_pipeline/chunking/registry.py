@@ -159,6 +159,8 @@ def _default(document: Document, source: SourceConfig) -> _Way:
         if document.language in GRAMMARS or (is_code(document.language) and not has_headings(document)):
             return "ast_aware"
         return "semantic" if has_headings(document) else "sentence"
+    if source.type == "archive" and document.metadata.get("segments"):
+        return "conversation"
     if source.type == "code" and document.language == "text":
         return "paragraph"
     return _DEFAULTS[source.type]

@@ -28,13 +28,7 @@ from knowledge_pipeline.sources.trees import Tree
 ARCHIVE_VERSION = f"1.{READING_VERSION}"
 """Changes whenever the same bytes may give another document."""
 
-_RECORD = re.compile(r"\.(?:md|markdown|mdx|rst|txt|json|jsonl|ndjson)$", re.IGNORECASE)
 _JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
-
-
-def is_record(name: str) -> bool:
-    """Whether a file is taken unless the configuration says otherwise, by its name."""
-    return _RECORD.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

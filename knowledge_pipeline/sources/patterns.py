@@ -31,6 +31,7 @@ _GENERATED_CODE = re.compile(
 )
 _MARKUP = re.compile(r"\.(?:md|markdown|mdx|rst)$|^readme(?:$|\.txt$|[._-][a-z]{2}(?:[_-][a-z]{2})?$)", re.I)
 _STRUCTURED = re.compile(r"\.(?:ya?ml|json)$", re.IGNORECASE)
+_RECORD = re.compile(r"\.(?:md|markdown|mdx|rst|txt|json|jsonl|ndjson)$", re.IGNORECASE)
 _OFFICE = re.compile(r"\.(?:pdf|docx|html?|txt)$", re.IGNORECASE)
 
 
@@ -60,6 +61,11 @@ DEFAULTS: dict[SourceType, Defaults] = {
         wants=lambda name: _STRUCTURED.search(name) is not None,
         max_bytes=5_000_000,
         left_out_folders=_VENDORED,
+    ),
+    "archive": Defaults(
+        wants=lambda name: _RECORD.search(name) is not None,
+        max_bytes=5_000_000,
+        left_out_folders=_TOOLS,
     ),
     "files": Defaults(
         wants=lambda name: _OFFICE.search(name) is not None,

@@ -11,6 +11,7 @@ from knowledge_pipeline.config_connections import (
     ServiceConnection,
     SlackExportConnection,
 )
+from knowledge_pipeline.sources.archive import open_archive
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket import BucketTree
 from knowledge_pipeline.sources.documents import FileSource, code_in, every, openapi_in, read_text
@@ -61,7 +62,7 @@ def _git_history(source: SourceConfig, cache: Path) -> GitHistory:
     return GitHistory(history, depth=source.depth, since=source.since, commit_prefix=commit_prefix)
 
 
-def _file_source(source: SourceConfig, cache: Path) -> FileSource:
+def _file_source(source: SourceConfig, cache: Path) -> Source:
     chosen = selection(source)
     tree = _tree(source, cache, chosen)
     listed = every
@@ -70,6 +71,8 @@ def _file_source(source: SourceConfig, cache: Path) -> FileSource:
     elif source.type == "openapi":
         listed = openapi_in(tree)
     max_bytes = source.max_bytes or DEFAULTS[source.type].max_bytes
+    if source.type == "archive":
+        return open_archive(tree, max_bytes=max_bytes)
     if source.type == "files":
         extractor = Extractor()
         return FileSource(

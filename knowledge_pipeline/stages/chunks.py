@@ -27,7 +27,8 @@ from knowledge_pipeline.store.tables import Table, portions
 _COMMIT_DOCUMENTS = 256
 
 _COLUMNS = ("symbol", "symbol_kind", "section", "page")  # metadata with a column of its own
-_UNSHARED = frozenset({"page_starts"})  # document metadata that is for the chunkers alone
+_UNSHARED = frozenset({"page_starts", "segments", "original"})
+"""Document metadata that is for the chunkers alone, or holds the document itself, unsanitized."""
 
 
 def refresh(this: Pass) -> Stats:

@@ -182,10 +182,10 @@ def test_what_is_stored_without_a_partition_is_left_and_named(
 def test_a_type_that_is_not_loaded_asks_for_a_reload_and_is_refreshed(
     watch: Watch, instance: dg.DagsterInstance
 ) -> None:
-    watch.declare("papers", "files")
+    watch.declare("papers", "openapi")
     assert requested(watch, instance) == {"refresh": [["papers"]]}
-    assert partitions(instance, "files") == ["papers"]
-    assert "(files): reload the code location" in said(watch, instance)[0]
+    assert partitions(instance, "openapi") == ["papers"]
+    assert "(openapi): reload the code location" in said(watch, instance)[0]
 
 
 def test_a_daemon_that_dies_between_partitions_and_runs_loses_neither(

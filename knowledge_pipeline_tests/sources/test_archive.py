@@ -17,11 +17,11 @@ from pathspec import GitIgnoreSpec
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.archive import Archive, is_record, open_archive, read_record
+from knowledge_pipeline.sources.archive import Archive, open_archive, read_record
 from knowledge_pipeline.sources.archive_facts import moment_of
 from knowledge_pipeline.sources.local import LocalTree
 from knowledge_pipeline.sources.original import ORIGINAL, original_bytes
-from knowledge_pipeline.sources.patterns import DEFAULTS, Defaults, Selection
+from knowledge_pipeline.sources.patterns import DEFAULTS, Selection
 
 ADR = """---
 id: ADR-7
@@ -46,7 +46,7 @@ Because of versions.
 
 
 def archive_of(folder: Path) -> Archive:
-    defaults = Defaults(wants=is_record, max_bytes=1, left_out_folders=DEFAULTS["files"].left_out_folders)
+    defaults = DEFAULTS["archive"]
     selection = Selection(defaults, None, GitIgnoreSpec.from_lines([]), frozenset(), False)
     return open_archive(LocalTree(folder, selection), max_bytes=1_000_000)
 

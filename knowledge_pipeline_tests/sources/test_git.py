@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline_tests.sources.repositories import START, Repository, listed, over_git, read
 from knowledge_pipeline_tests.sources.test_local import ODD
@@ -162,8 +162,3 @@ def test_a_source_can_be_listed_again_while_it_is_open(repository, cache):
         first = [source.fetch(item).text for item in source.discover()]
         repository.write({"a.py": "2"}).commit()
         assert (first, [source.fetch(item).text for item in source.discover()]) == (["1"], ["2"])
-
-
-def test_office_files_are_read_from_folders_only(repository, cache):
-    with pytest.raises(ConfigError, match="type 'files' reads a local folder only"):
-        open_source(over_git("files", repository.root), cache=cache)
