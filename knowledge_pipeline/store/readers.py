@@ -44,8 +44,13 @@ class IndexReader:
     table: lancedb.AsyncTable
 
     async def nearest(self, vector: np.ndarray, where: Filter, *, limit: int) -> list[Scored]:
-        """Rows by cosine similarity in [-1, 1], best first."""
-        query = self.table.query().nearest_to(vector).distance_type("cosine").ef(_EF).where(where.sql)
+        """Rows by cosine similarity in [-1, 1], best first.
+
+        What an index finds is compared by the vectors themselves: its own distances are squared
+        ones of quantised vectors, about twice the cosine's.
+        """
+        query = self.table.query().nearest_to(vector).distance_type("cosine").ef(_EF).refine_factor(1)
+        query = query.where(where.sql)
         found = await query.limit(limit).with_row_id().select(["_rowid", "_distance"]).to_list()
         return [Scored(row["_rowid"], 1.0 - row["_distance"]) for row in found]
 

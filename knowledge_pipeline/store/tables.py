@@ -244,9 +244,14 @@ class Table:
         self._newest().optimize.compact_files(**_BOUNDED)
         self._opened = None
 
-    def extend_indexes(self) -> None:
-        """Take the rows that no index holds yet into the indexes."""
-        self._newest().optimize.optimize_indices()
+    def extend_indexes(self, *, merge: int = 1) -> None:
+        """Take the rows that no index holds yet into the indexes.
+
+        Args:
+            merge: how many of an index's newest segments become one with them. 0 makes a segment of
+                these rows alone: the quickest to make, and one more for every search to ask.
+        """
+        self._newest().optimize.optimize_indices(num_indices_to_merge=merge)
         self._opened = None
 
     def forget_versions(self, *, keep: int = KEPT_VERSIONS, unfinished: bool = False) -> None:

@@ -96,3 +96,51 @@ def test_a_long_unindexed_tail_is_taken_in(tmp_path: Path, monkeypatch: pytest.M
     assert indexes.unindexed_rows(table) == 100
     indexes.maintain(table)
     assert indexes.unindexed_rows(table) == 0
+
+
+def test_a_similarity_is_the_cosine_whether_a_vector_is_indexed_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "VECTOR_FROM_ROWS", 1000)
+    lake = Lake(tmp_path)
+    table = lake.index("space", DIMENSIONS)
+    vectors = np.random.default_rng(8).normal(size=(1200, DIMENSIONS)).astype("f4")
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    write(table, vectors[:1100], 0)
+    indexes.maintain(table)
+    assert any("HNSW" in index.index_type.upper() for index in table.opened().list_indices())
+    write(table, vectors[1100:], 1100)
+
+    async def read() -> list[tuple[float, float]]:
+        reader = await open_index(lake.root, "space", table.version)
+        pairs = []
+        for asked in (vectors[3], vectors[1150]):
+            near = await reader.nearest(asked, Filter("true"), limit=40)
+            exact = await reader.vectors([each.row for each in near])
+            pairs += [(each.score, float(asked @ exact[each.row])) for each in near]
+        return pairs
+
+    told, exact = zip(*asyncio.run(read()), strict=True)
+    np.testing.assert_allclose(told, exact, atol=1e-5)
+    assert max(told) > 0.999
+
+
+def test_tails_become_segments_and_many_segments_become_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "TAIL_ROWS", 10)
+    monkeypatch.setattr(indexes, "MOST_SEGMENTS", 3)
+    lake = Lake(tmp_path)
+    table = lake.index("space", DIMENSIONS)
+    vectors = np.eye(DIMENSIONS, dtype="f4")[np.arange(400) % DIMENSIONS]
+    segments = []
+    for start in range(0, 400, 40):
+        write(table, vectors[start : start + 40], start)
+        indexes.maintain(table)
+        (words,) = (index.name for index in table.opened().list_indices() if index.columns == ["words"])
+        stats = table.opened().index_stats(words)
+        assert stats is not None and stats.num_unindexed_rows == 0
+        segments.append(stats.num_indices)
+    assert max(segments) == 3
+    assert segments[-1] < len(segments)
+    assert asyncio.run(misses(lake, vectors, Filter("true"), list(range(0, 400, 9))))[1] == 0
