@@ -5,6 +5,7 @@ Secrets are written `${NAME}` in the file and are held as `SecretStr`, which pri
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -36,13 +37,13 @@ class GitConnection(Frozen):
     token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
 
 
-class PlacedConnection(Frozen):
+class PlacedConnection(Frozen, ABC):
     """Neither a folder nor a git repository."""
 
     @property
+    @abstractmethod
     def place(self) -> str:
         """Where it is, for people and in lists; without any secret."""
-        raise NotImplementedError
 
     @property
     def host(self) -> str | None:
