@@ -21,6 +21,8 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.config import SourceConfig
+from knowledge_pipeline.config_connections import PlacedConnection
+from knowledge_pipeline.config_filters import FILTERS
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Service, Source
@@ -32,7 +34,7 @@ from knowledge_pipeline.store.reconcile import difference, reconcile
 from knowledge_pipeline.store.tables import Table
 
 _ARCHIVED = "\x00archived"  # the fingerprint of a document that its source no longer has
-_WHOLE, _UNTIL = "listed_whole_at", "known_until"  # notes on the table of a service's documents
+_WHOLE, _UNTIL, _AS = "listed_whole_at", "known_until", "listed_as"  # notes on a service's table
 _COMMIT_DOCUMENTS = 512
 _COMMIT_CHARS = 16_000_000
 
@@ -95,6 +97,7 @@ class _Listing:
     items: Mapping[str, Item]
     whole: bool
     began: datetime | None = None  # of a service, by our clock
+    listed_as: str = ""  # by which settings
     notes: Counter[str] = field(default_factory=Counter[str])
 
     def done(self, table: Table) -> None:
@@ -104,19 +107,27 @@ class _Listing:
         known = table.rows(["last_modified"], ~is_null("last_modified"))["last_modified"]
         newest = max(known.to_pylist(), default=None)
         until = {_UNTIL: newest.isoformat()} if newest else {}
-        table.note(**until, **({_WHOLE: self.began.isoformat()} if self.whole else {}))
+        whole = {_WHOLE: self.began.isoformat(), _AS: self.listed_as} if self.whole else {}
+        table.note(**until, **whole)
 
 
 def _listing(this: Pass, source: Source, table: Table) -> _Listing:
     if not isinstance(source, Service):
         return _Listing({item.uri: item for item in _listed(this, source.discover())}, whole=True)
-    began, notes = datetime.now(UTC), table.notes
-    since = notes.get(_UNTIL)
+    began, notes, listed_as = datetime.now(UTC), table.notes, _settings(this.source)
+    since = notes.get(_UNTIL) if notes.get(_AS) == listed_as else None  # another filter wants older ones too
     due = datetime.fromisoformat(notes[_WHOLE]) + source.whole_listing_every if _WHOLE in notes else began
     whole = this.full or since is None or due <= began
     listed = source.discover() if whole else source.updated(datetime.fromisoformat(since or ""))
     items = {item.uri: item for item in _listed(this, listed)}
-    return _Listing(items, whole, began, Counter() if whole else Counter({f"listed since {since}": 1}))
+    told = Counter[str]() if whole else Counter({f"listed since {since}": 1})
+    return _Listing(items, whole, began, listed_as, told)
+
+
+def _settings(source: SourceConfig) -> str:
+    """What decides which documents a service lists."""
+    where = source.connection.place if isinstance(source.connection, PlacedConnection) else ""
+    return digest(source.type, where, json.dumps(source.model_dump(mode="json", include=set(FILTERS))))
 
 
 def _listed(this: Pass, listing: Iterable[Item]) -> Iterator[Item]:

@@ -155,6 +155,21 @@ def test_what_is_deleted_is_gone_at_the_next_whole_listing(lived: Lived, always_
     assert lived.finds("harbour pilot sleeps")
 
 
+def test_another_filter_lists_everything_anew(lived: Lived) -> None:
+    for number in range(3):
+        lived.create(f"Document {number}", f"Text number{number} of the archive.")
+    declared = lived.project.sources["service"]
+    lived.project.sources["service"] = {**declared, "since": "800 days"}
+    (narrow,) = (stats for stats in lived.refresh().stats if stats.stage == "snapshot")
+    assert not narrow.notes
+    (again,) = (stats for stats in lived.refresh().stats if stats.stage == "snapshot")
+    assert any(note.startswith("listed since") for note in again.notes)
+    lived.project.sources["service"] = {**declared, "since": "900 days"}
+    (wide,) = (stats for stats in lived.refresh().stats if stats.stage == "snapshot")
+    assert not wide.notes
+    assert wide.rows == narrow.rows >= 1
+
+
 def test_a_second_refresh_asks_little_and_changes_nothing(lived: Lived) -> None:
     for number in range(30):
         lived.create(f"Document {number}", f"Text number{number} of the archive.")
