@@ -141,7 +141,8 @@ def _scales(candidates: Sequence[Candidates]) -> list[float]:
         for each in candidates
     ]
     found = [one for one in best if one > 0]
-    return [sum(found) / len(found) / one if one > 0 else 1.0 for one in best]
+    mean = math.fsum(found) / max(len(found), 1)  # whatever their order
+    return [mean / one if one > 0 else 1.0 for one in best]
 
 
 def _vector_parts(
