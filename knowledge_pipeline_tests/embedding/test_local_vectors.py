@@ -22,7 +22,7 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def minilm():
-    return open_embedder(Embedding())
+    return open_embedder(Embedding(model="all-MiniLM-L6-v2"))
 
 
 def test_vectors_are_normalised_in_order_and_the_same_each_time(tiny):
@@ -68,14 +68,14 @@ def test_threads_share_one_model(tiny):
     assert embedder.usage.texts == 21 * len(_TEXTS)
 
 
-def test_the_default_model_puts_what_is_alike_together(minilm):
+def test_a_real_model_puts_what_is_alike_together(minilm):
     texts = ["How do I read a file in Python?", "open(path).read() loads a file", "The cat sleeps in the sun"]
     query, code, cat = minilm.embed(texts)
     assert query @ code > query @ cat + 0.2
     np.testing.assert_allclose(minilm.embed_query(texts[0]), query, atol=1e-5)
 
 
-def test_the_default_model_gives_even_an_empty_text_a_vector(minilm):
+def test_a_real_model_gives_even_an_empty_text_a_vector(minilm):
     np.testing.assert_allclose(np.linalg.norm(minilm.embed(["", " "]), axis=1), 1, atol=1e-5)
 
 
