@@ -1,6 +1,6 @@
 """What pull requests and issues of GitHub have in common: listed, then read in batches.
 
-A subclass says how they are listed, what is asked of each, and what document that makes.
+A subclass says how they are listed, what is asked of each, and what was said in it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from knowledge_pipeline.config_connections import GithubConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.conversation import Turn, conversation
 from knowledge_pipeline.sources.git_history import oldest_wanted
 from knowledge_pipeline.sources.github import RATE_LIMIT, Answer, GithubClient
 from knowledge_pipeline.sources.github_errors import AskedTooMuch, is_single_sign_on
-from knowledge_pipeline.sources.github_listing import ConversationFilters, Lister, Listing
+from knowledge_pipeline.sources.github_listing import ConversationFilters, Lister, Listing, moment
 from knowledge_pipeline.sources.github_parts import GONE, Node, Part, complete, selection
+from knowledge_pipeline.sources.github_turns import person
 
 OVERLAP = timedelta(minutes=10)
 """How long before the newest known update the next listing begins: GitHub may tell an update late.
@@ -81,8 +83,29 @@ class Conversations(ABC):
         """What tells that the document would differ."""
 
     @abstractmethod
+    def turns(self, node: Node) -> Iterator[Turn]:
+        """What was said, in its order, of a node whose lists are complete."""
+
+    @abstractmethod
+    def metadata(self, node: Node) -> dict[str, Any]:
+        """What else is known of it; None for what is not."""
+
     def document(self, uri: str, node: Node) -> Document:
-        """The document that a whole node makes, its lists complete."""
+        """The document that a whole node makes."""
+        title = f"{node['title'].strip()} (#{node['number']})"
+        text, segments = conversation(title, self.turns(node))
+        known = {name: value for name, value in self.metadata(node).items() if value is not None}
+        return Document(
+            uri=uri,
+            text=text,
+            path=uri,
+            title=title,
+            language="markdown",
+            url=node["url"],
+            author=person(node),
+            last_modified=moment(node["listedAt"]),
+            metadata={**known, "segments": segments},
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.conversation import Turn, conversation
+from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.github_conversations import Conversations
 from knowledge_pipeline.sources.github_listing import ConversationFilters, Listing, moment
 from knowledge_pipeline.sources.github_parts import ACTOR, Node, Part
@@ -69,21 +68,13 @@ class Issues(Conversations):
         """The count tells of a comment that was deleted, which may leave the time as it was."""
         return f"{node['updatedAt']}:{node['comments']['totalCount']}:{FORMAT}"
 
-    def document(self, uri: str, node: Node) -> Document:
-        """Title, description, comments."""
-        title = f"{node['title'].strip()} (#{node['number']})"
-        text, segments = conversation(title, _turns(node))
-        return Document(
-            uri=uri,
-            text=text,
-            path=uri,
-            title=title,
-            language="markdown",
-            url=node["url"],
-            author=person(node),
-            last_modified=moment(node["listedAt"]),
-            metadata={**_metadata(node, self.repository), "segments": segments},
-        )
+    def turns(self, node: Node) -> Iterator[Turn]:
+        """Description, comments."""
+        return _turns(node)
+
+    def metadata(self, node: Node) -> dict[str, Any]:
+        """Facts, and what it is a duplicate of."""
+        return _metadata(node, self.repository)
 
 
 def _turns(node: Node) -> Iterator[Turn]:
@@ -94,12 +85,11 @@ def _turns(node: Node) -> Iterator[Turn]:
 
 def _metadata(node: Node, repository: str) -> dict[str, Any]:
     reason = node["stateReason"]
-    told = {
+    return {
         **facts_of(node, repository),
         "state_reason": reason.lower() if reason else None,
         "mentions": _duplicates(node),
     }
-    return {name: value for name, value in told.items() if value is not None}
 
 
 def _duplicates(node: Node) -> list[dict[str, str]]:

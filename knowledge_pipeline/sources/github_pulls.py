@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.conversation import Turn, conversation
+from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.github_conversations import Conversations
 from knowledge_pipeline.sources.github_listing import ConversationFilters, Listing, moment
 from knowledge_pipeline.sources.github_parts import ACTOR, Node, Part
@@ -86,26 +85,18 @@ class PullRequests(Conversations):
         """The count tells of a comment that was deleted, which may leave the time as it was."""
         return f"{node['updatedAt']}:{node['totalCommentsCount']}:{FORMAT}"
 
-    def document(self, uri: str, node: Node) -> Document:
-        """Title, description, changed files, then what was said, in its order; threads stay together."""
-        title = f"{node['title'].strip()} (#{node['number']})"
-        text, segments = conversation(title, _turns(node))
-        return Document(
-            uri=uri,
-            text=text,
-            path=uri,
-            title=title,
-            language="markdown",
-            url=node["url"],
-            author=person(node),
-            last_modified=moment(node["listedAt"]),
-            metadata={**_metadata(node, self.repository), "segments": segments},
-        )
+    def turns(self, node: Node) -> Iterator[Turn]:
+        """Description, changed files, then what was said; threads stay together."""
+        return _turns(node)
+
+    def metadata(self, node: Node) -> dict[str, Any]:
+        """Facts, branches, sizes, files, and what it closes."""
+        return _metadata(node, self.repository)
 
 
 def _metadata(node: Node, repository: str) -> dict[str, Any]:
     commit = node["mergeCommit"]
-    told = {
+    return {
         **facts_of(node, repository),
         "draft": node["isDraft"],
         "base": node["baseRefName"],
@@ -118,7 +109,6 @@ def _metadata(node: Node, repository: str) -> dict[str, Any]:
         "files": [file["path"] for file in node["files"][:MOST_FILES]],
         "mentions": _closes(node),
     }
-    return {name: value for name, value in told.items() if value is not None}
 
 
 def _closes(node: Node) -> list[dict[str, str]]:

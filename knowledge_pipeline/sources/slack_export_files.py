@@ -23,6 +23,8 @@ MOST_BYTES = 200_000_000
 _DAY_FILE = re.compile(r"\d{4}-\d\d-\d\d\.json", re.ASCII)
 _DRIVE = re.compile(r"[A-Za-z]:")
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+"""What zipfile raises: of damage, of a packing that it does not know, and (RuntimeError) of a password."""
+
 _CHANNELS = "channels.json"
 
 
