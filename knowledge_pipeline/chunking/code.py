@@ -16,12 +16,12 @@ from tree_sitter import Node
 from knowledge_pipeline.chunking.base import Limits, Measured, Span
 from knowledge_pipeline.chunking.code_headers import header
 from knowledge_pipeline.chunking.code_metadata import code_metadata
-from knowledge_pipeline.chunking.grammars import GRAMMARS, parse
 from knowledge_pipeline.chunking.lines import chunk_lines, cut, distinct
 from knowledge_pipeline.chunking.merging import Group, joined, merged
-from knowledge_pipeline.chunking.outline import CALLABLES, TYPES, Definition, Outline
 from knowledge_pipeline.chunking.pieces import Piece, opened, pieces
 from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.syntax.grammars import GRAMMARS, parse
+from knowledge_pipeline.syntax.outline import CALLABLES, TYPES, Definition, Outline
 
 VERSION = 1
 """Raised whenever the same file would be cut or described otherwise."""

@@ -6,7 +6,7 @@ import re
 
 from tree_sitter import Node
 
-from knowledge_pipeline.chunking.outline import TYPES, Definition, Outline
+from knowledge_pipeline.syntax.outline import TYPES, Definition, Outline
 
 _MAX_HEADER = 160  # characters, about 48 tokens
 _MAX_LINE = 80

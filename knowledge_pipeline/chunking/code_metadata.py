@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from knowledge_pipeline.chunking.outline import CALLABLES, TYPES, Definition, Outline
 from knowledge_pipeline.records import Metadata
+from knowledge_pipeline.syntax.outline import CALLABLES, TYPES, Definition, Outline
 
 CODE_METADATA_KEYS = (
     "symbol",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from knowledge_pipeline.chunking.outline import CALLABLES, TYPES, Definition
+from knowledge_pipeline.syntax.outline import CALLABLES, TYPES, Definition
 
 
 @dataclass(slots=True, eq=False)

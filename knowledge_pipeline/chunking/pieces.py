@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
-from knowledge_pipeline.chunking.grammars import Syntax
-from knowledge_pipeline.chunking.outline import Definition, Outline
+from knowledge_pipeline.syntax.grammars import Syntax
+from knowledge_pipeline.syntax.outline import Definition, Outline
 
 _COMMENTS = frozenset({"comment", "line_comment", "block_comment", "multiline_comment"})
 _ATTRIBUTES = frozenset({"attribute_item", "decorator", "php_tag"})

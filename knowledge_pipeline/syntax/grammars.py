@@ -167,6 +167,6 @@ def _language(name: str) -> Language:
 
 @cache
 def _query(name: str) -> Query:
-    folder = resources.files("knowledge_pipeline.chunking") / "queries"
+    folder = resources.files("knowledge_pipeline.syntax") / "queries"
     sources = ((folder / f"{query}.scm").read_text("utf-8") for query in GRAMMARS[name].queries)
     return Query(_language(name), "\n".join(sources))

@@ -9,7 +9,7 @@ import re
 
 from tree_sitter import Node
 
-from knowledge_pipeline.chunking.grammars import Syntax
+from knowledge_pipeline.syntax.grammars import Syntax
 
 _NAME_FIELDS = ("name", "property", "left", "key", "declarator", "type", "pattern")
 _NAME_TYPES = frozenset(
