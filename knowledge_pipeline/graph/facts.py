@@ -1,0 +1,91 @@
+"""What one file says by itself: definitions, imports, what names stand for, and uses.
+
+Nothing here looks at another file. Places in code are written as *paths*: names joined by dots,
+`()` after what is called, `[]` after what is indexed or iterated: `self.lake.index().rows`.
+Arguments are left out. A declared type is written as the value that it promises: `x: Store` is
+the binding `x` to `Store()`, `x: list[Store]` is `x[]` to `Store()`, `def f() -> Store` is
+`f()` to `Store()`, and so is `return Store(…)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+SymbolKind = Literal["file", "module", "class", "interface", "function", "method", "variable", "type"]
+UseKind = Literal["calls", "references", "extends", "implements"]
+EdgeKind = Literal["calls", "references", "extends", "implements", "imports", "contains"]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One named thing that a file defines. Lines count from 1, both inclusive."""
+
+    name: str  # qualified within its file: "Store.get"; twins (overloads) share it
+    kind: SymbolKind
+    start_line: int
+    end_line: int
+    signature: str = ""  # its head on one line
+    exported: bool = True  # whether other files can name it
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One name that a file takes from elsewhere."""
+
+    module: str  # as it is written: "..store.tables", "./forms", "net/http", "crate::store"
+    name: str  # what is taken out of the module; "": the module itself, "*": all that it exports
+    local: str  # by which name this file knows it; "": it is only loaded, "*": by their own names
+    line: int
+    scope: str = ""  # the definition within which it holds; "": the file
+    exported: bool = False  # whether others can take it from this file: `export … from`, `pub use`
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A path, within a scope, stands for the value of another one."""
+
+    scope: str  # qualified name of the definition within which both are read; "": the file
+    path: str  # "store", "self.lake", "open_store()"
+    value: str  # "Store()", "request.session"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A place in a file that calls, names or extends something."""
+
+    kind: UseKind
+    path: str  # what is used, as it is written: "self.lake.index"
+    scope: str  # the definition that it stands in
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that one file says."""
+
+    path: str  # POSIX, within the source
+    language: str
+    module: str = ""  # what the file itself says it belongs to: Java's package, Go's, C#'s namespace
+    definitions: tuple[Definition, ...] = ()
+    imports: tuple[Import, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    uses: tuple[Use, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict[str, str])  # of a manifest: go.mod's module
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One definition has to do with another.
+
+    Where `target_path` is None the target is outside of the source, or was not found:
+    `target` is then its full name if an import says it ("requests.sessions.Session"), else the
+    path as written.
+    """
+
+    kind: EdgeKind
+    source: str  # qualified name within the file; "": the file itself
+    target: str  # qualified name within `target_path`; "": that file itself
+    target_path: str | None
+    line: int
+    confidence: float  # 0 to 1: how sure it is that this, and not another definition, is meant
