@@ -202,7 +202,7 @@ def _same(known: SourceConfig, wanted: SourceConfig) -> bool:
 def _where(connection: Connection) -> tuple[str, ...]:
     from knowledge_pipeline.config import LocalConnection
     from knowledge_pipeline.config_connections import PlacedConnection
-    from knowledge_pipeline.sources.remote import host_and_path
+    from knowledge_pipeline.sources.git.remote import host_and_path
 
     if isinstance(connection, LocalConnection):
         return ("local", str(connection.path.resolve()))

@@ -50,7 +50,7 @@ class Polled:
             self._news.put(self._ask())
 
     def _ask(self) -> News:
-        from knowledge_pipeline.sources import tips
+        from knowledge_pipeline.sources.git import tips
 
         watches = tips.grouped(self._sources)
         answers = tips.poll(list(tips.asked(watches).values())) if watches else {}

@@ -202,7 +202,7 @@ def where(source: SourceConfig) -> str:
     """The folder or address of a source, without any password."""
     from knowledge_pipeline.config import LocalConnection
     from knowledge_pipeline.config_connections import PlacedConnection
-    from knowledge_pipeline.sources.remote import without_password
+    from knowledge_pipeline.sources.git.remote import without_password
 
     connection = source.connection
     if isinstance(connection, LocalConnection):

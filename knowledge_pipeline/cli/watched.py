@@ -120,7 +120,7 @@ class Watched:
                 found.close()
 
     def _find_folders(self) -> None:
-        from knowledge_pipeline.sources.folder_changes import watched_folder
+        from knowledge_pipeline.sources.files.folder_changes import watched_folder
 
         found = {source.id: watched_folder(source) for source in self.sources}
         self.folders = {id_: folder for id_, folder in found.items() if folder}
@@ -138,7 +138,7 @@ class Watched:
         }
 
     def _concerns(self, source: SourceConfig, changed: Iterable[str]) -> bool:
-        from knowledge_pipeline.sources.folder_changes import concerned
+        from knowledge_pipeline.sources.files.folder_changes import concerned
 
         held = _held(self.lake, source)
         try:

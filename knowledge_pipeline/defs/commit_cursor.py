@@ -11,7 +11,7 @@ from zlib import crc32
 
 import dagster as dg
 
-from knowledge_pipeline.sources.tips import Watched
+from knowledge_pipeline.sources.git.tips import Watched
 
 _SHOWN = 16  # characters of a commit, enough to tell two of one branch apart
 _PATIENT = 2  # failures in a row after which a repository is asked less often

@@ -17,8 +17,8 @@ from knowledge_pipeline.defs.requests import refresh_requests
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.under_way import READING, WAITING, under_way, without_partition
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
-from knowledge_pipeline.sources import tips
-from knowledge_pipeline.sources.tips import Watched
+from knowledge_pipeline.sources.git import tips
+from knowledge_pipeline.sources.git.tips import Watched
 from knowledge_pipeline.stages.due import by_repository
 
 REPOSITORIES_APART = 25

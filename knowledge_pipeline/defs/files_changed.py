@@ -20,8 +20,8 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.under_way import READING, under_way, without_partition
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.records import Item
+from knowledge_pipeline.sources.git.tips import enclosing
 from knowledge_pipeline.sources.registry import open_source
-from knowledge_pipeline.sources.tips import enclosing
 from knowledge_pipeline.stages.snapshot import holds
 from knowledge_pipeline.store.lake import Lake
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from knowledge_pipeline.config import GitConnection, LocalConnection, SourceConfig
 from knowledge_pipeline.config_connections import GithubConnection, PlacedConnection
-from knowledge_pipeline.sources.remote import host_and_path
+from knowledge_pipeline.sources.git.remote import host_and_path
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,23 +11,23 @@ from knowledge_pipeline.config_connections import (
     ServiceConnection,
     SlackExportConnection,
 )
-from knowledge_pipeline.sources.archive import open_archive
+from knowledge_pipeline.sources.archive.records import open_archive
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.bucket import BucketTree
-from knowledge_pipeline.sources.documents import FileSource, code_in, every, openapi_in, read_text
-from knowledge_pipeline.sources.extraction import extraction_version
-from knowledge_pipeline.sources.extraction_worker import Extractor
-from knowledge_pipeline.sources.git import GitTree
-from knowledge_pipeline.sources.git_history import FolderHistory, GitHistory, MirrorHistory
-from knowledge_pipeline.sources.local import LocalTree
-from knowledge_pipeline.sources.mirror import Mirror
+from knowledge_pipeline.sources.bucket.tree import BucketTree
+from knowledge_pipeline.sources.files.documents import FileSource, code_in, every, openapi_in, read_text
+from knowledge_pipeline.sources.files.extraction import extraction_version
+from knowledge_pipeline.sources.files.extraction_worker import Extractor
+from knowledge_pipeline.sources.files.local import LocalTree
+from knowledge_pipeline.sources.files.reading import READING_VERSION
+from knowledge_pipeline.sources.files.trees import Tree
+from knowledge_pipeline.sources.git.history import FolderHistory, GitHistory, MirrorHistory
+from knowledge_pipeline.sources.git.mirror import Mirror
+from knowledge_pipeline.sources.git.remote import remote_of
+from knowledge_pipeline.sources.git.tree import GitTree
 from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
 from knowledge_pipeline.sources.place import Place, host_of, place
-from knowledge_pipeline.sources.reading import READING_VERSION
-from knowledge_pipeline.sources.remote import remote_of
 from knowledge_pipeline.sources.services import channel_filters, open_service
-from knowledge_pipeline.sources.slack_export import SlackExport
-from knowledge_pipeline.sources.trees import Tree
+from knowledge_pipeline.sources.slack.export import SlackExport
 
 __all__ = ["Place", "host_of", "open_source", "place"]
 

@@ -15,8 +15,8 @@ from knowledge_pipeline.config_connections import (
 from knowledge_pipeline.sources.base import Service
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.sources.github_listing import ConversationFilters
-    from knowledge_pipeline.sources.slack_threads import ChannelFilters
+    from knowledge_pipeline.sources.github.listing import ConversationFilters
+    from knowledge_pipeline.sources.slack.threads import ChannelFilters
 
 
 def open_service(source: SourceConfig) -> Service:
@@ -40,7 +40,7 @@ def open_service(source: SourceConfig) -> Service:
 
 
 def _jira(source: SourceConfig, connection: JiraConnection) -> Service:
-    from knowledge_pipeline.sources.jira import JiraTickets, TicketFilters
+    from knowledge_pipeline.sources.jira.tickets import JiraTickets, TicketFilters
 
     filters = TicketFilters(
         projects=source.projects,
@@ -56,7 +56,7 @@ def _jira(source: SourceConfig, connection: JiraConnection) -> Service:
 
 
 def _confluence(source: SourceConfig, connection: ConfluenceConnection) -> Service:
-    from knowledge_pipeline.sources.confluence import ConfluencePages, PageFilters
+    from knowledge_pipeline.sources.confluence.pages import ConfluencePages, PageFilters
 
     filters = PageFilters(
         spaces=source.spaces,
@@ -69,32 +69,32 @@ def _confluence(source: SourceConfig, connection: ConfluenceConnection) -> Servi
 
 
 def _github(source: SourceConfig, connection: GithubConnection) -> Service:
-    from knowledge_pipeline.sources.github_issues import Issues
-    from knowledge_pipeline.sources.github_pulls import PullRequests
+    from knowledge_pipeline.sources.github.issues import Issues
+    from knowledge_pipeline.sources.github.pulls import PullRequests
 
     return (PullRequests if source.type == "github_pr" else Issues)(connection, _conversations(source))
 
 
 def _gitlab(source: SourceConfig, connection: GitlabConnection) -> Service:
-    from knowledge_pipeline.sources.gitlab import GitlabIssues, MergeRequests
+    from knowledge_pipeline.sources.gitlab.merge_requests import GitlabIssues, MergeRequests
 
     return (MergeRequests if source.type == "github_pr" else GitlabIssues)(connection, _conversations(source))
 
 
 def _conversations(source: SourceConfig) -> ConversationFilters:
-    from knowledge_pipeline.sources.github_listing import ConversationFilters
+    from knowledge_pipeline.sources.github.listing import ConversationFilters
 
     return ConversationFilters(source.state, source.since, source.labels, source.max_results)
 
 
 def _slack(source: SourceConfig, connection: SlackConnection) -> Service:
-    from knowledge_pipeline.sources.slack import SlackChannels
+    from knowledge_pipeline.sources.slack.channels import SlackChannels
 
     return SlackChannels(connection, channel_filters(source))
 
 
 def channel_filters(source: SourceConfig) -> ChannelFilters:
     """Which channels of a workspace, or of its export, are wanted."""
-    from knowledge_pipeline.sources.slack_threads import ChannelFilters
+    from knowledge_pipeline.sources.slack.threads import ChannelFilters
 
     return ChannelFilters(source.channels, source.since, source.max_results)

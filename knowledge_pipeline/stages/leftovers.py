@@ -13,8 +13,8 @@ from pathlib import Path
 
 from knowledge_pipeline.config import GitConnection, Settings
 from knowledge_pipeline.errors import Busy, ConfigError
-from knowledge_pipeline.sources.mirror import Mirror
-from knowledge_pipeline.sources.remote import remote_of
+from knowledge_pipeline.sources.git.mirror import Mirror
+from knowledge_pipeline.sources.git.remote import remote_of
 from knowledge_pipeline.stages.upkeep import Work
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.locks import lock

@@ -13,7 +13,7 @@ import pytest
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.config_file import load
-from knowledge_pipeline.sources.archive import read_record
+from knowledge_pipeline.sources.archive.records import read_record
 from knowledge_pipeline.sources.names import uri_of
 from knowledge_pipeline.stages.export import Exported, exported, name_of, write
 from knowledge_pipeline.store.lake import Lake

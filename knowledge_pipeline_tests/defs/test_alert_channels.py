@@ -15,7 +15,7 @@ from knowledge_pipeline.defs import alert_channels
 from knowledge_pipeline.defs.alert_channels import Alert, mail, post_to_slack
 from knowledge_pipeline.errors import PermanentError, TransientError
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
-from knowledge_pipeline_tests.fakes.slack_webhook import Answer, SlackWebhook
+from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook
 
 ALERT = Alert(
     "the run 1 of refresh failed", "a < b & c\nTrigger: daily", "https://dagster.example.com/runs/1"

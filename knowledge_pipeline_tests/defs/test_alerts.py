@@ -11,7 +11,7 @@ from knowledge_pipeline.config_file import load
 from knowledge_pipeline.defs.alerts import GROUPED, TOLD, failed_runs
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
-from knowledge_pipeline_tests.fakes.slack_webhook import Answer, SlackWebhook
+from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook
 
 PAGE = Path(__file__).parents[2] / "docs" / "alerts.md"
 TOKEN = "gh" + "p_" + "a1B2" * 9

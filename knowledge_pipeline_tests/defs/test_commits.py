@@ -12,7 +12,7 @@ from knowledge_pipeline.defs.commit_cursor import CommitCursor
 from knowledge_pipeline.defs.commits import REPOSITORIES_APART, look, new_commits
 from knowledge_pipeline.defs.jobs import refresh
 from knowledge_pipeline.defs.requests import refresh_requests
-from knowledge_pipeline.sources.tips import asked, grouped
+from knowledge_pipeline.sources.git.tips import asked, grouped
 from knowledge_pipeline_tests.defs.watching import Watch, sources_of_run
 from knowledge_pipeline_tests.sources.repositories import Repository
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline_tests.fakes.s3_server import s3, s3_server  # noqa: F401 - fixtures
+from knowledge_pipeline_tests.fakes.bucket.s3_server import s3, s3_server  # noqa: F401 - fixtures
 from knowledge_pipeline_tests.sources.repositories import Repository
 
 

@@ -21,11 +21,11 @@ from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.sources.services import open_service
 from knowledge_pipeline.stages.pipeline import Outcome
 from knowledge_pipeline_tests.conftest import Project, tables
-from knowledge_pipeline_tests.fakes.confluence_server import ConfluenceServer
-from knowledge_pipeline_tests.fakes.github_server import GithubServer
-from knowledge_pipeline_tests.fakes.gitlab_server import GitlabServer
-from knowledge_pipeline_tests.fakes.jira_server import JiraServer
-from knowledge_pipeline_tests.fakes.slack_server import SlackServer
+from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
+from knowledge_pipeline_tests.fakes.github.server import GithubServer
+from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
+from knowledge_pipeline_tests.fakes.jira.server import JiraServer
+from knowledge_pipeline_tests.fakes.slack.server import SlackServer
 
 SOON = {"Retry_After": "0.01"}
 

@@ -17,8 +17,8 @@ import pytest
 
 from knowledge_pipeline.config import Embedding, GitConnection, Settings
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.sources.mirror import Mirror
-from knowledge_pipeline.sources.remote import remote_of
+from knowledge_pipeline.sources.git.mirror import Mirror
+from knowledge_pipeline.sources.git.remote import remote_of
 from knowledge_pipeline.stages import maintenance, release
 from knowledge_pipeline.stages.upkeep import Maintained, Upkeep
 from knowledge_pipeline.store import logs, upkeep

@@ -1,0 +1,1 @@
+"""Project records as files: sessions, plans, discussions, decisions."""

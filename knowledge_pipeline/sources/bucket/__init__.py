@@ -1,0 +1,1 @@
+"""Files of buckets: S3 and Google Cloud Storage."""

@@ -1,0 +1,228 @@
+"""One bucket of Google Cloud Storage, by its JSON API over a polite session with Google's identity.
+
+API: https://cloud.google.com/storage/docs/json_api/v1/objects
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import requests
+import urllib3
+
+from knowledge_pipeline.config_connections import GcsConnection
+from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.bucket.tree import REMOVED, Got, Sleep, Stored
+from knowledge_pipeline.sources.politeness import TRIES, backoff_s, polite
+
+_API = "https://storage.googleapis.com"
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
+_FIELDS = "kind,nextPageToken,items(name,size,etag,updated,contentEncoding)"
+_PAGE = 1000
+_SKIPPED = {403: "the service forbids us to read it (403)", 404: REMOVED, 416: "empty"}
+
+
+class GcsBucket:
+    """The bucket that a connection names; nobody is asked before the first call."""
+
+    def __init__(self, connection: GcsConnection, *, sleep: Sleep = time.sleep) -> None:
+        self._connection = connection
+        self._sleep = sleep
+        endpoint = connection.endpoint_url
+        self.service = f"Cloud Storage at {urlsplit(endpoint).netloc}" if endpoint else "Google Cloud Storage"
+        self._base = (endpoint or _API).rstrip("/")
+        self._objects = f"storage/v1/b/{quote(connection.bucket, safe='')}/o"
+        self._opened: requests.Session | None = None
+
+    def listing(self, prefix: str) -> Iterator[Stored]:
+        """Every object below a prefix, a thousand a call; names come in order, so that none is lost.
+
+        Raises:
+            ConfigError: Google's identity library is not installed.
+            SourceRefused: the bucket does not exist or refuses us, or what answers is no Cloud Storage.
+            SourceUnavailable: it did not answer, or limits us.
+        """
+        asked: dict[str, Any] = {"prefix": prefix, "maxResults": _PAGE, "fields": _FIELDS}
+        told: set[str] = set()
+        while True:
+            page = self._page(asked)
+            for found in page.get("items", ()):
+                yield self._stored(found)
+            following = page.get("nextPageToken")
+            if following is None:
+                return
+            if following in told:
+                raise SourceUnavailable(
+                    f"{self.service} gave a listing that goes in circles: refresh again later"
+                )
+            asked["pageToken"] = following
+            told.add(following)
+
+    def read(self, key: str, locator: str, limit_bytes: int) -> Got:
+        """The first bytes of one object, as they are stored.
+
+        Raises:
+            DocumentSkipped: it is gone, or not for us to read.
+            SourceRefused, SourceUnavailable: as `listing`.
+        """
+        address = f"{self._base}/download/{self._objects}/{quote(key, safe='')}?alt=media"
+        headers = {"Range": f"bytes=0-{limit_bytes}", "Accept-Encoding": "gzip"}  # gzip: unpacked by us
+        for attempt in range(1, TRIES + 1):
+            with self._asked(address, headers=headers, stream=True) as answer:
+                if answer.status_code in _SKIPPED:
+                    raise DocumentSkipped(_SKIPPED[answer.status_code])
+                self._require_done(answer.status_code)
+                with suppress(urllib3.exceptions.HTTPError):  # it broke off later than the session saw
+                    payload = answer.raw.read(limit_bytes + 1, decode_content=False)
+                    if len(payload) < min(int(answer.headers.get("Content-Length", 0)), limit_bytes + 1):
+                        raise urllib3.exceptions.IncompleteRead(len(payload), 0)
+                    return Got(payload, answer.headers.get("Content-Encoding", ""), _moment(locator))
+            self._sleep(backoff_s(attempt))
+        raise self._unanswered("its answers break off")
+
+    def close(self) -> None:
+        """Free the connections."""
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = None
+
+    def _page(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        answer = self._asked(f"{self._base}/{self._objects}", params=asked)
+        self._require_done(answer.status_code)
+        try:
+            page = answer.json()
+        except requests.JSONDecodeError:
+            raise self._no_listing() from None
+        if not isinstance(page, dict) or page.get("kind") != "storage#objects":
+            raise self._no_listing()  # without the check, any other JSON would be an empty bucket
+        return page
+
+    def _stored(self, found: Mapping[str, Any]) -> Stored:
+        """The ETag is of generation and metageneration: it changes with the metadata too."""
+        try:
+            size = int(found["size"])
+            return Stored(found["name"], size, f"{found['etag']}-{size}", found["updated"])
+        except (KeyError, TypeError, ValueError):
+            raise self._no_listing() from None
+
+    def _asked(self, address: str, **options: Any) -> requests.Response:
+        identity = _identity_errors()
+        try:
+            if self._opened is None:
+                self._opened = _opened(self._connection, self.service, self._sleep)
+            return self._opened.get(address, **options)
+        except requests.exceptions.SSLError:
+            raise SourceRefused(
+                f"{self.service} shows a certificate that is not trusted here: correct "
+                "connection.endpoint_url, or name the authority's file in REQUESTS_CA_BUNDLE"
+            ) from None
+        except (requests.RequestException, identity.TransportError) as error:
+            raise self._unanswered(type(error).__name__) from None
+        except identity.GoogleAuthError as error:
+            if error.retryable:
+                raise self._unanswered(type(error).__name__) from None
+            raise SourceRefused(
+                f"{self.service} does not accept the identity ({type(error).__name__}): "
+                f"{self._identity_remedy}"
+            ) from None
+
+    def _require_done(self, status: int) -> None:
+        bucket = repr(self._connection.bucket)
+        if status in (200, 206):
+            return
+        if status in (408, 429) or status >= 500:
+            limits = "limits our calls" if status == 429 else "is out of order"
+            raise SourceUnavailable(f"{self.service} {limits} ({status}): refresh again later")
+        if status in (401, 403) and self._connection.anonymous:
+            raise SourceRefused(
+                f"{self.service} does not let everybody read the bucket {bucket}: leave out "
+                "connection.anonymous and give connection.credentials"
+            )
+        if status == 401:
+            raise SourceRefused(f"{self.service} does not accept the identity: {self._identity_remedy}")
+        if status == 403:
+            raise SourceRefused(
+                f"{self.service} forbids to list the bucket {bucket}: give the identity the role Storage "
+                "Object Viewer on it (storage.objects.list, storage.objects.get), or correct "
+                "connection.credentials"
+            )
+        if status == 404:
+            raise SourceRefused(f"{self.service} has no bucket {bucket}: correct connection.bucket")
+        raise SourceRefused(
+            f"{self.service} refuses to answer ({status}): correct connection.bucket or "
+            "connection.endpoint_url"
+        )
+
+    def _unanswered(self, why: str) -> SourceUnavailable:
+        return SourceUnavailable(
+            f"{self.service} did not answer ({why}): refresh again later, and see whether "
+            "connection.endpoint_url is right"
+        )
+
+    def _no_listing(self) -> SourceRefused:
+        return SourceRefused(
+            f"{self.service} answers with something that is no listing, as a login page or a proxy does: "
+            "correct connection.endpoint_url"
+        )
+
+    @property
+    def _identity_remedy(self) -> str:
+        if self._connection.credentials:
+            return "make a new key of the service account and name its file in connection.credentials"
+        return "log in with `gcloud auth application-default login`, or set connection.credentials"
+
+
+def _identity_errors() -> Any:
+    try:
+        from google.auth import exceptions
+    except ImportError:
+        raise ConfigError(
+            "reading a bucket of Google Cloud Storage needs google-auth, which is not installed: "
+            "pip install 'knowledge-pipeline[gcs]'"
+        ) from None
+    return exceptions
+
+
+def _moment(told: str) -> datetime | None:
+    return datetime.fromisoformat(told) if told else None
+
+
+def _opened(connection: GcsConnection, service: str, sleep: Sleep) -> requests.Session:
+    if connection.anonymous:
+        return polite(requests.Session(), service, sleep=sleep)
+    from google.auth.transport.requests import AuthorizedSession, Request
+
+    asking = Request(polite(requests.Session(), f"{service}'s identity service", sleep=sleep))
+    return polite(AuthorizedSession(_identity(connection), auth_request=asking), service, sleep=sleep)
+
+
+def _identity(connection: GcsConnection) -> Any:
+    """A service account by its key file, or whoever is logged in on this machine.
+
+    Raises:
+        SourceRefused: the file is none of a service account, or nobody is logged in.
+    """
+    import google.auth
+    from google.auth.exceptions import DefaultCredentialsError
+    from google.oauth2.service_account import Credentials
+
+    if connection.credentials is None:
+        with suppress(DefaultCredentialsError):
+            return google.auth.default(scopes=[_SCOPE])[0]
+        raise SourceRefused(
+            "Google Cloud Storage wants to know who asks: set connection.credentials, log in with `gcloud "
+            "auth application-default login`, or set connection.anonymous for a public bucket"
+        )
+    place = connection.credentials.expanduser()
+    try:
+        return Credentials.from_service_account_file(str(place), scopes=[_SCOPE])
+    except OSError as error:
+        why = error.strerror or "it cannot be read"
+    except ValueError:
+        why = "it is no key of a service account"
+    raise SourceRefused(f"connection.credentials names {place}, and {why}: correct it") from None

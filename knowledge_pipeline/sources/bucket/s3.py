@@ -1,0 +1,192 @@
+"""One bucket of S3, or of anything that speaks its protocol, by botocore.
+
+API: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html,
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from knowledge_pipeline.config_connections import S3Connection
+from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.bucket.s3_errors import Refusals
+from knowledge_pipeline.sources.bucket.tree import Got, Sleep, Stored
+from knowledge_pipeline.sources.names import path_of_bytes
+from knowledge_pipeline.sources.politeness import TIMEOUT_S, TRIES, backoff_s, wait, wait_of
+
+_DEFAULT_REGION = "us-east-1"  # where nobody names one; the client follows AWS to the right one
+_Answer = TypeVar("_Answer")
+
+
+class S3Bucket:
+    """The bucket that a connection names; nobody is asked before the first call."""
+
+    def __init__(self, connection: S3Connection, *, sleep: Sleep = time.sleep) -> None:
+        self._connection = connection
+        self._sleep = sleep
+        self._refusals = Refusals(connection)
+        self._opened: Any = None
+
+    def listing(self, prefix: str) -> Iterator[Stored]:
+        """Every object below a prefix, a thousand a call.
+
+        Keys come in order and a page begins behind the last key of the one before, so that
+        whatever is there all the time is listed whatever is written meanwhile.
+
+        Raises:
+            ConfigError: botocore is not installed.
+            SourceRefused: the bucket does not exist or refuses us, or what answers is no S3.
+            SourceUnavailable: it did not answer, or limits us.
+        """
+        asked = {"Bucket": self._connection.bucket, "Prefix": prefix, "EncodingType": "url"}
+        told: set[str] = set()
+        while True:
+            page = self._patiently(lambda: self._client.list_objects_v2(**asked))
+            self._require_listing(page, told)
+            encoded = page.get("EncodingType") == "url"
+            for found in page.get("Contents", ()):
+                yield _stored(found, encoded=encoded)
+            if not page["IsTruncated"]:
+                return
+            asked["ContinuationToken"] = page["NextContinuationToken"]
+            told.add(asked["ContinuationToken"])
+
+    def read(self, key: str, locator: str, limit_bytes: int) -> Got:
+        """The first bytes of one object; its listing is not needed.
+
+        Raises:
+            DocumentSkipped: it is gone, archived, or not for us to read.
+            SourceRefused, SourceUnavailable: as `listing`.
+        """
+        del locator
+        asked = {"Bucket": self._connection.bucket, "Key": key, "Range": f"bytes=0-{limit_bytes}"}
+
+        def ask() -> Got:
+            answer = self._client.get_object(**asked)
+            with closing(answer["Body"]) as body:
+                payload = body.read(limit_bytes + 1)
+            _require_whole(payload, min(answer["ContentLength"], limit_bytes + 1))
+            encoding = answer.get("ContentEncoding", "")
+            return Got(payload, encoding.removeprefix("aws-chunked").strip(","), answer.get("LastModified"))
+
+        return self._patiently(ask, reading=True)
+
+    def close(self) -> None:
+        """Free the connections."""
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = None
+
+    @property
+    def _client(self) -> Any:
+        if self._opened is None:
+            self._opened = _opened(self._connection)
+        return self._opened
+
+    def _patiently(self, ask: Callable[[], _Answer], *, reading: bool = False) -> _Answer:
+        """Ask until it is answered, a bounded number of times; the client itself does not repeat."""
+        attempt = 1
+        while True:
+            try:
+                return ask()
+            except (SourceRefused, ConfigError):
+                raise
+            except Exception as error:  # noqa: BLE001 - told apart by `Refusals`; a bug goes on as it is
+                wait_s = _wait_of(error, attempt)
+                if wait_s is None or attempt == TRIES:
+                    raise self._refusals.of(error, reading=reading) from None
+            wait(self._refusals.service, wait_s, self._sleep)
+            attempt += 1
+
+    def _require_listing(self, page: Mapping[str, Any], told: set[str]) -> None:
+        """A page of something else, read as XML, would be an empty bucket."""
+        service, count = self._refusals.service, page.get("KeyCount")
+        if "IsTruncated" not in page or page.get("Name") != self._connection.bucket:
+            raise SourceRefused(
+                f"{service} answers with something that is no listing of {self._connection.bucket!r}, "
+                "as a login page or a proxy does: correct connection.endpoint_url"
+            )
+        following = page.get("NextContinuationToken")
+        if (page["IsTruncated"] and (not following or following in told)) or (
+            count is not None and count < len(page.get("Contents", ()))
+        ):
+            raise SourceUnavailable(f"{service} gave a listing that contradicts itself: refresh again later")
+
+
+def _stored(found: Mapping[str, Any], *, encoded: bool) -> Stored:
+    """The revision has the time too: rewritten with other headers, an object keeps its ETag."""
+    key = path_of_bytes(unquote_to_bytes(found["Key"].replace("+", " "))) if encoded else found["Key"]
+    tag, size, written = str(found.get("ETag", "")).strip('"'), int(found["Size"]), found["LastModified"]
+    return Stored(key, size, f"{tag}-{size}-{int(written.timestamp())}")
+
+
+def _require_whole(payload: bytes, expected_bytes: int) -> None:
+    from botocore.exceptions import IncompleteReadError
+
+    if len(payload) < expected_bytes:
+        raise IncompleteReadError(actual_bytes=len(payload), expected_bytes=expected_bytes)
+
+
+def _wait_of(error: Exception, attempt: int) -> float | None:
+    """Seconds after which the same may be answered; None: never."""
+    from botocore import exceptions
+
+    if isinstance(error, exceptions.ClientError):
+        answer = error.response.get("ResponseMetadata", {})
+        if error.response.get("Error", {}).get("Code") == "RequestTimeout":
+            return backoff_s(attempt)
+        return wait_of(answer.get("HTTPStatusCode", 0), answer.get("HTTPHeaders", {}), attempt)
+    untrusted = isinstance(error, exceptions.SSLError)
+    broken = (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.IncompleteReadError)
+    return backoff_s(attempt) if isinstance(error, broken) and not untrusted else None
+
+
+def _opened(connection: S3Connection) -> Any:
+    try:
+        import botocore.session
+        from botocore import UNSIGNED
+        from botocore.config import Config
+    except ImportError:
+        raise ConfigError(
+            "reading a bucket of S3 needs botocore, which is not installed: "
+            "pip install 'knowledge-pipeline[s3]'"
+        ) from None
+    key, secret = connection.access_key_id, connection.secret_access_key
+    if bool(key) != bool(secret):
+        given, missing = ("access_key_id", "secret_access_key")[:: 1 if key else -1]
+        raise ConfigError(f"connection.{given} without connection.{missing}: give both, or none")
+    session = botocore.session.Session()
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_moment)
+    region = connection.region or session.get_config_variable("region") or _DEFAULT_REGION
+    return session.create_client(
+        "s3",
+        region_name=region,
+        endpoint_url=connection.endpoint_url,
+        aws_access_key_id=key.get_secret_value() if key else None,
+        aws_secret_access_key=secret.get_secret_value() if secret else None,
+        config=Config(
+            signature_version=UNSIGNED if connection.anonymous else "s3v4",
+            retries={"total_max_attempts": 1},
+            connect_timeout=TIMEOUT_S,
+            read_timeout=TIMEOUT_S,
+            request_checksum_calculation="when_required",  # others than AWS do not know the newer ones
+            response_checksum_validation="when_required",
+        ),
+    )
+
+
+def _moment(told: Any) -> datetime:
+    """A time of an answer; the client's own way took most of a listing's time."""
+    from botocore.utils import parse_timestamp
+
+    try:
+        found = datetime.fromisoformat(told)
+    except (TypeError, ValueError):
+        return parse_timestamp(told)
+    return found if found.tzinfo else parse_timestamp(told)

@@ -1,0 +1,157 @@
+"""What refusals of S3 mean, in one sentence each; never with a key, a signature or what was signed."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from knowledge_pipeline.config_connections import S3Connection
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.bucket.tree import REMOVED
+
+_IDENTITY = {
+    "InvalidAccessKeyId": "does not know the access key: correct {access_key_id}",
+    "SignatureDoesNotMatch": "does not accept the signature: correct {secret_access_key}",
+    "ExpiredToken": "says that the identity has expired: log in again",
+    "InvalidToken": "does not accept the session token of the identity: log in again",
+    "TokenRefreshRequired": "says that the identity has expired: log in again",
+    "RequestTimeTooSkewed": "says that the clock of this machine is wrong: set it",
+    "InvalidSecurity": "does not accept the identity: correct {access_key_id}",
+    "AccountProblem": "says that there is a problem with the account: ask its owner",
+    "NotSignedUp": "says that the account is not signed up for S3: ask its owner",
+}
+_ELSEWHERE = frozenset(
+    {
+        "PermanentRedirect",
+        "TemporaryRedirect",
+        "AuthorizationHeaderMalformed",
+        "IllegalLocationConstraintException",
+        "301",
+        "307",
+    }
+)
+
+
+class Refusals:
+    """The errors of one bucket's client as ours."""
+
+    def __init__(self, connection: S3Connection) -> None:
+        self._connection = connection
+        endpoint = connection.endpoint_url
+        self.service = f"S3 at {urlsplit(endpoint).netloc}" if endpoint else "Amazon S3"
+
+    def of(self, error: Exception, *, reading: bool) -> Exception:
+        """What an error of botocore means; any other error is given back as it is.
+
+        Args:
+            error: what the client raised.
+            reading: one object was read, which may be refused alone.
+        """
+        from botocore import exceptions
+        from botocore.parsers import ResponseParserError
+
+        match error:
+            case exceptions.ClientError():
+                return self._answered(error.response, reading=reading)
+            case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
+                return SourceRefused(
+                    f"{self.service} wants to know who asks, and no keys are given here: set "
+                    "connection.access_key_id and connection.secret_access_key, log in with the AWS command "
+                    "line, or set connection.anonymous for a public bucket"
+                )
+            case exceptions.SSLError():
+                return SourceRefused(
+                    f"{self.service} shows a certificate that is not trusted here: correct "
+                    "connection.endpoint_url, or name the authority's file in AWS_CA_BUNDLE"
+                )
+            case exceptions.ParamValidationError():
+                return SourceRefused(
+                    f"{self._connection.bucket!r} is no bucket's name: correct connection.bucket"
+                )
+            case (
+                exceptions.HTTPClientError() | exceptions.ConnectionError() | exceptions.IncompleteReadError()
+            ):
+                return SourceUnavailable(
+                    f"{self.service} did not answer ({type(error).__name__}): refresh again later, "
+                    "and see whether connection.endpoint_url and connection.region are right"
+                )
+            case ResponseParserError():
+                return self._not_s3()
+            case exceptions.BotoCoreError():
+                return SourceRefused(
+                    f"{self.service} cannot be asked ({type(error).__name__}): correct the connection, "
+                    "or the AWS configuration of this machine"
+                )
+        return error
+
+    def _answered(self, answer: dict[str, Any], *, reading: bool) -> Exception:
+        told: dict[str, Any] = answer.get("Error", {})
+        status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        code = str(told.get("Code") or status)
+        kind = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "xml")
+        if code == "500" and "xml" not in kind:  # the client's word for what it cannot read
+            return self._not_s3()
+        if code in _IDENTITY:
+            return SourceRefused(f"{self.service} {_IDENTITY[code].format_map(self._keys())}")
+        if code in _ELSEWHERE:
+            return self._elsewhere(answer)
+        if code in ("RequestTimeout", "SlowDown") or status == 429 or status >= 500:
+            limits = "limits our calls" if status in (429, 503) else "is out of order"
+            return SourceUnavailable(f"{self.service} {limits} ({code}): refresh again later")
+        if reading and (skipped := _skipped(code, status)):
+            return DocumentSkipped(skipped)
+        return self._refused(code, status)
+
+    def _refused(self, code: str, status: int) -> SourceRefused:
+        bucket = self._connection.bucket
+        if code == "NoSuchBucket" or status == 404:
+            return SourceRefused(
+                f"{self.service} has no bucket {bucket!r}: correct connection.bucket"
+                + (", or connection.endpoint_url" if self._connection.endpoint_url else "")
+            )
+        if status in (401, 403):
+            remedy = (
+                "it is not public, so leave out connection.anonymous and give keys"
+                if self._connection.anonymous
+                else "give the identity s3:ListBucket and s3:GetObject on it, or correct connection.bucket"
+            )
+            return SourceRefused(f"{self.service} forbids to list the bucket {bucket!r} ({code}): {remedy}")
+        return SourceRefused(
+            f"{self.service} refuses to answer ({code}): correct connection.bucket or connection.endpoint_url"
+        )
+
+    def _not_s3(self) -> SourceRefused:
+        return SourceRefused(
+            f"{self.service} answers with something that is not S3, as a login page or a proxy does: "
+            "correct connection.endpoint_url"
+        )
+
+    def _elsewhere(self, answer: dict[str, Any]) -> SourceRefused:
+        headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        region = answer.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region")
+        where = f"in the region {region}" if region else "in another region"
+        return SourceRefused(
+            f"{self.service} has the bucket {self._connection.bucket!r} {where}: correct connection.region"
+        )
+
+    def _keys(self) -> dict[str, str]:
+        """Whose keys are wrong: those of the file, or those that this machine gave."""
+        names = ("access_key_id", "secret_access_key")
+        if self._connection.access_key_id:
+            return {name: f"connection.{name}" for name in names}
+        return dict.fromkeys(names, "the AWS identity of this machine, or set connection.access_key_id")
+
+
+def _skipped(code: str, status: int) -> str | None:
+    """Why one object cannot be read though its bucket can."""
+    if code == "NoSuchBucket":
+        return None
+    if status == 404:
+        return REMOVED
+    if code == "InvalidRange":
+        return "empty"
+    if code == "InvalidObjectState":
+        return "archived in a storage class that has to be restored before it can be read"
+    if status == 403 or code.startswith("KMS."):
+        return f"the service forbids us to read it ({code})"
+    return None

@@ -1,0 +1,161 @@
+"""Files of a bucket of S3 or Google Cloud Storage, read as they lie there now.
+
+A key is a name and no place: `..`, `//` and a slash at its start mean nothing here, and no key is
+ever looked at by the file system. Keys that end in a slash stand for folders and are no files.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+from knowledge_pipeline.config_connections import GcsConnection, S3Connection
+from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.sources.files.trees import Content, Entry, too_large
+from knowledge_pipeline.sources.patterns import Selection
+
+BucketConnection = S3Connection | GcsConnection
+Sleep = Callable[[float], None]
+
+NOT_UTF8 = "a key that is not UTF-8, which the service cannot be asked for"
+REMOVED = "removed while it was read"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One object as its bucket lists it."""
+
+    key: str  # bytes that are not UTF-8 as in `names`
+    size_bytes: int
+    revision: str
+    locator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """The bytes of one object, or the first of them, as they are stored."""
+
+    payload: bytes
+    encoding: str = ""  # the Content-Encoding that it was stored with
+    last_modified: datetime | None = None
+
+
+class Bucket(Protocol):
+    """One bucket of one service. Errors as `Source`; a call is repeated as often as it makes sense."""
+
+    def listing(self, prefix: str) -> Iterator[Stored]:
+        """Every object whose key begins with a prefix, in few calls; whole, or an exception."""
+        ...
+
+    def read(self, key: str, locator: str, limit_bytes: int) -> Got:
+        """The first bytes of one object, one more than `limit_bytes` at most; DocumentSkipped without it."""
+        ...
+
+    def close(self) -> None:
+        """Free the connections."""
+        ...
+
+
+class BucketTree:
+    """The files of a bucket below its connection's prefix, which is a folder; nothing is cached."""
+
+    def __init__(
+        self, connection: BucketConnection, selection: Selection, *, sleep: Sleep = time.sleep
+    ) -> None:
+        self._folder = folder_of(connection.prefix)
+        self._selection = selection
+        self._bucket = _bucket(connection, sleep)
+
+    def entries(self) -> Iterator[Entry]:
+        """Every wanted file, in the order of the keys.
+
+        Raises:
+            ConfigError: the service's client is not installed.
+            SourceRefused: the bucket does not exist, or refuses us; a listing makes no sense.
+            SourceUnavailable: it did not answer, or limits us.
+        """
+        for stored in self._bucket.listing(self._folder):
+            path = stored.key.removeprefix(self._folder)
+            if not path or path.endswith("/") or self._selection.prunes(path.rpartition("/")[0]):
+                continue
+            if self._selection.wants(path):
+                skip = None if _is_utf8(stored.key) else NOT_UTF8
+                yield Entry(path, stored.size_bytes, stored.revision, stored.locator, skip)
+
+    def head(self, entry: Entry, limit_bytes: int) -> bytes:
+        """The first bytes of a file; DocumentSkipped where it cannot be read."""
+        if not entry.size_bytes:
+            return b""  # there is no first byte to ask for
+        found = self._bucket.read(self._folder + entry.path, entry.locator, limit_bytes)
+        return _decoded(found, limit_bytes)[:limit_bytes]
+
+    def read(self, path: str, locator: str, limit_bytes: int) -> Content:
+        """A whole file and when it was last written; its author is not known.
+
+        Raises:
+            DocumentSkipped: it is gone, too large, archived, or not for us to read.
+            SourceRefused, SourceUnavailable: as `entries`.
+        """
+        found = self._bucket.read(self._folder + path, locator, limit_bytes)
+        payload = found.payload
+        if len(payload) <= limit_bytes:
+            payload = _decoded(found, limit_bytes)
+        if len(payload) > limit_bytes:
+            raise DocumentSkipped(too_large(len(payload), limit_bytes))
+        return Content(payload, None, found.last_modified)
+
+    def close(self) -> None:
+        """Free the connections."""
+        self._bucket.close()
+
+
+def folder_of(prefix: str) -> str:
+    """A connection's prefix as a folder: "docs" is "docs/", so that "docs-old/" is not in it."""
+    return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
+
+
+def host_of_bucket(connection: BucketConnection) -> str:
+    """The host that is asked; one name for all regions."""
+    own = "s3.amazonaws.com" if isinstance(connection, S3Connection) else "storage.googleapis.com"
+    return (connection.endpoint_url and urlsplit(connection.endpoint_url).hostname) or own
+
+
+def web_prefix_of_bucket(connection: BucketConnection) -> str | None:
+    """What a file's quoted path is put behind to be its page; None where the service has none."""
+    if connection.endpoint_url:
+        return None
+    folder = quote(folder_of(connection.prefix))
+    if isinstance(connection, GcsConnection):
+        return f"https://storage.cloud.google.com/{connection.bucket}/{folder}"
+    return f"https://console.aws.amazon.com/s3/object/{connection.bucket}?prefix={folder}"
+
+
+def _bucket(connection: BucketConnection, sleep: Sleep) -> Bucket:
+    if isinstance(connection, S3Connection):
+        from knowledge_pipeline.sources.bucket.s3 import S3Bucket
+
+        return S3Bucket(connection, sleep=sleep)
+    from knowledge_pipeline.sources.bucket.gcs import GcsBucket
+
+    return GcsBucket(connection, sleep=sleep)
+
+
+def _is_utf8(key: str) -> bool:
+    with suppress(UnicodeEncodeError):
+        return bool(key.encode())
+    return False
+
+
+def _decoded(found: Got, limit_bytes: int) -> bytes:
+    """What was compressed before it was stored, as web sites are, unpacked as far as the limit and a byte."""
+    if found.encoding.strip().lower() not in ("gzip", "x-gzip"):
+        return found.payload
+    with suppress(zlib.error):
+        return zlib.decompressobj(wbits=31).decompress(found.payload, limit_bytes + 1)
+    return found.payload

@@ -1,0 +1,1 @@
+"""Pages and blog posts of Confluence, Cloud and Server."""

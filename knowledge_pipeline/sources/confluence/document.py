@@ -1,0 +1,80 @@
+"""From a Confluence page, its comments and its files to one document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.confluence.listed import Attached, Listed, Page
+from knowledge_pipeline.sources.confluence.storage import markdown_of
+
+_KEPT_WORDS = 200  # characters of the page that a comment on them quotes
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """How the documents of one site are written."""
+
+    site: str
+    people: Mapping[str, str]  # display names by account
+
+    def document(self, item: Item, page: Page, attached: Sequence[Attached]) -> Document | DocumentSkipped:
+        """The page with its files named after its text and its comments last; or that nothing is in it."""
+        listed = Listed.of(item)
+        references: set[str] = set()
+        parts = [self._text(page.storage, listed.space, references)]
+        if names := sorted({each.title for each in attached if each.kind == "attachment" and each.title}):
+            parts.append(f"Attachments: {', '.join(names)}")
+        if comments := list(self._comments(attached, listed.space, references)):
+            parts += ["# Comments", *comments]
+        text = "\n\n".join(part for part in parts if part)
+        if not text:
+            return DocumentSkipped("empty")
+        return Document(
+            uri=item.uri,
+            text=text,
+            path=_path(page, listed),
+            title=page.title,
+            url=self._url(page),
+            author=page.author or self.people.get(page.account or ""),
+            # the newest of all that the next listing asks for by time
+            last_modified=max([page.updated, *(each.updated for each in attached if each.updated)]),
+            metadata={
+                "wiki_space": listed.space,
+                "labels": list(listed.labels),
+                "version": page.version,
+                "ancestors": list(listed.trail),
+                "status": "current",
+                "page_type": page.kind,
+                "mentions": [{"kind": "references", "target": target} for target in sorted(references)],
+            },
+        )
+
+    def _text(self, storage: str, space: str, references: set[str]) -> str:
+        converted = markdown_of(storage, space=space, site=self.site, people=self.people)
+        references.update(converted.references)
+        return converted.text
+
+    def _comments(self, attached: Sequence[Attached], space: str, references: set[str]) -> Iterator[str]:
+        """Each with who said it, when, and of which words; in the order in which they were made."""
+        comments = (each for each in attached if each.kind == "comment")
+        for comment in sorted(comments, key=lambda each: (len(each.id), each.id)):
+            if text := self._text(comment.storage, space, references):
+                by = f" by {comment.author}" if comment.author else ""
+                about = " ".join(comment.about.split())[:_KEPT_WORDS]
+                on = f" on “{about}”" if about else ""
+                day = f", {comment.updated.date().isoformat()}" if comment.updated else ""
+                yield f"Comment{by}{on}{day}:\n{text}"
+
+    def _url(self, page: Page) -> str:
+        """What the site gives, which is a path of it, or else an address that every edition knows."""
+        path = page.address if page.address.startswith("/") else ""
+        return f"{self.site}{path or f'/pages/viewpage.action?pageId={page.id}'}"
+
+
+def _path(page: Page, listed: Listed) -> str:
+    """ "OPS/Handbook/On call": the place in the tree, a slash in a title being none of the path."""
+    above = ("blog",) if page.kind == "blogpost" else listed.trail
+    return "/".join(part.replace("/", "-") for part in (listed.space, *above, page.title))

@@ -1,0 +1,123 @@
+"""Sources whose documents are files of a tree: code, markdown, openapi, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.languages import is_code, language_of
+from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.files.extraction import Extracted
+from knowledge_pipeline.sources.files.reading import text_of
+from knowledge_pipeline.sources.files.titles import title_of
+from knowledge_pipeline.sources.files.trees import Entry, Tree, too_large
+from knowledge_pipeline.sources.git.tree import is_lfs_pointer
+from knowledge_pipeline.sources.names import path_of, shown, uri_of
+from knowledge_pipeline.sources.patterns import Selection
+
+HEAD_BYTES = 65_536
+_FIRST_LINE_BYTES = 256
+_OPENAPI_YAML = re.compile(
+    rb"""^(?:\xef\xbb\xbf)?["']?(?:openapi|swagger)["']?[ \t]*:[ \t]*["']?[23]\b""", re.MULTILINE
+)
+_OPENAPI_JSON = re.compile(rb'"(?:openapi|swagger)"\s*:\s*"[23]\b')
+
+Listed = Callable[[Entry], bool]
+Reader = Callable[[str, bytes], Extracted]
+"""From a file's name and bytes to its text; raises DocumentSkipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """The wanted files of one tree, one document each."""
+
+    tree: Tree
+    listed: Listed  # asked of every wanted file that is not skipped
+    read: Reader
+    version: str  # changes whenever the same bytes may give another document
+    max_bytes: int
+    close_reader: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> FileSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.tree.close()
+        self.close_reader()
+
+    def discover(self) -> Iterator[Item]:
+        """Every wanted file with its revision; too large ones, links and submodules as skipped."""
+        for entry in self.tree.entries():
+            try:
+                if entry.skip is not None or self.listed(entry):
+                    yield self._item(entry, entry.skip or self._why_not(entry.size_bytes))
+            except DocumentSkipped as reason:
+                yield self._item(entry, str(reason))
+
+    def fetch(self, item: Item) -> Document:
+        """Read one file; DocumentSkipped with the reason where it cannot be a document."""
+        path = path_of(item.uri)
+        content = self.tree.read(path, item.locator, self.max_bytes)
+        if is_lfs_pointer(content.payload):
+            raise DocumentSkipped("Git LFS pointer; the content is not in the repository")
+        name = shown(path)
+        extracted = self.read(name, content.payload)
+        return Document(
+            uri=item.uri,
+            text=extracted.text,
+            path=name,
+            title=extracted.title or name.rpartition("/")[2],
+            language=extracted.language,
+            author=content.author,
+            last_modified=content.last_modified,
+            metadata=extracted.metadata,
+        )
+
+    def _why_not(self, size_bytes: int) -> str | None:
+        if size_bytes == 0:
+            return "empty"
+        return too_large(size_bytes, self.max_bytes) if size_bytes > self.max_bytes else None
+
+    def _item(self, entry: Entry, skip: str | None) -> Item:
+        return Item(uri_of(entry.path), f"{entry.revision}:{self.version}", entry.locator, skip)
+
+
+def read_text(name: str, payload: bytes) -> Extracted:
+    """Text files: decoded, with the language that name and content tell."""
+    text = text_of(payload)
+    language = language_of(name, text)
+    return Extracted(text, title_of(name, text, language), language=language)
+
+
+def every(entry: Entry) -> bool:
+    """List every wanted file."""
+    del entry
+    return True
+
+
+def code_in(tree: Tree, selection: Selection) -> Listed:
+    """List what is code by name, or a script by its first line."""
+
+    def listed(entry: Entry) -> bool:
+        if not selection.is_script_candidate(entry.path):
+            return True
+        head = tree.head(entry, _FIRST_LINE_BYTES).decode("utf-8", "replace")
+        language = language_of(entry.path, head)
+        return is_code(language) and (not selection.languages or language in selection.languages)
+
+    return listed
+
+
+def openapi_in(tree: Tree) -> Listed:
+    """List what says within its first 64 KiB that it is an OpenAPI 3 or Swagger 2 file."""
+
+    def listed(entry: Entry) -> bool:
+        head = tree.head(entry, HEAD_BYTES)
+        return _OPENAPI_YAML.search(head) is not None or _OPENAPI_JSON.search(head) is not None
+
+    return listed

@@ -1,0 +1,118 @@
+"""Parsing files in a process of its own: a file that crashes, hangs or bloats a parser ends only itself.
+
+The child reads frames from its input and answers on its output: a line of JSON, and for
+a request the file's bytes after it. It keeps running from file to file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+from typing import IO
+
+from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.sources.files.extraction import Extracted, extract, is_plain_text
+
+TIMEOUT_S = 120.0
+_MOST_MEMORY_BYTES = 4 << 30
+
+
+class Extractor:
+    """Runs `extract` in a child process, started at the first file that needs a parser."""
+
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str, payload: bytes) -> Extracted:
+        """As `extract`; a file that takes too long or ends the parser is skipped, too."""
+        if is_plain_text(name):
+            return extract(name, payload)
+        with self._lock:
+            answer = self._asked(name, payload)
+        if "skipped" in answer:
+            raise DocumentSkipped(answer["skipped"])
+        return Extracted(**answer)
+
+    def close(self) -> None:
+        """End the child."""
+        with self._lock:
+            self._stop()
+
+    def _asked(self, name: str, payload: bytes) -> dict:
+        child = self._running()
+        assert child.stdin is not None and child.stdout is not None
+        late = threading.Event()
+        watchdog = threading.Timer(self._timeout_s, lambda: (late.set(), child.kill()))
+        watchdog.start()
+        try:
+            child.stdin.write(json.dumps({"name": name, "bytes": len(payload)}).encode() + b"\n")
+            child.stdin.write(payload)
+            child.stdin.flush()
+            answer = child.stdout.readline()
+        except BrokenPipeError:
+            answer = b""
+        finally:
+            watchdog.cancel()
+        if answer.endswith(b"\n"):
+            return json.loads(answer)
+        self._stop()
+        why = (
+            f"took more than {self._timeout_s:g} seconds"
+            if late.is_set()
+            else "crashed, or needed too much memory"
+        )
+        return {"skipped": f"its parser {why}"}
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            self._child = subprocess.Popen(  # noqa: S603 - this interpreter, this module
+                [sys.executable, "-W", "ignore", "-m", __name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            )
+        return self._child
+
+    def _stop(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            with contextlib.suppress(BrokenPipeError):
+                self._child.communicate()
+            self._child = None
+
+
+def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer until the input ends."""
+    for line in requests:
+        request = json.loads(line)
+        payload = requests.read(request["bytes"])
+        try:
+            answer = asdict(extract(request["name"], payload))
+        except DocumentSkipped as reason:
+            answer = {"skipped": str(reason)}
+        answers.write(json.dumps(answer).encode() + b"\n")
+        answers.flush()
+
+
+def _limit_memory() -> None:
+    with contextlib.suppress(ImportError, OSError, ValueError):  # not on every system
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    _limit_memory()
+    own = os.dup(1)
+    os.dup2(2, 1)  # what a parser prints must not end up between the frames
+    with os.fdopen(own, "wb") as answers:
+        _serve(sys.stdin.buffer, answers)

@@ -1,0 +1,1 @@
+"""Git repositories: their files at a branch's tip, and their history."""

@@ -1,0 +1,179 @@
+"""The history of a repository: one document per commit, newest first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused
+from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.git.command import GitFailed, run
+from knowledge_pipeline.sources.git.commit_text import Commit, commit_document, subject
+from knowledge_pipeline.sources.git.diffs import Diffs
+from knowledge_pipeline.sources.git.mirror import Mirror
+from knowledge_pipeline.sources.git.objects import Objects, message, parents, signature
+from knowledge_pipeline.sources.git.remote import without_password
+
+_FORMAT = "1"
+_SPAN = re.compile(r"^(?P<count>\d{1,5}) ?(?P<unit>hour|day|week|month|year)s?(?: ago)?$", re.IGNORECASE)
+_DAYS = {"hour": 1 / 24, "day": 1, "week": 7, "month": 365.25 / 12, "year": 365.25}
+
+
+class History(Protocol):
+    """Where commits are read from."""
+
+    repository: Path
+
+    def newest(self) -> str | None:
+        """The commit that the history ends with, up to date; None: nothing was ever committed."""
+        ...
+
+    def failed(self, failure: GitFailed) -> KnowledgeError:
+        """The error to raise when the history cannot be read."""
+        ...
+
+
+class MirrorHistory:
+    """The history of a branch of a remote repository."""
+
+    def __init__(self, mirror: Mirror, branch: str | None) -> None:
+        self.repository = mirror.repository
+        self._mirror = mirror
+        self._branch = branch
+
+    def newest(self) -> str | None:
+        """Fetch, then the tip of the branch."""
+        self._mirror.update()
+        return self._mirror.tip(self._branch)
+
+    def failed(self, failure: GitFailed) -> KnowledgeError:
+        """The mirror is damaged, and will be made anew."""
+        return self._mirror.broken(failure)
+
+
+class FolderHistory:
+    """The history that a folder of this machine has checked out."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.expanduser().absolute()
+        inside = self._folder / ".git"
+        self.repository = inside if inside.exists() else self._folder
+
+    def newest(self) -> str | None:
+        """The commit that HEAD names."""
+        if not self._folder.is_dir():
+            raise SourceRefused(f"the folder {self._folder} does not exist: correct connection.path")
+        try:
+            run(["rev-parse", "--git-dir"], repository=self.repository)
+        except GitFailed as failure:
+            raise self.failed(failure) from failure
+        try:
+            found = run(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], repository=self.repository)
+        except GitFailed as failure:
+            if self._is_unborn():
+                return None
+            raise self.failed(failure) from failure
+        return found.decode("ascii").strip()
+
+    def failed(self, failure: GitFailed) -> KnowledgeError:
+        """The folder holds no repository, or a broken one."""
+        said = without_password(" ".join(failure.stderr.split()))[:300] or "its HEAD leads to no commit"
+        return SourceRefused(
+            f"the folder {self._folder} has no git history that can be read ({said}): correct connection.path"
+        )
+
+    def _is_unborn(self) -> bool:
+        """Whether HEAD names a branch that does not exist yet, rather than one that is broken."""
+        try:
+            branch = run(["symbolic-ref", "--quiet", "HEAD"], repository=self.repository).decode().strip()
+            return not run(["for-each-ref", "--format=%(refname)", branch], repository=self.repository)
+        except GitFailed:
+            return False
+
+
+class GitHistory:
+    """Commits reachable from the newest one, at most `depth` of them, none older than `since`."""
+
+    def __init__(self, history: History, *, depth: int, since: str | None, commit_prefix: str | None) -> None:
+        self._history = history
+        self._depth = depth
+        self._since = since
+        self._commit_prefix = commit_prefix
+        self._objects = Objects(history.repository)
+        self._diffs = Diffs(history.repository)
+        if since is not None:
+            oldest_wanted(since, datetime.now(UTC))  # a wrong one is told before anything is read
+
+    def __enter__(self) -> GitHistory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def discover(self) -> Iterator[Item]:
+        """Every commit within depth and span; a commit never changes, so its id is its revision."""
+        self._close()  # git may hold open a mirror that is about to be replaced
+        tip = self._history.newest()
+        if tip is None:
+            return
+        limits = [f"--max-count={self._depth}"]
+        if self._since is not None:
+            limits.append(f"--max-age={int(oldest_wanted(self._since, datetime.now(UTC)).timestamp())}")
+        try:
+            listed = run(["rev-list", *limits, tip, "--"], repository=self._history.repository)
+        except GitFailed as failure:
+            raise self._history.failed(failure) from failure
+        for commit in listed.decode("ascii").split():
+            yield Item(f"commit/{commit}", f"{commit}:{_FORMAT}", commit)
+
+    def fetch(self, item: Item) -> Document:
+        """Read one commit and its diff against its first parent."""
+        try:
+            commit = self._commit(item.locator)
+            diff = self._diffs.read(commit.id, commit.parents[0] if commit.parents else None)
+        except GitFailed as failure:
+            raise self._history.failed(failure) from failure
+        text, metadata = commit_document(commit, diff)
+        return Document(
+            uri=item.uri,
+            text=text,
+            path=f"commit/{commit.id[:12]}",
+            title=subject(commit),
+            url=f"{self._commit_prefix}{commit.id}" if self._commit_prefix else None,
+            author=commit.author,
+            last_modified=commit.committed,
+            metadata=metadata,
+        )
+
+    def _commit(self, commit_id: str) -> Commit:
+        raw = self._objects.read(commit_id)
+        signed = signature(raw)
+        return Commit(commit_id, parents(raw), signed.author, signed.committed, message(raw))
+
+    def _close(self) -> None:
+        self._objects.close()
+        self._diffs.close()
+
+
+def oldest_wanted(since: str, now: datetime) -> datetime:
+    """The moment that a `since` names: a date ("2024-01-31"), a time, or a span before `now` ("180 days").
+
+    Raises:
+        ConfigError: it is neither; git would take it for the present moment.
+    """
+    span = _SPAN.match(since.strip())
+    try:
+        if span:
+            return now - timedelta(days=int(span["count"]) * _DAYS[span["unit"].lower()])
+        moment = datetime.fromisoformat(since.strip())
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"since is {since!r}, which is no date: write it like 2024-01-31, or as a span like 180 days"
+        ) from error

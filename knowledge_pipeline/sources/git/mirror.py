@@ -1,0 +1,158 @@
+"""One bare copy of a remote repository, shared by every source that reads it.
+
+It is a cache: deleting it costs a clone and nothing else. It comes into being whole, by
+the renaming of a finished folder; a copy found broken is made anew at the next fetch.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+
+from filelock import FileLock, Timeout
+
+from knowledge_pipeline.errors import Busy, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.git.command import GitFailed, run
+from knowledge_pipeline.sources.git.remote import FETCH_TIMEOUT_S, Remote, refusal
+
+_HEAD = "refs/knowledge/head"
+_BROKEN = "broken"  # a file whose presence says: make this mirror anew
+_DAMAGED = re.compile(
+    r"bad object|missing|corrupt|necessary objects|unable to (?:read|parse)|unresolved delta|"
+    r"packfile|bad config",
+    re.IGNORECASE,
+)
+_NO_HEAD = "couldn't find remote ref head"
+
+
+class Mirror:
+    """The bare copy of one remote, in a folder named after its address."""
+
+    def __init__(self, remote: Remote, cache: Path) -> None:
+        self.remote = remote
+        self.folder = (
+            cache / "mirrors" / sha256(remote.url.encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        )
+        self.repository = self.folder / "repository.git"
+
+    def update(self) -> None:
+        """Fetch what is new on all branches, or clone; one process at a time.
+
+        Raises:
+            SourceRefused, SourceUnavailable: by what git said.
+            Busy: another process has been fetching for longer than a fetch may take.
+        """
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(f"{self.folder}.lock", timeout=FETCH_TIMEOUT_S):
+                self._update()
+        except Timeout as error:
+            raise Busy(f"another process is still fetching {self.remote.url}: try again later") from error
+
+    def tip(self, branch: str | None) -> str | None:
+        """The commit at the end of a branch, of the remote's HEAD for None; None: nothing was ever committed.
+
+        Raises:
+            SourceRefused: there is no such branch.
+        """
+        name = _HEAD if branch is None else f"refs/heads/{branch}"
+        try:
+            found = run(
+                ["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"], repository=self.repository
+            )
+            return found.decode("ascii").strip()
+        except GitFailed as error:
+            branches = self.branches()
+            if branch is None and not branches:
+                return None
+            wanted = f"branch {branch!r}" if branch is not None else "branch that its HEAD names"
+            raise SourceRefused(
+                f"git repository {self.remote.url} has no {wanted}: set connection.branch to "
+                f"one of {', '.join(branches[:20]) or '(it has none yet)'}"
+            ) from error
+
+    def branches(self) -> list[str]:
+        """The names of the remote's branches."""
+        output = run(
+            ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"], repository=self.repository
+        )
+        return output.decode("utf-8", "replace").splitlines()
+
+    def broken(self, failure: GitFailed) -> SourceUnavailable:
+        """The error to raise for a mirror that lacks what it should hold; the next fetch makes it anew."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / _BROKEN).touch()
+        said = " ".join(failure.stderr.split())[:300]
+        return SourceUnavailable(
+            f"the mirror of git repository {self.remote.url} is damaged ({said}): "
+            "try again, it will be cloned anew"
+        )
+
+    def _update(self) -> None:
+        for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
+            shutil.rmtree(leftover, ignore_errors=True)  # of a clone that was killed
+        if not self._is_usable():
+            self._clone()
+            return
+        for lock in (*self.repository.glob("*.lock"), *(self.repository / "refs").rglob("*.lock")):
+            lock.unlink(missing_ok=True)  # of a fetch that was killed: no other one runs now
+        try:
+            self._fetch(self.repository)
+        except GitFailed as failure:
+            if _DAMAGED.search(failure.stderr) is None and self._is_usable():
+                raise refusal(self.remote, failure) from failure
+            self._clone()
+
+    def _clone(self) -> None:
+        """Fetch everything into a new folder, then let it take the mirror's place."""
+        new = Path(mkdtemp(prefix=f"{self.folder.name}.new-", dir=self.folder.parent))
+        try:
+            run(
+                ["init", "--quiet", "--bare", "--template=", "--", str(new / self.repository.name)],
+                repository=None,
+            )
+            self._fetch(new / self.repository.name)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            new.rename(self.folder)
+        except GitFailed as failure:
+            raise refusal(self.remote, failure) from failure
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+    def _fetch(self, repository: Path) -> None:
+        try:
+            self._fetch_refs(repository, f"+HEAD:{_HEAD}", "+refs/heads/*:refs/heads/*")
+        except GitFailed as failure:
+            if _NO_HEAD not in failure.stderr.lower():
+                raise
+            run(["update-ref", "-d", _HEAD], repository=repository)
+            self._fetch_refs(repository, "+refs/heads/*:refs/heads/*")
+
+    def _fetch_refs(self, repository: Path, *refs: str) -> None:
+        options = [
+            "--quiet",
+            "--prune",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--no-write-fetch-head",
+            "--force",
+        ]
+        run(
+            ["fetch", *options, "--", self.remote.url, *refs],
+            repository=repository,
+            extra=self.remote.environment,
+            timeout_s=FETCH_TIMEOUT_S,
+        )
+
+    def _is_usable(self) -> bool:
+        """Whether it is a repository in which every branch leads to a commit."""
+        if not self.repository.is_dir() or (self.folder / _BROKEN).exists():
+            return False
+        try:
+            run(["for-each-ref", "--format=%(objecttype)"], repository=self.repository)
+        except GitFailed:
+            return False
+        return True

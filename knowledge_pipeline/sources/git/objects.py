@@ -1,0 +1,133 @@
+"""Objects of a repository by id, read through one lasting `git cat-file`."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from knowledge_pipeline.sources.git.command import GitFailed, command, environment
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who wrote a commit and when it was committed; no address."""
+
+    author: str | None
+    committed: datetime | None
+
+
+class Objects:
+    """Reads objects one by one; starts git at the first, ends it with `close`. Safe across threads."""
+
+    def __init__(self, repository: Path) -> None:
+        self._repository = repository
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._errors: IO[bytes] | None = None
+
+    def read(self, object_id: str) -> bytes:
+        """The content of one object.
+
+        Raises:
+            GitFailed: the repository does not have it, or cannot read it.
+        """
+        with self._lock:
+            child = self._running()
+            assert child.stdin is not None and child.stdout is not None
+            try:
+                child.stdin.write(f"{object_id}\n".encode("ascii"))
+                child.stdin.flush()
+                header = child.stdout.readline().split()
+                size_bytes = int(header[2]) if len(header) == 3 else -1
+                content = child.stdout.read(size_bytes + 1)[:-1] if size_bytes >= 0 else b""
+            except BrokenPipeError:
+                size_bytes, content = -1, b""
+            if size_bytes < 0 or len(content) != size_bytes:
+                self._stop()
+                raise GitFailed(f"object {object_id} is missing or cannot be read")
+            return content
+
+    def close(self) -> None:
+        """End git."""
+        with self._lock:
+            self._stop()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in _stop
+            self._child = subprocess.Popen(  # noqa: S603 - a list, no shell
+                command(["cat-file", "--batch"], self._repository),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=environment(),
+                start_new_session=True,
+            )
+        return self._child
+
+    def _stop(self) -> None:
+        if self._child is not None and self._errors is not None:
+            self._child.kill()
+            self._child.communicate()
+            self._errors.close()
+            self._child = self._errors = None
+
+
+def signature(commit: bytes) -> Signature:
+    """Author's name and time of commit from a commit object.
+
+    Format: https://git-scm.com/docs/git-hash-object, "commit" objects: header lines, an
+    empty line, the message.
+    """
+    fields = _header(commit)
+    name = fields.get(b"author", b"").partition(b" <")[0]
+    return Signature(_decoded(name, fields).strip() or None, _time(fields))
+
+
+def message(commit: bytes) -> str:
+    """The message from a commit object, without NUL."""
+    return (
+        _decoded(commit.partition(b"\n\n")[2], _header(commit))
+        .replace("\0", "")
+        .replace("\r\n", "\n")
+        .strip()
+    )
+
+
+def parents(commit: bytes) -> tuple[str, ...]:
+    """Ids of a commit object's parents, in order."""
+    lines = commit.partition(b"\n\n")[0].split(b"\n")
+    return tuple(line[7:].decode("ascii") for line in lines if line.startswith(b"parent "))
+
+
+def _header(commit: bytes) -> dict[bytes, bytes]:
+    fields: dict[bytes, bytes] = {}
+    for line in commit.partition(b"\n\n")[0].split(b"\n"):
+        name, _, value = line.partition(b" ")
+        fields.setdefault(name, value)
+    return fields
+
+
+def _decoded(text: bytes, fields: dict[bytes, bytes]) -> str:
+    try:
+        return text.decode(fields.get(b"encoding", b"utf-8").decode("ascii", "replace"), "replace")
+    except LookupError:
+        return text.decode("utf-8", "replace")
+
+
+def _time(fields: dict[bytes, bytes]) -> datetime | None:
+    words = fields.get(b"committer", b"").rpartition(b">")[2].split()
+    return moment(words[0]) if words else None
+
+
+def moment(seconds: bytes | str) -> datetime | None:
+    """A time from seconds since 1970, as git has it; None for one that no calendar holds."""
+    try:
+        return datetime.fromtimestamp(int(seconds), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,129 @@
+"""Where a git repository is fetched from: a checked address, and credentials kept apart from it."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from knowledge_pipeline.config import GitConnection
+from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.git.command import GitFailed
+
+FETCH_TIMEOUT_S = 3600.0
+_PROTOCOLS = "file:git:http:https:ssh"
+_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
+_SCP_LIKE = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$", re.DOTALL)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+_STATUS = re.compile(r"returned error: (\d{3})")
+_UNANSWERED = re.compile(
+    r"could not resolve|temporary failure|connection (?:refused|reset|timed out|closed)|timed out|"
+    r"(?:couldn't|failed to|unable to) connect|network is unreachable|no route to host|early eof|rpc failed|"
+    r"unexpected disconnect|hung up|too slow|transfer closed|empty reply|broken pipe|no space left|"
+    r"cannot lock ref|unable to create .*\.lock",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(
+    r"authentication failed|could not read (?:username|password)|permission denied|access denied|denied to|"
+    r"not found|does not appear to be a git repository|does not exist|not a git repository|no such file|"
+    r"host key verification failed|certificate|dubious ownership|not allowed|unable to find remote helper|"
+    r"is this a git repository|protocol .* is not supported|invalid|bad port|not exported",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """An address that git understands, free of passwords, and what is sent with a request."""
+
+    url: str
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def remote_of(connection: GitConnection) -> Remote:
+    """The checked address of a connection.
+
+    Raises:
+        ConfigError: the url would run a program or an option of git, or would send a
+            token unencrypted.
+    """
+    url = connection.url
+    if url.startswith("-") or _HELPER.match(url) or any(ord(character) < 32 for character in url):
+        raise ConfigError(
+            f"connection.url {without_password(url)!r} is not allowed: "
+            "use https://, ssh://, git://, file://, user@host:path or a path"
+        )
+    parts = urlsplit(url) if "://" in url else None
+    if parts is None:
+        if _SCP_LIKE.match(url) and not Path(url).exists():
+            return Remote(url, _sent(None, None))
+        return Remote(str(Path(url).expanduser().absolute()), _sent(None, None))
+    clean, secret = _parted(parts)
+    token = connection.token.get_secret_value() if connection.token else None
+    secret = f"x-access-token:{token}" if token else secret
+    if secret and not (parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}):
+        raise ConfigError(
+            f"connection.url {clean!r} has a token but is not https: it would travel unencrypted"
+        )
+    return Remote(clean, _sent(clean, secret))
+
+
+def host_and_path(url: str) -> tuple[str, str]:
+    """Host (empty for a path of this machine) and path of an address, without leading or final slash."""
+    scp = _SCP_LIKE.match(url)
+    if "://" in url:
+        parts = urlsplit(url)
+        host, path = parts.hostname or "", parts.path
+    elif scp:
+        host, path = scp["host"].lower(), scp["path"]
+    else:
+        host, path = "", url
+    return host, path.strip("/").removesuffix(".git").rstrip("/")
+
+
+def without_password(text: str) -> str:
+    """Text that may hold addresses, rid of any user name and password in them."""
+    return _USERINFO.sub("", text)
+
+
+def refusal(remote: Remote, failure: GitFailed) -> KnowledgeError:
+    """What a failed fetch means: whether a retry may help, and what git said."""
+    said = without_password(failure.stderr.replace(remote.url, "the repository"))
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines
+    where, why = f"git repository {remote.url}", "; ".join(told[:3])[:500] or "git said nothing"
+    if _is_permanent(said, timed_out=failure.timed_out):
+        return SourceRefused(f"{where} refuses us or does not exist ({why}): check connection.url and token")
+    return SourceUnavailable(f"{where} did not answer as it should ({why}): try again")
+
+
+def _is_permanent(said: str, *, timed_out: bool) -> bool:
+    status = _STATUS.search(said)
+    if timed_out or status:
+        return status is not None and status[1].startswith("4") and status[1] not in {"408", "425", "429"}
+    return _UNANSWERED.search(said) is None and _REFUSED.search(said) is not None
+
+
+def _parted(parts: SplitResult) -> tuple[str, str | None]:
+    """The address without its password, and "user:password" if it had one that HTTP would send."""
+    if parts.scheme not in {"http", "https"} or "@" not in parts.netloc:
+        return parts.geturl(), None
+    userinfo, _, host = parts.netloc.rpartition("@")
+    user, _, password = userinfo.partition(":")
+    return parts._replace(netloc=host).geturl(), f"{unquote(user)}:{unquote(password)}"
+
+
+def _sent(url: str | None, secret: str | None) -> dict[str, str]:
+    allowed = {"GIT_ALLOW_PROTOCOL": _PROTOCOLS}
+    if url is None or secret is None:
+        return allowed
+    parts = urlsplit(url)
+    credentials = b64encode(secret.encode()).decode("ascii")
+    return allowed | {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"http.{parts.scheme}://{parts.netloc}/.extraHeader",
+        "GIT_CONFIG_VALUE_0": f"Authorization: Basic {credentials}",
+    }

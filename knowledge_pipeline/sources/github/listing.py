@@ -1,0 +1,146 @@
+"""Which pull requests or issues a repository has: ids and times, a hundred a call.
+
+The newest update comes first, so that a listing ends where the wanted span does and costs what
+changed, not what there is. What is updated while it is paged jumps to the front, before the page
+that is read next: so the front is read again, until nothing can have jumped unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from knowledge_pipeline.errors import SourceUnavailable
+from knowledge_pipeline.sources.github.client import RATE_LIMIT, GithubClient
+
+State = Literal["open", "closed", "merged", "all"]
+Node = dict[str, Any]
+
+_MOST_PASSES = 20
+_UNSEEN, _UNSEEN_SHARE = 5, 0.01  # counted, but not shown: what GitHub hides as spam
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFilters:
+    """Which pull requests or issues are wanted.
+
+    `state`, None: merged pull requests, issues of any state; "closed" holds merged ones too.
+    `since`, None: pull requests of the last 180 days, issues of the last 365; a date or a span before
+    now. Pull requests of state "merged" are wanted by when they were merged, all else by its last update.
+    `labels`: at least one of them. `max_results`: those that were updated last.
+    """
+
+    state: State | None = None
+    since: str | None = None
+    labels: tuple[str, ...] = ()
+    max_results: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How one kind of conversation is listed."""
+
+    connection: str  # a field of GitHub's `Repository`: "pullRequests", "issues"
+    state_type: str  # of GraphQL: "PullRequestState"
+    facts: str  # fields beside id, number and updatedAt
+    states: tuple[str, ...] | None  # None: any
+    labels: tuple[str, ...]
+
+    @property
+    def query(self) -> str:
+        """One page, the newest update first."""
+        return f"""
+query($owner: String!, $name: String!, $after: String, $states: [{self.state_type}!], $labels: [String!]) {{
+  {RATE_LIMIT}
+  repository(owner: $owner, name: $name) {{
+    hasIssuesEnabled
+    listed: {self.connection}(first: 100, after: $after, states: $states, labels: $labels,
+        orderBy: {{field: UPDATED_AT, direction: DESC}}) {{
+      totalCount
+      pageInfo {{ hasNextPage endCursor }}
+      nodes {{ id number updatedAt {self.facts} }}
+    }}
+  }}
+}}"""
+
+
+def moment(told: str) -> datetime:
+    """A time as GitHub tells it: "2026-03-01T09:30:00Z"."""
+    return datetime.fromisoformat(told)
+
+
+class Lister:
+    """Lists one kind of conversation of one repository."""
+
+    def __init__(self, client: GithubClient, listing: Listing) -> None:
+        self._client = client
+        self._listing = listing
+
+    def since(self, oldest: datetime, wanted: Callable[[Node], bool], most: int | None) -> list[Node]:
+        """What was updated at `oldest` or later and is wanted, the newest `most`; the oldest comes first.
+
+        So a refresh that is broken off has taken the oldest, and goes on from there.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `GithubClient.ask`; or the listing came back short.
+        """
+        found: dict[int, Node] = {}
+        total, until = self._read(
+            found, oldest, lambda: bool(most and sum(map(wanted, found.values())) >= most)
+        )
+        passes = 0
+        while until is not None:
+            if (passes := passes + 1) > _MOST_PASSES:
+                raise self._unavailable("changes faster than it can be listed")
+            counted, until = self._read(found, max(oldest, until), lambda: False)
+            total = None if total is None else counted or total
+        if total is not None and total - len(found) > max(_UNSEEN, total * _UNSEEN_SHARE):
+            raise self._unavailable(f"listed {len(found)} of {total} {self._listing.connection}")
+        chosen = sorted(filter(wanted, found.values()), key=lambda node: (node["updatedAt"], node["number"]))
+        return chosen[-most:] if most else chosen
+
+    def _read(
+        self, found: dict[int, Node], oldest: datetime, enough: Callable[[], bool]
+    ) -> tuple[int | None, datetime | None]:
+        """Read from the front until `oldest`, or until it is enough.
+
+        Returns how many there are, if the end was reached; and since when something may have jumped
+        to the front unseen: None where one page, which is of one moment, held all.
+        """
+        newest: datetime | None = None
+        for number, page in enumerate(self._pages()):
+            nodes: list[Node] = page["nodes"]
+            if number == 0 and nodes:
+                newest = moment(nodes[0]["updatedAt"])
+            fresh = [node for node in nodes if moment(node["updatedAt"]) >= oldest]
+            found.update((node["number"], node) for node in fresh)
+            last = not page["pageInfo"]["hasNextPage"]
+            if last or len(fresh) < len(nodes) or enough():
+                reached = last and len(fresh) == len(nodes)
+                return page["totalCount"] if reached else None, newest if number else None
+        raise AssertionError("the last page has no next one")
+
+    def _pages(self) -> Iterator[dict[str, Any]]:
+        """Every page, whole, until the one that has no next; a cursor holds a time, not an offset."""
+        client, listing = self._client, self._listing
+        asked: dict[str, Any] = {"owner": client.owner, "name": client.name, "states": listing.states}
+        asked |= {"labels": listing.labels or None, "after": None}
+        more = True
+        while more:
+            answer = client.ask(listing.query, asked)
+            repository = answer.data.get("repository")
+            if answer.errors or repository is None:
+                raise client.sentences.of_errors(answer.errors or [{"type": "NOT_FOUND"}])
+            if listing.connection == "issues" and not repository["hasIssuesEnabled"]:
+                raise client.sentences.no_issues()
+            page = repository["listed"]
+            yield page
+            more, cursor = page["pageInfo"]["hasNextPage"], page["pageInfo"]["endCursor"]
+            if more and (cursor == asked["after"] or not page["nodes"]):
+                raise self._unavailable("gave a page that leads nowhere")
+            asked["after"] = cursor
+
+    def _unavailable(self, what: str) -> SourceUnavailable:
+        return SourceUnavailable(f"{self._client.sentences.service} {what}: nothing is deleted, try later")

@@ -1,0 +1,1 @@
+"""Merge requests and issues of GitLab."""

@@ -1,0 +1,126 @@
+"""What merge requests and issues of GitLab say alike: people, comments, closing words, facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from knowledge_pipeline.config_connections import GitlabConnection
+from knowledge_pipeline.sources.conversation import Turn
+from knowledge_pipeline.sources.github.listing import moment
+from knowledge_pipeline.sources.markdown_cleaning import clean
+
+Node = dict[str, Any]
+
+_STATES = {"opened": "open", "locked": "open"}  # locked: while it is being merged
+_UPLOAD = re.compile(r"(?<=\]\()(?=/uploads/[0-9a-f]{32}/)")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_INLINE_CODE = re.compile(r"(?<!`)`[^`]{1,500}`(?!`)")
+_REFERENCE = (
+    r"(?:[\w./-]{0,250}#\d+|https?://[^\s()]{1,300}/-/(?:issues|work_items)/\d+"
+    r"|(?-i:[A-Z][A-Z0-9_]{1,30}-\d+))"
+)
+_CLOSING = re.compile(
+    r"\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?):?[ \t]{1,5}"
+    rf"(?P<closed>(?:(?:issues?[ \t]{{1,5}})?{_REFERENCE}(?:\s{{0,3}},?\s{{0,3}}(?:and\s{{1,3}})?))+)",
+    re.IGNORECASE,
+)
+
+
+def person(author: Node | None) -> str | None:
+    """The name of who wrote it, else the user name; None: nobody is told."""
+    return ((author.get("name") or "").strip() or author["username"]) if author else None
+
+
+def said(written: str | None, connection: GitlabConnection) -> str:
+    """GitLab Flavored Markdown as clean Markdown; what was uploaded is linked to where it lies."""
+    return clean(_UPLOAD.sub(lambda _: connection.place, written or ""))
+
+
+def comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> Iterator[Turn]:
+    """The comments; each thread together, the threads by their first comment."""
+    threads: dict[str, list[Node]] = {}
+    for note in notes:
+        threads.setdefault((note["discussion"] or note)["id"], []).append(note)
+    for thread in threads.values():
+        place = _place(thread)
+        for note in thread:
+            kind = "review comment" if place else "comment"
+            at = moment(note["createdAt"])
+            yield Turn(kind, said(note["body"], connection), person(note["author"]), at, place, note["url"])
+
+
+def _place(thread: Sequence[Node]) -> str | None:
+    """What the remarks of a thread are about: "src/auth.py line 12 (resolved)"; None: not the code."""
+    position = thread[0]["position"]
+    if not position:
+        return None
+    line = position["newLine"] or position["oldLine"]
+    resolvable = [note["resolved"] for note in thread if note["resolvable"]]
+    done = " (resolved)" if resolvable and all(resolvable) else ""
+    return f"{position['filePath']}{f' line {line}' if line else ''}{done}"
+
+
+def closed_by(description: str | None, connection: GitlabConnection) -> list[dict[str, str]]:
+    """The issues that a description closes, by the words that GitLab's default closing pattern has.
+
+    Source: https://docs.gitlab.com/user/project/issues/managing_issues/#default-closing-pattern
+    """
+    closed = " ".join(found["closed"] for found in _CLOSING.finditer(_without_code(description or "")))
+    targets = {_full(reference, connection) for reference in re.findall(_REFERENCE, closed)}
+    return [{"kind": "closes", "target": target} for target in sorted(targets)]
+
+
+def _without_code(text: str) -> str:
+    lines: list[str] = []
+    fence = ""
+    for line in text.splitlines():
+        found = _FENCE.match(line)
+        if fence:
+            fence = "" if line.strip().startswith(fence) else fence
+        elif found:
+            fence = found[1]
+        else:
+            lines.append(_INLINE_CODE.sub(" ", line))
+    return "\n".join(lines)
+
+
+def _full(reference: str, connection: GitlabConnection) -> str:
+    """An issue as it is written everywhere: "group/name#12"; one of another service stays as it is."""
+    site = f"{connection.url.rstrip('/')}/"
+    if reference.startswith(site) and not reference.startswith(f"{site}groups/"):
+        project, _, rest = reference.removeprefix(site).partition("/-/")
+        return f"{project}#{rest.rpartition('/')[2]}"
+    project, hash_sign, number = reference.partition("#")
+    if not hash_sign:
+        return reference
+    if "/" not in project:  # of the same group, or the same project
+        group, _, name = connection.project.rpartition("/")
+        project = f"{group}/{project or name}"
+    return f"{project}#{number}"
+
+
+def facts_of(node: Node, project: str) -> dict[str, Any]:
+    """Metadata that both have; `status` is what the index filters by."""
+    state = _STATES.get(node["state"], node["state"])
+    return {
+        "number": int(node["iid"]),
+        "project": project,
+        "state": state,
+        "status": state,
+        "labels": sorted(label["title"] for label in node["labels"]["nodes"]),
+        "milestone": node["milestone"]["title"] if node["milestone"] else None,
+        "created_at": node["createdAt"],
+    }
+
+
+def known(told: dict[str, Any]) -> dict[str, Any]:
+    """Without what is not known."""
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def approvals(people: Iterable[Node]) -> Iterator[Turn]:
+    """Who approved it; GitLab does not tell when."""
+    for each in people:
+        yield Turn("review", "Approved.", person(each))

@@ -1,0 +1,1 @@
+"""Tickets of Jira, Cloud and Server."""

@@ -1,0 +1,1 @@
+"""Channels of Slack, by its API and out of an export."""

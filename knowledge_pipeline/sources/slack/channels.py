@@ -1,0 +1,289 @@
+"""Channels of a Slack workspace by its API: a document for each thread, and for each day of what is in none.
+
+A channel's history holds the roots of threads and all that is in none, newest first; replies are
+asked for thread by thread. Scopes and configuration: docs/sources/slack.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from types import TracebackType
+
+from knowledge_pipeline.config_connections import SlackConnection
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.git.history import oldest_wanted
+from knowledge_pipeline.sources.slack.client import Json, Refusal, SlackClient
+from knowledge_pipeline.sources.slack.text import Ids
+from knowledge_pipeline.sources.slack.threads import (
+    Channel,
+    ChannelFilters,
+    Listed,
+    Revision,
+    day_uri,
+    document,
+    is_time,
+    moment,
+    newest_of,
+    said,
+    thread_of,
+    thread_uri,
+)
+from knowledge_pipeline.sources.slack.workspace import Workspace
+
+OVERLAP = timedelta(days=3)
+"""How long before the newest known message the next listing begins: edits, deletions and replies are seen
+that concern what was said within it. Slack tells of no other change to what is older."""
+
+_SINCE = "365 days"
+_AT_ONCE = 200  # messages a call; Slack advises no more, and gives some apps fewer
+_MOST_KEPT = 5_000  # messages that a listing read and a document is then made of
+_SAME_RUN = timedelta(days=7)  # days no further apart than this are read together
+_DAY = timedelta(days=1)
+_GONE = "deleted while it was read"
+
+
+class SlackChannels:
+    """A `Service`; a context manager. Nothing is asked before the first listing."""
+
+    whole_listing_every = timedelta(days=7)
+    """New replies to old threads are seen then, and what is deleted."""
+
+    def __init__(
+        self,
+        connection: SlackConnection,
+        filters: ChannelFilters,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Raises ConfigError where `since` is no date."""
+        self._filters = filters
+        self._client = SlackClient(connection, sleep=sleep)
+        self._workspace = Workspace(self._client)
+        self._channels: dict[str, Channel] | None = None
+        self._kept: dict[str, list[Json]] = {}  # by uri, of days
+        self._count_kept = 0
+        self._oldest()
+
+    def __enter__(self) -> SlackChannels:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def discover(self) -> Iterator[Item]:
+        """Every thread and day of the wanted channels, channel by channel, the newest of each first.
+
+        Raises:
+            SourceRefused: a channel is not shown or closed to us, or the workspace refuses us.
+            SourceUnavailable: it did not answer, or not to the end.
+        """
+        self._channels = None  # asked again for every listing
+        yield from newest_of(self._listed(self._oldest()), self._filters.max_results)
+
+    def updated(self, since: datetime) -> Iterator[Item]:
+        """Threads begun since, `OVERLAP` before included, and the days since, whole.
+
+        A reply to an older thread, an edit and a deletion of something older, are seen by the next
+        whole listing.
+        """
+        self._channels = None
+        begin = _midnight((since.astimezone(UTC) - OVERLAP).date())
+        for listed in self._listed(max(self._oldest(), begin)):
+            yield listed.item
+
+    def fetch(self, item: Item) -> Document:
+        """Read one; `fetch_many` reads many days in fewer calls."""
+        [(_, read)] = self.fetch_many([item])
+        if isinstance(read, DocumentSkipped):
+            raise read
+        return read
+
+    def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """A call for each thread, and for every `_AT_ONCE` messages of days that lie together."""
+        days: defaultdict[str, list[Item]] = defaultdict(list)
+        threads: list[Item] = []
+        for item in items:
+            kept = self._kept.pop(item.uri, None)
+            if kept is not None:
+                yield item, self._document(item, kept)
+            elif item.uri.startswith("day/"):
+                days[item.uri.split("/")[1]].append(item)
+            else:
+                threads.append(item)
+        for channel_id, wanted in days.items():
+            yield from self._days_of(self._channel(channel_id), wanted)
+        for item in threads:
+            yield item, self._thread(item)
+
+    def _oldest(self) -> datetime:
+        """The beginning of the first wanted day: a day is taken whole or not at all."""
+        return _midnight(
+            oldest_wanted(self._filters.since or _SINCE, datetime.now(UTC)).astimezone(UTC).date()
+        )
+
+    def _known_channels(self) -> dict[str, Channel]:
+        if self._channels is None:
+            self._channels = {each.id: each for each in self._workspace.channels(self._filters)}
+        return self._channels
+
+    def _channel(self, channel_id: str) -> Channel:
+        channel = self._known_channels().get(channel_id)
+        if channel is None:
+            raise SourceRefused(
+                f"{self._client.service} no longer shows the channel {channel_id}: invite the bot again, or "
+                "correct the source's channels"
+            )
+        return channel
+
+    def _listed(self, oldest: datetime) -> Iterator[Listed]:
+        self._kept.clear()
+        self._count_kept = 0
+        end = datetime.now(UTC) + _DAY  # a clock that is late must hide nothing
+        for channel in self._known_channels().values():
+            for day, messages in self._days(channel, oldest, end):
+                yield from self._of_day(channel, day, messages)
+
+    def _of_day(self, channel: Channel, day: date, messages: Sequence[Json]) -> Iterator[Listed]:
+        """The day itself, and the threads that began on it, from their roots."""
+        alone = [message for message in messages if thread_of(message) is None]
+        revision, newest = Revision(channel), 0.0
+        for message in alone:
+            if (told := said(message, Ids())) is not None:
+                revision.said(told)
+                newest = max(newest, told.newest)
+        if newest:
+            uri = day_uri(channel, day)
+            if self._count_kept + len(alone) <= _MOST_KEPT:
+                self._kept[uri] = alone
+                self._count_kept += len(alone)
+            yield Listed(Item(uri, str(revision)), newest)
+        for message in messages:
+            if thread_of(message) == message["ts"]:
+                yield _thread_listed(channel, message)
+
+    def _days(self, channel: Channel, begin: datetime, end: datetime) -> Iterator[tuple[date, list[Json]]]:
+        """What a channel's history holds from `begin` until before `end`, a day at a time, the newest first.
+
+        The messages of a day ascend.
+        """
+        held: list[Json] = []
+        for message in self._history(channel, begin, end):
+            if held and moment(held[-1]["ts"]).date() != moment(message["ts"]).date():
+                yield moment(held[-1]["ts"]).date(), held[::-1]
+                held = []
+            held.append(message)
+        if held:
+            yield moment(held[-1]["ts"]).date(), held[::-1]
+
+    def _history(self, channel: Channel, begin: datetime, end: datetime) -> Iterator[Json]:
+        """Descending; with a latest time given, pages begin at it and go back."""
+        oldest, latest = begin.timestamp(), end.timestamp()
+        last = float("inf")
+        with self._reading(channel):
+            for page in self._client.pages(
+                "conversations.history",
+                "messages",
+                channel=channel.id,
+                oldest=f"{oldest:.6f}",
+                latest=f"{latest:.6f}",
+                inclusive=True,
+                limit=_AT_ONCE,
+            ):
+                for message in page:
+                    now = float(message["ts"]) if is_time(message.get("ts")) else last
+                    if now >= last:
+                        raise SourceUnavailable(
+                            f"{self._client.service} told the history of #{channel.name} out of order: "
+                            "nothing is taken for gone, try later"
+                        )
+                    last = now
+                    if oldest <= now < latest:
+                        yield message
+
+    def _days_of(
+        self, channel: Channel, items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        wanted = {date.fromisoformat(item.uri.split("/")[2]): item for item in items}
+        for first, last in _runs(wanted):
+            for day, messages in self._days(channel, _midnight(first), _midnight(last) + _DAY):
+                if day in wanted:
+                    yield (item := wanted.pop(day)), self._document(item, messages)
+        for item in wanted.values():
+            yield item, DocumentSkipped(_GONE)
+
+    def _thread(self, item: Item) -> Document | DocumentSkipped:
+        _, channel_id, thread_ts = item.uri.split("/")
+        channel = self._channel(channel_id)
+        found: dict[str, Json] = {}  # every page begins with the root again
+        try:
+            with self._reading(channel):
+                for page in self._client.pages(
+                    "conversations.replies", "messages", channel=channel_id, ts=thread_ts, limit=_AT_ONCE
+                ):
+                    found |= {message["ts"]: message for message in page if is_time(message.get("ts"))}
+        except Refusal as refusal:
+            if refusal.code in ("thread_not_found", "message_not_found"):
+                return DocumentSkipped(_GONE)
+            raise
+        if not found.keys() - {thread_ts}:  # nobody replies to it any more: it is of its day
+            return DocumentSkipped(_GONE)
+        return self._document(item, [found[ts] for ts in sorted(found, key=float)])
+
+    def _document(self, item: Item, messages: Iterable[Json]) -> Document | DocumentSkipped:
+        """From messages, ascending; of a day's, those in threads are left out."""
+        is_day = item.uri.startswith("day/")
+        taken = [
+            told
+            for message in messages
+            if not (is_day and thread_of(message)) and (told := said(message, self._workspace)) is not None
+        ]
+        if not taken:
+            return DocumentSkipped(_GONE if is_day else "empty")
+        return document(item.uri, self._channel(item.uri.split("/")[1]), taken, self._workspace.site)
+
+    @contextmanager
+    def _reading(self, channel: Channel) -> Iterator[None]:
+        """Say of which channel Slack speaks."""
+        try:
+            yield
+        except Refusal as refusal:
+            if refusal.code in ("not_in_channel", "channel_not_found", "no_permission", "access_denied"):
+                raise SourceRefused(
+                    f"{self._client.service} does not let the bot read #{channel.name} ({refusal.code}): "
+                    "invite it with /invite there, or take the channel out of the source; nothing is deleted"
+                ) from None
+            raise
+
+
+def _thread_listed(channel: Channel, root: Json) -> Listed:
+    """From its root alone: Slack tells how many replies there are and when the last one was written."""
+    revision = Revision(channel)
+    told = said(root, Ids())
+    if told is not None:
+        revision.said(told)
+    latest = root.get("latest_reply")
+    newest = max(told.newest if told else 0.0, float(latest) if is_time(latest) else float(root["ts"]))
+    revision.add(str(root.get("reply_count")), str(latest))
+    return Listed(Item(thread_uri(channel, root["ts"]), str(revision)), newest)
+
+
+def _runs(days: Iterable[date]) -> list[tuple[date, date]]:
+    """First and last days of what is read together."""
+    runs: list[tuple[date, date]] = []
+    for day in sorted(days):
+        if runs and day - runs[-1][1] <= _SAME_RUN:
+            runs[-1] = (runs[-1][0], day)
+        else:
+            runs.append((day, day))
+    return runs
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

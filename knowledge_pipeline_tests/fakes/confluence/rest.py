@@ -1,0 +1,205 @@
+"""The REST APIs of a fake Confluence: which question is answered with what, and how it is paged."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlencode
+
+from knowledge_pipeline_tests.fakes.confluence.content import BadQuery, Content, Site
+
+Query = dict[str, list[str]]
+Answer = tuple[int, Any, dict[str, str]]  # status, body, headers
+_V2_KINDS = {"pages": "page", "blogposts": "blogpost"}
+_MOST_V2, _MOST_V1, _MOST_WITH_BODY = 250, 200, 50
+
+
+class Rest:
+    """Answers for one site, as Cloud (v2, and v1's search) or as Server."""
+
+    url: str
+
+    def __init__(self, edition: str, utc_offset_h: int) -> None:
+        self.edition = edition
+        self.utc_offset_h = utc_offset_h  # of the token's owner, in whose zone queries are read
+        self.site = Site()
+        self.names_next = True  # else a page by offset does not say that another follows, as with old servers
+        self.before_page: Callable[[str], None] | None = None  # called before a listing is answered
+
+    @property
+    def context(self) -> str:
+        return "/wiki" if self.edition == "cloud" else "/confluence"
+
+    def routed(self, path: str, query: Query) -> Answer:
+        """Status, body and headers of the answer to a request."""
+        if not path.startswith(self.context):
+            return 404, {"message": "nothing here"}, {}
+        path = path.removeprefix(self.context)
+        parts = path.strip("/").split("/")
+        try:
+            if self.edition == "cloud" and parts[:2] == ["api", "v2"]:
+                return self._v2(parts[2:], path, query)
+            if parts[:2] == ["rest", "api"]:
+                return self._v1(parts[2:], path, query)
+        except BadQuery as error:
+            return 400, {"statusCode": 400, "message": f"Could not parse cql : {error}"}, {}
+        return 404, {"statusCode": 404, "message": f"null for uri: {path}"}, {}
+
+    def _v2(self, parts: list[str], path: str, query: Query) -> Answer:
+        match parts:
+            case ["spaces"]:
+                keys = [key for given in query.get("keys", []) for key in given.split(",")]
+                wanted = query.get("status", ["current", "archived"])
+                spaces = [each for each in self.site.spaces.values() if not keys or each.key in keys]
+                shown = [each for each in spaces if each.status in wanted]
+                return self._by_cursor(path, query, lambda: shown, vars, _MOST_V2)
+            case ["pages" | "blogposts" as kinds]:
+                body = "body-format" in query
+                return self._by_cursor(
+                    path,
+                    query,
+                    lambda: self._v2_pages(_V2_KINDS[kinds], query),
+                    lambda each: self.site.v2(each, body=body),
+                    _MOST_V2,
+                )
+            case ["pages" | "blogposts" as kinds, number]:
+                return self._v2_one(number, _V2_KINDS[kinds], body="body-format" in query)
+            case ["folders", number]:
+                return self._v2_one(number, "folder", body=False)
+            case ["pages" | "blogposts", number, "labels"]:
+                labels = [SimpleNamespace(id=each) for each in self.site.content[number].labels]
+                shape = lambda each: {"id": each.id, "name": each.id, "prefix": "global"}  # noqa: E731
+                return self._by_cursor(path, query, lambda: labels, shape, _MOST_V2)
+        return 404, {"errors": [{"status": 404, "title": "Not Found"}]}, {}
+
+    def _v2_pages(self, kind: str, query: Query) -> list[Content]:
+        """Archived ones too, unless a status is asked for."""
+        wanted = query.get("status", ["current", "archived"])
+        spaces, ids = query.get("space-id"), query.get("id")
+        if len(spaces or ()) > 100 or len(ids or ()) > 250:
+            raise BadQuery("too many ids")
+        return [
+            each
+            for each in self.site.seen(kind)
+            if each.status in wanted
+            and (spaces is None or self.site.spaces[each.space].id in spaces)
+            and (ids is None or each.id in ids)
+        ]
+
+    def _v2_one(self, number: str, kind: str, *, body: bool) -> Answer:
+        """One of any status, trash included."""
+        found = self.site.content.get(number)
+        if found is None or found.kind != kind or found.hidden is not None:
+            status = (found.hidden if found else None) or 404
+            return status, {"errors": [{"status": status, "code": "NOT_FOUND", "title": "Not Found"}]}, {}
+        return 200, self.site.v2(found, body=body), {}
+
+    def _v1(self, parts: list[str], path: str, query: Query) -> Answer:
+        expand = {each for given in query.get("expand", []) for each in given.split(",")}
+        match parts:
+            case ["content", "search"]:
+                cql = query["cql"][0]
+                most = _MOST_WITH_BODY if "body.storage" in expand else _MOST_V1
+
+                def found() -> list[Content]:
+                    return self.site.found(cql, self.utc_offset_h)
+
+                if self.edition == "cloud":
+                    return self._by_cursor(
+                        path,
+                        query,
+                        lambda: self._visible(found()),
+                        lambda each: self.site.v1(each, expand),
+                        most,
+                        context="",
+                    )
+                return self._by_offset(path, query, found, expand, most)
+            case ["user", "bulk"] if self.edition == "cloud":
+                people = [
+                    {"type": "known", "accountId": account, "displayName": self.site.people[account]}
+                    for account in query["accountId"]
+                    if account in self.site.people
+                ]
+                return 200, {"results": people, "start": 0, "limit": 200, "size": len(people)}, {}
+        return self._server_only(parts, path, query, expand)
+
+    def _server_only(self, parts: list[str], path: str, query: Query, expand: set[str]) -> Answer:
+        gone = 404, {"statusCode": 404, "message": "No content found"}, {}
+        if self.edition == "cloud":
+            return gone
+        match parts:
+            case ["space"]:
+                wanted, keys = query.get("status", ["current", "archived"]), query.get("spaceKey")
+                spaces = [each for each in self.site.spaces.values() if not keys or each.key in keys]
+                shown = [each.__dict__ | {"id": int(each.id)} for each in spaces if each.status in wanted]
+                return 200, {"results": shown, "start": 0, "limit": 100, "size": len(shown), "_links": {}}, {}
+            case ["content"]:
+                keys, kind, status = query.get("spaceKey"), query["type"][0], query["status"][0]
+                return self._by_offset(
+                    path,
+                    query,
+                    lambda: [
+                        each
+                        for each in sorted(self.site.content.values(), key=lambda each: int(each.id))
+                        if each.kind == kind and each.status == status and (not keys or each.space in keys)
+                    ],
+                    expand,
+                    _MOST_V1,
+                )
+            case ["content", number]:
+                found = self.site.content.get(number)
+                if found is None or found.hidden is not None or found.status == "trashed":
+                    return (found.hidden if found and found.hidden else 404), gone[1], {}
+                return 200, self.site.v1(found, expand), {}
+            case ["user"] if query["key"][0] in self.site.people:
+                return 200, {"userKey": query["key"][0], "displayName": self.site.people[query["key"][0]]}, {}
+        return gone
+
+    def _by_cursor(
+        self,
+        path: str,
+        query: Query,
+        listed: Callable[[], list[Any]],
+        shape: Callable[[Any], Any],
+        most: int,
+        *,
+        context: str | None = None,  # what the next page's address begins with; None: the site's
+    ) -> Answer:
+        """A page after the cursor's id, whatever happened before it; told by `_links` and by a header."""
+        self._about_to_page(path)
+        results = listed()
+        limit = min(int(query.get("limit", ["25"])[0]), most)
+        after = urlsafe_b64decode(query["cursor"][0]).decode() if "cursor" in query else ""
+        place = next((at for at, each in enumerate(results) if each.id == after), -1)
+        if place < 0 and after:  # the one that the cursor names is gone
+            place = sum(1 for each in results if int(each.id) < int(after)) - 1
+        page, links, headers = results[place + 1 : place + 1 + limit], {"base": self.url}, {}
+        if place + 1 + limit < len(results):
+            cursor = urlsafe_b64encode(page[-1].id.encode()).decode()
+            rest = urlencode({**query, "cursor": [cursor], "limit": [str(limit)]}, doseq=True)
+            links["next"] = f"{self.context if context is None else context}{path}?{rest}"
+            headers["Link"] = f'<{links["next"]}>; rel="next"'
+        return 200, {"results": [shape(each) for each in page], "_links": links}, headers
+
+    def _by_offset(
+        self, path: str, query: Query, results: Callable[[], list[Content]], expand: set[str], most: int
+    ) -> Answer:
+        """A page from an offset on; what may not be seen is taken out of it afterwards."""
+        self._about_to_page(path)
+        found = results()
+        start, limit = int(query.get("start", ["0"])[0]), min(int(query.get("limit", ["25"])[0]), most)
+        page = [self.site.v1(each, expand) for each in self._visible(found[start : start + limit])]
+        links = {"base": self.url, "context": self.context}
+        if self.names_next and start + limit < len(found):
+            rest = urlencode({**query, "start": [str(start + limit)], "limit": [str(limit)]}, doseq=True)
+            links["next"] = f"{path}?{rest}"
+        return 200, {"results": page, "start": start, "limit": limit, "size": len(page), "_links": links}, {}
+
+    def _visible(self, found: list[Content]) -> list[Content]:
+        return [each for each in found if not self.site.is_hidden(each)]
+
+    def _about_to_page(self, path: str) -> None:
+        if self.before_page is not None:
+            self.before_page(path)

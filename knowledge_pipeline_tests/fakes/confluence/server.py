@@ -1,0 +1,252 @@
+"""A small Confluence that speaks the REST APIs of Cloud (v2, and v1's search) or Server, on a real socket.
+
+    with ConfluenceServer("cloud") as server:
+        uri = server.create("On call", "who wakes up")
+        pages = ConfluencePages(server.connection, PageFilters())
+
+Cloud pages by cursors, Server by offsets that move when something before them goes away, and whose
+pages come short where something on them may not be seen.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from base64 import b64decode
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import SecretStr
+
+from knowledge_pipeline.config_connections import ConfluenceConnection
+from knowledge_pipeline_tests.fakes.confluence.content import Content, Space
+from knowledge_pipeline_tests.fakes.confluence.rest import Query, Rest
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How one request goes wrong. Faults are used up in order, one a request."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    wait_s: float = 0.0
+    cut_off: bool = False  # half of the body, then the connection is closed
+    body: bytes | None = None  # this body, whatever was asked
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it arrived, without the site's context in its path."""
+
+    path: str
+    query: Query
+    status: int
+
+
+class ConfluenceServer(Rest):
+    """A context manager; `edition` is "cloud" or "server"."""
+
+    def __init__(self, edition: str = "cloud", *, utc_offset_h: int = 0) -> None:
+        super().__init__(edition, utc_offset_h)
+        self.email = "ada@example.org" if edition == "cloud" else None
+        self.token = "-".join(("wiki", "token", "canary"))
+        self.requests: list[Request] = []
+        self.now: datetime | None = None  # None: the present moment
+        self._faults: deque[Fault] = deque()
+        self._limited: tuple[int, float] | None = None  # requests left, and how long they are none
+        self._next_id = 1000
+        self._lock = threading.RLock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self.space("OPS", "Operations")
+        self.person("u-ada", "Ada Lovelace")
+
+    def __enter__(self) -> ConfluenceServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}{self.context}"
+
+    @property
+    def connection(self) -> ConfluenceConnection:
+        return ConfluenceConnection(
+            type="confluence", url=self.url, email=self.email, token=SecretStr(self.token)
+        )
+
+    def space(self, key: str, name: str, status: str = "current") -> None:
+        self.site.spaces[key] = Space(self._id(), key, name, status)
+
+    def person(self, account: str, name: str) -> None:
+        self.site.people[account] = name
+
+    def create(
+        self,
+        title: str,
+        text: str = "",
+        *,
+        storage: str | None = None,
+        space: str = "OPS",
+        under: str | None = None,
+        kind: str = "page",
+        labels: tuple[str, ...] = (),
+        author: str = "u-ada",
+    ) -> str:
+        """The uri of a new page; `under` is the uri of its parent."""
+        parent = under.partition("/")[2] if under else None
+        body = storage if storage is not None else f"<p>{escape(text)}</p>"
+        return self._add(kind, space, title, body, author, parent=parent, labels=list(labels))
+
+    def edit(self, uri: str, text: str) -> None:
+        self._change(uri, body=f"<p>{escape(text)}</p>")
+
+    def rename(self, uri: str, title: str) -> None:
+        self._change(uri, title=title)
+
+    def move(self, uri: str, under: str) -> None:
+        """No new version, and no later modification, as in the real ones."""
+        self._of(uri).parent = under.partition("/")[2]
+
+    def label(self, uri: str, *labels: str) -> None:
+        self._of(uri).labels = list(labels)
+
+    def delete(self, uri: str) -> None:
+        self._of(uri).status = "trashed"
+
+    def archive(self, uri: str) -> None:
+        self._of(uri).status = "archived"
+
+    def hide(self, uri: str, status: int = 404) -> None:
+        """Restrict it: it is listed nowhere, and answered with this status."""
+        self._of(uri).hidden = status
+
+    def forget(self, uri: str) -> None:
+        """The search's index does not know it."""
+        self._of(uri).indexed = False
+
+    def comment(self, uri: str, text: str, *, author: str = "u-ada", about: str | None = None) -> str:
+        page = self._of(uri)
+        body = f"<p>{escape(text)}</p>"
+        return self._add("comment", page.space, "Re: ", body, author, container=page.id, about=about)
+
+    def attach(self, uri: str, name: str) -> str:
+        page = self._of(uri)
+        return self._add("attachment", page.space, name, "", "u-ada", container=page.id)
+
+    def folder(self, title: str, space: str = "OPS", under: str | None = None) -> str:
+        parent = under.partition("/")[2] if under else None
+        return self._add("folder", space, title, "", "u-ada", parent=parent)
+
+    def fail_next(self, count: int = 1, *, status: int, **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._faults.extend(Fault(status, named) for _ in range(count))
+
+    def cut_off_next(self, count: int = 1) -> None:
+        self._faults.extend(Fault(cut_off=True) for _ in range(count))
+
+    def slow_next(self, wait_s: float) -> None:
+        self._faults.append(Fault(wait_s=wait_s))
+
+    def answer_next(self, body: bytes, content_type: str = "application/json", status: int = 200) -> None:
+        self._faults.append(Fault(status, body=body, content_type=content_type))
+
+    def limit(self, after: int, reset_s: float) -> None:
+        """From the request after `after` more on, 429 for `reset_s` seconds."""
+        self._limited = (after, reset_s)
+
+    def answer(self, path: str, query: Query, authorization: str) -> tuple[Fault, bytes]:
+        with self._lock:
+            fault = self._limit() or (self._faults.popleft() if self._faults else Fault())
+            if fault.status == 200 and not self._knows(authorization):
+                fault = Fault(401, {"X-Seraph-LoginReason": "AUTHENTICATED_FAILED"})
+            body: Any = {"statusCode": fault.status, "message": "on purpose"}
+            if fault.status == 200 and fault.body is None:
+                status, body, headers = self.routed(path, query)
+                fault = Fault(status, headers, fault.wait_s, fault.cut_off)
+            self.requests.append(Request(path.removeprefix(self.context), query, fault.status))
+        time.sleep(fault.wait_s)
+        return fault, fault.body if fault.body is not None else json.dumps(body).encode()
+
+    def _limit(self) -> Fault | None:
+        if self._limited is None:
+            return None
+        left, reset_s = self._limited
+        if left > 0:
+            self._limited = (left - 1, reset_s)
+            return None
+        until = datetime.fromtimestamp(time.time() + reset_s, UTC)
+        self._limited = None if reset_s <= 10 else self._limited
+        told = {"Retry-After": str(int(reset_s)), "X-RateLimit-Remaining": "0"}
+        return Fault(429, {**told, "X-RateLimit-Reset": until.isoformat(timespec="seconds")})
+
+    def _knows(self, authorization: str) -> bool:
+        kind, _, given = authorization.partition(" ")
+        if self.email is not None:
+            return kind == "Basic" and b64decode(given).decode() == f"{self.email}:{self.token}"
+        return kind == "Bearer" and given == self.token
+
+    def _add(self, kind: str, space: str, title: str, body: str, author: str, **more: Any) -> str:
+        with self._lock:
+            number, now = self._id(), self._moment()
+            self.site.content[number] = Content(number, kind, space, title, body, now, now, author, **more)
+            return f"{kind}/{number}"
+
+    def _change(self, uri: str, **changes: str) -> None:
+        with self._lock:
+            content = self._of(uri)
+            for name, value in changes.items():
+                setattr(content, name, value)
+            content.version += 1
+            content.updated = self._moment()
+
+    def _of(self, uri: str) -> Content:
+        return self.site.content[uri.partition("/")[2]]
+
+    def _moment(self) -> datetime:
+        return self.now or datetime.now(UTC)
+
+    def _id(self) -> str:
+        self._next_id += 1
+        return str(self._next_id)
+
+
+def _handler(server: ConfluenceServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client has gone
+                super().handle()
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            authorization = self.headers.get("Authorization", "")
+            fault, content = server.answer(parts.path, parse_qs(parts.query), authorization)
+            self.send_response(fault.status)
+            self.send_header("Content-Type", fault.content_type)
+            self.send_header("Content-Length", str(len(content)))
+            for name, value in fault.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2] if fault.cut_off else content)
+            self.close_connection = self.close_connection or fault.cut_off
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tests are quiet."""
+
+    return Handler

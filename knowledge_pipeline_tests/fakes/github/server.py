@@ -1,0 +1,258 @@
+"""A small GitHub on a real socket: GraphQL, and the REST by which an App gets its token.
+
+    with GithubServer() as server:
+        uri = server.repository.pull("Faster parser", "It was slow.")
+        source = PullRequests(server.connection(), ConversationFilters())
+
+What it keeps is in `github_records`, what it answers in `github_graphql`.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
+
+import jwt
+from pydantic import SecretStr
+
+from knowledge_pipeline.config_connections import GithubApp, GithubConnection
+from knowledge_pipeline_tests.fakes.github.graphql import MOST_NODES, Answerer, cost
+from knowledge_pipeline_tests.fakes.github.records import Record, Repository
+
+POINTS_AN_HOUR = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How one request goes wrong. Faults are used up in order, one a request."""
+
+    status: int = 200
+    body: Record | str | None = None  # None: what would have been answered
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    wait_s: float = 0.0
+    cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, and what it was answered with."""
+
+    verb: str
+    path: str
+    status: int
+    query: str
+    variables: Record
+    points: int
+
+
+class GithubServer:
+    """A context manager. With `enterprise`, the addresses are those of GitHub Enterprise Server."""
+
+    def __init__(
+        self,
+        *,
+        repository: str = "octo/engine",
+        token: str = "-".join(("not", "a", "token")),
+        enterprise: bool = False,
+        kind: Literal["pull", "issue"] = "pull",
+        app_key: str = "",
+    ) -> None:
+        self.repository = Repository(repository)
+        self.answerer = Answerer(self.repository)
+        self.token = token
+        self.prefix = "/api/v3" if enterprise else ""
+        self.graphql_path = "/api/graphql" if enterprise else "/graphql"
+        self.kind = kind  # of what `create` makes
+        self.app_key = app_key  # PEM, public; "": no App is known
+        self.app_id, self.installation_id = 4711, 77
+        self.installed = True
+        self.token_lasts_s = 3600.0
+        self.most_at_once = 100  # nodes; more of them are answered with a 502
+        self.too_long: set[str] = set()  # uris that cannot be answered in time however little is asked
+        self.before_answer: Callable[[Record], object] = lambda variables: None
+        self.limited_status = 200  # or 403: how a spent limit is told
+        self.requests: list[Request] = []
+        self._faults: deque[Fault] = deque()
+        self._points_left, self._reset = POINTS_AN_HOUR, time.time() + 3600
+        self._tokens: list[str] = []
+        self._lock = threading.RLock()  # a hook may tell of faults
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self.connections: set[socket.socket] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}{self.prefix}"
+
+    @property
+    def points(self) -> int:
+        """What all requests so far cost."""
+        return sum(request.points for request in self.requests)
+
+    def connection(self, **changed: Any) -> GithubConnection:
+        """How the connector is told of this server."""
+        told: Record = {"type": "github", "repository": self.repository.full_name, "url": self.url}
+        return GithubConnection.model_validate(told | {"token": SecretStr(self.token)} | changed)
+
+    def app_connection(self, private_key: str, **changed: Any) -> GithubConnection:
+        told: Record = {"id": self.app_id, "private_key": SecretStr(private_key)}
+        app = GithubApp.model_validate(told | changed)
+        return self.connection(token=None, app=app)
+
+    def create(self, title: str, text: str) -> str:
+        made = self.repository.pull if self.kind == "pull" else self.repository.issue
+        return made(title, text)
+
+    def edit(self, uri: str, text: str) -> None:
+        self.repository.edit(uri, text)
+
+    def delete(self, uri: str) -> None:
+        self.repository.delete(uri)
+
+    def fail_next(self, times: int = 1, **fault: Any) -> None:
+        with self._lock:
+            self._faults.extend([Fault(**fault)] * times)
+
+    def cut_off_next(self, times: int = 1) -> None:
+        self.fail_next(times, cut_off=True)
+
+    def limit(self, *, after: int, reset_s: float) -> None:
+        """Let so many more points be spent, until so many seconds from now."""
+        with self._lock:
+            self._points_left, self._reset = after, time.time() + reset_s
+
+    def __enter__(self) -> GithubServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        for connection in list(self.connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+
+    def answer(self, verb: str, path: str, authorization: str, content: bytes) -> tuple[Fault, bytes]:
+        with self._lock:
+            fault = self._faults.popleft() if self._faults else Fault()
+            asked = json.loads(content) if content else {}
+            variables = asked.get("variables") or {}
+            points = 0
+            if fault.body is None and fault.status == 200:
+                fault, points = self._answered(verb, path, authorization, asked, fault)
+            self.requests.append(Request(verb, path, fault.status, asked.get("query", ""), variables, points))
+        body = fault.body if fault.body is not None else {"message": "on purpose"}
+        return fault, body.encode() if isinstance(body, str) else json.dumps(body).encode()
+
+    def _answered(
+        self, verb: str, path: str, authorization: str, asked: Record, fault: Fault
+    ) -> tuple[Fault, int]:
+        status, body, points = 404, {"message": "Not Found"}, 0
+        if verb == "POST" and path == self.graphql_path:
+            status, body, points = self._graphql(authorization, asked)
+        elif path.startswith(self.prefix):
+            status, body = self._rest(verb, path.removeprefix(self.prefix), authorization)
+        told = {
+            "X-RateLimit-Limit": str(POINTS_AN_HOUR),
+            "X-RateLimit-Remaining": str(max(0, self._points_left)),
+            "X-RateLimit-Reset": str(int(self._reset)),
+            "X-RateLimit-Resource": "graphql",
+        }
+        return Fault(status, body, told | fault.headers, fault.wait_s, fault.cut_off), points
+
+    def _graphql(self, authorization: str, asked: Record) -> tuple[int, Record | str, int]:
+        if authorization.partition(" ")[2] not in (self.token, *self._tokens):
+            return 401, {"message": "Bad credentials", "status": "401"}, 0
+        query, variables = asked["query"], asked["variables"]
+        points, nodes = cost(query, variables)
+        if nodes > MOST_NODES:
+            return 200, {"errors": [{"type": "MAX_NODE_LIMIT_EXCEEDED", "message": f"{nodes} nodes"}]}, 0
+        if time.time() >= self._reset:
+            self._points_left, self._reset = POINTS_AN_HOUR, time.time() + 3600
+        if self._points_left < points:
+            self._points_left = 0
+            message = "API rate limit exceeded for user ID 1."
+            if self.limited_status != 200:
+                return self.limited_status, {"message": message}, 0
+            return 200, {"errors": [{"type": "RATE_LIMITED", "message": message}]}, 0
+        self._points_left -= points
+        self.before_answer(variables)
+        if self._takes_too_long(variables):
+            return 502, "<html><title>Unicorn!</title></html>", points
+        resets = datetime.fromtimestamp(int(self._reset), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        rate_limit = {"cost": points, "remaining": self._points_left, "resetAt": resets}
+        return 200, self.answerer.answer(query, variables, rate_limit), points
+
+    def _takes_too_long(self, variables: Record) -> bool:
+        ids = variables.get("ids", ())
+        slow = {self.repository.records[uri]["id"] for uri in self.too_long}
+        return len(ids) > self.most_at_once or bool(slow.intersection(ids))
+
+    def _rest(self, verb: str, path: str, authorization: str) -> tuple[int, Record]:
+        if not self._is_app(authorization):
+            return 401, {"message": "A JSON web token could not be decoded", "status": "401"}
+        if verb == "GET" and path == f"/repos/{self.repository.full_name}/installation" and self.installed:
+            return 200, {"id": self.installation_id, "app_id": self.app_id}
+        if verb == "POST" and path == f"/app/installations/{self.installation_id}/access_tokens":
+            self._tokens.append(f"{self.token}-{len(self._tokens)}")
+            until = datetime.now(UTC) + timedelta(seconds=self.token_lasts_s)
+            return 201, {"token": self._tokens[-1], "expires_at": until.strftime("%Y-%m-%dT%H:%M:%SZ")}
+        return 404, {"message": "Not Found", "status": "404"}
+
+    def _is_app(self, authorization: str) -> bool:
+        try:
+            told = jwt.decode(authorization.partition(" ")[2], self.app_key, algorithms=["RS256"])
+        except (jwt.PyJWTError, ValueError):
+            return False
+        return told["iss"] == str(self.app_id) and told["exp"] - time.time() <= 600
+
+
+def _handler(server: GithubServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            super().setup()
+            server.connections.add(self.connection)
+
+        def finish(self) -> None:
+            server.connections.discard(self.connection)
+            super().finish()
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client has gone
+                super().handle()
+
+        def do_GET(self) -> None:
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            fault, body = server.answer(
+                self.command, self.path.partition("?")[0], self.headers.get("Authorization", ""), content
+            )
+            time.sleep(fault.wait_s)
+            self.send_response(fault.status)
+            kind = "application/json; charset=utf-8" if body[:1] in b"{[" else "text/html; charset=utf-8"
+            headers = {"Content-Type": kind, "Content-Length": str(len(body)), **fault.headers}
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.close_connection = self.close_connection or fault.cut_off
+            with suppress(ConnectionError):  # the client did not wait
+                self.wfile.write(body[: len(body) // 2] if fault.cut_off else body)
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tests are quiet."""
+
+    return Handler

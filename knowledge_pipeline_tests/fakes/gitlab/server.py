@@ -1,0 +1,232 @@
+"""A small GitLab on a real socket: its GraphQL, its refusals, its limit per minute.
+
+    with GitlabServer() as server:
+        uri = server.project.merge_request("Faster parser", "It was slow.")
+        source = MergeRequests(server.connection(), ConversationFilters())
+
+What it keeps is in `gitlab_records`, what it answers in `gitlab_graphql`.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
+
+from pydantic import SecretStr
+
+from knowledge_pipeline.config_connections import GitlabConnection
+from knowledge_pipeline_tests.fakes.gitlab.graphql import Answerer
+from knowledge_pipeline_tests.fakes.gitlab.records import Project, Record
+
+CALLS_A_MINUTE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How one request goes wrong. Faults are used up in order, one a request."""
+
+    status: int = 200
+    body: Record | str | None = None  # None: what would have been answered
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    wait_s: float = 0.0
+    cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, and what it was answered with."""
+
+    verb: str
+    path: str
+    status: int
+    query: str
+    variables: Record
+
+
+class GitlabServer:
+    """A context manager. `prefix` is the path that an instance may lie under: "/gitlab"."""
+
+    def __init__(
+        self,
+        *,
+        project: str = "octo/core/engine",
+        token: str = "-".join(("not", "a", "token")),
+        prefix: str = "",
+        kind: Literal["merge_request", "issue"] = "merge_request",
+    ) -> None:
+        self.project = Project(project)
+        self.answerer = Answerer(self.project)
+        self.token = token
+        self.prefix = prefix
+        self.kind = kind  # of what `create` makes
+        self.public = False  # shown to everybody
+        self.signs_in = False  # every address leads to a page to sign in
+        self.most_at_once = 100  # documents; more of them are not answered in time
+        self.failing: set[str] = set()  # uris that GitLab fails at, with a 500
+        self.before_answer: Callable[[Record], object] = lambda variables: None
+        self.requests: list[Request] = []
+        self.secrets_seen: list[str] = []  # Authorization headers
+        self._faults: deque[Fault] = deque()
+        self._left, self._reset = CALLS_A_MINUTE, time.time() + 60
+        self._lock = threading.RLock()  # a hook may tell of faults
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self.connections: set[socket.socket] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}{self.prefix}"
+
+    def connection(self, **changed: Any) -> GitlabConnection:
+        """How the connector is told of this server."""
+        told: Record = {"type": "gitlab", "project": self.project.full_path, "url": self.url}
+        return GitlabConnection.model_validate(told | {"token": SecretStr(self.token)} | changed)
+
+    def create(self, title: str, text: str) -> str:
+        made = self.project.merge_request if self.kind == "merge_request" else self.project.issue
+        return made(title, text)
+
+    def edit(self, uri: str, text: str) -> None:
+        self.project.edit(uri, text)
+
+    def delete(self, uri: str) -> None:
+        self.project.delete(uri)
+
+    def fail_next(self, times: int = 1, **fault: Any) -> None:
+        with self._lock:
+            self._faults.extend([Fault(**fault)] * times)
+
+    def cut_off_next(self, times: int = 1) -> None:
+        self.fail_next(times, cut_off=True)
+
+    def limit(self, *, after: int, reset_s: float) -> None:
+        """Let so many more calls be made, until so many seconds from now."""
+        with self._lock:
+            self._left, self._reset = after, time.time() + reset_s
+
+    def __enter__(self) -> GitlabServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        for connection in list(self.connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+
+    def answer(self, verb: str, path: str, authorization: str, content: bytes) -> tuple[Fault, bytes]:
+        with self._lock:
+            self.secrets_seen.append(authorization)
+            fault = self._faults.popleft() if self._faults else Fault()
+            asked = json.loads(content) if content else {}
+            if fault.body is None and fault.status == 200:
+                status, body, headers = self._answered(verb, path, authorization, asked)
+                fault = Fault(status, body, headers | fault.headers, fault.wait_s, fault.cut_off)
+            variables = asked.get("variables") or {}
+            self.requests.append(Request(verb, path, fault.status, asked.get("query", ""), variables))
+        body = fault.body if fault.body is not None else _errors("Internal server error")
+        return fault, body.encode() if isinstance(body, str) else json.dumps(body).encode()
+
+    def _answered(
+        self, verb: str, path: str, authorization: str, asked: Record
+    ) -> tuple[int, Record | str, dict[str, str]]:
+        if limited := self._limited():
+            return 429, "Retry later\n", limited
+        if self.signs_in and path != f"{self.prefix}/users/sign_in":
+            return 302, "<html>redirected</html>", {"Location": f"{self.url}/users/sign_in"}
+        if verb != "POST" or path != f"{self.prefix}/api/graphql":
+            return (200 if self.signs_in else 404), "<html><title>GitLab</title></html>", {}
+        return (*self._graphql(authorization, asked), {})
+
+    def _limited(self) -> dict[str, str]:
+        """The headers of a limit that is spent. GitLab sends them with the refusal alone."""
+        if time.time() >= self._reset:
+            self._left, self._reset = CALLS_A_MINUTE, time.time() + 60
+        self._left -= 1
+        if self._left >= 0:
+            return {}
+        return {
+            "RateLimit-Limit": str(CALLS_A_MINUTE),
+            "RateLimit-Observed": str(CALLS_A_MINUTE - self._left),
+            "RateLimit-Remaining": "0",
+            "RateLimit-Reset": str(int(self._reset)),
+            "RateLimit-ResetTime": formatdate(self._reset, usegmt=True),
+            "RateLimit-Name": "throttle_authenticated_api",
+            "Retry-After": str(max(1, int(self._reset - time.time()))),
+        }
+
+    def _graphql(self, authorization: str, asked: Record) -> tuple[int, Record]:
+        if authorization not in ("", f"Bearer {self.token}"):
+            return 401, _errors("Invalid token")
+        variables = asked.get("variables") or {}
+        self.before_answer(variables)
+        wanted = variables.get("iids") or ()
+        if len(wanted) > self.most_at_once:
+            return 200, {"data": {"project": None}} | _errors("Timeout on MergeRequest.notes")
+        if any(uri.partition("/")[2] in wanted for uri in self.failing):
+            return 500, _errors("Internal server error")
+        answer = self.answerer.answer(asked["query"], variables, known=bool(authorization))
+        if not authorization and not self.public and "data" in answer:
+            return 200, {"data": {"project": None}}
+        return 200, answer
+
+
+def _errors(message: str) -> Record:
+    return {"errors": [{"message": message}]}
+
+
+def _handler(server: GitlabServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            super().setup()
+            server.connections.add(self.connection)
+
+        def finish(self) -> None:
+            server.connections.discard(self.connection)
+            super().finish()
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client has gone
+                super().handle()
+
+        def do_GET(self) -> None:
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            fault, body = server.answer(
+                self.command, self.path.partition("?")[0], self.headers.get("Authorization", ""), content
+            )
+            time.sleep(fault.wait_s)
+            self.send_response(fault.status)
+            kind = (
+                "application/json; charset=utf-8" if body[:1] in (b"{", b"[") else "text/html; charset=utf-8"
+            )
+            for name, value in {
+                "Content-Type": kind,
+                "Content-Length": str(len(body)),
+                **fault.headers,
+            }.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.close_connection = self.close_connection or fault.cut_off
+            with suppress(ConnectionError):  # the client did not wait
+                self.wfile.write(body[: len(body) // 2] if fault.cut_off else body)
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tests are quiet."""
+
+    return Handler

@@ -1,0 +1,131 @@
+"""How a fake Jira answers each path of its REST API; it is told nothing of HTTP."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from knowledge_pipeline_tests.fakes.jira.jql import JqlError
+from knowledge_pipeline_tests.fakes.jira.site import FIELDS, JiraSite, sort_value
+
+_CLOUD_ALL, _CLOUD_FIELDS, _SERVER_PAGE = 5000, 100, 1000
+_COMMENTS_PAGE = 100
+
+
+class JiraAnswers:
+    """Answers from a site, page by page."""
+
+    def __init__(self, site: JiraSite) -> None:
+        self.site = site
+        self.page_size: int | None = None  # the most tickets a page has; None: as the service
+        self.embedded_comments = 20 if site.cloud else None  # how many come with a ticket
+        self.before_page: Callable[[int], None] | None = None  # the page of a search; 0: comments
+        self._pages = 0
+
+    def route(self, method: str, path: str, asked: dict[str, Any]) -> tuple[int, Any]:
+        """The status and the content that a request is answered with; `path` is below `/rest/api/N/`."""
+        first, _, rest = path.partition("/")
+        try:
+            if path in {"search", "search/jql"}:
+                return self._search(path, asked)
+            if path == "issue/bulkfetch" and method == "POST" and self.site.cloud:
+                return self._bulk(asked)
+            if first == "issue" and rest:
+                return self._issue(rest, asked)
+            return self._known(path, first, rest)
+        except JqlError as error:
+            return 400, {"errorMessages": [str(error)], "warningMessages": []}
+
+    def _known(self, path: str, first: str, rest: str) -> tuple[int, Any]:
+        site = self.site
+        if path == "myself":
+            return 200, site.person("The Reader")
+        if path == "field":
+            return 200, FIELDS
+        if path == "serverInfo":
+            kind = "Cloud" if site.cloud else "Server"
+            return 200, {
+                "deploymentType": kind,
+                "serverTime": site.stamp(site.now),
+                "versionNumbers": [10, 3, 0],
+            }
+        if first == "project" and rest in site.projects:
+            return 200, {"key": rest, "id": "10000", "name": f"The project {rest}"}
+        if first == "project":
+            return 404, said(f"No project could be found with key '{rest}'.")
+        return 404, said("null for uri")
+
+    def _search(self, path: str, asked: dict[str, Any]) -> tuple[int, Any]:
+        if (path == "search/jql") != self.site.cloud:
+            gone = "The requested API has been removed. Please migrate to the /rest/api/3/search/jql API."
+            return (410, said(gone)) if self.site.cloud else (404, said("null for uri"))
+        self._pages += 1
+        if self.before_page:
+            self.before_page(self._pages)
+        if self.site.cloud:
+            return 200, self._page_by_token(asked)
+        tickets = self.site.found(asked["jql"], validated=asked.get("validateQuery", True) is not False)
+        start = asked.get("startAt", 0)
+        most = min(asked.get("maxResults", 50), self.page_size or _SERVER_PAGE)
+        page = [
+            self.site.shown(each, asked.get("fields", []), self.embedded_comments)
+            for each in tickets[start : start + most]
+        ]
+        return 200, {"startAt": start, "maxResults": most, "total": len(tickets), "issues": page}
+
+    def _page_by_token(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """A token holds what the last ticket of its page was sorted by, as Cloud's does."""
+        tickets, fields = self.site.found(asked["jql"]), asked.get("fields", [])
+        by = "updated" if "ORDER BY updated" in asked["jql"] else "created"
+        if "nextPageToken" in asked:
+            last = json.loads(base64.b64decode(asked["nextPageToken"]))
+            descending = f"ORDER BY {by} DESC" in asked["jql"]
+            tickets = [each for each in tickets if _place(each, by) != last]
+            tickets = [each for each in tickets if (_place(each, by) < last) == descending]
+        few = set(fields) <= {"id", "key"}
+        most = min(asked.get("maxResults", 50), self.page_size or (_CLOUD_ALL if few else _CLOUD_FIELDS))
+        page = [self.site.shown(each, fields, self.embedded_comments) for each in tickets[:most]]
+        if len(tickets) <= most:
+            return {"issues": page, "isLast": True}
+        token = base64.b64encode(json.dumps(_place(tickets[most - 1], by)).encode()).decode()
+        return {"issues": page, "isLast": False, "nextPageToken": token}
+
+    def _bulk(self, asked: dict[str, Any]) -> tuple[int, Any]:
+        names = asked["issueIdsOrKeys"]
+        if len(names) > 100:
+            return 400, said("The number of issues requested exceeds the limit of 100.")
+        wanted = {name for name in names if name in self.site.tickets and name not in self.site.hidden}
+        shown = [
+            self.site.shown(self.site.tickets[name], asked.get("fields", []), self.embedded_comments)
+            for name in sorted(wanted, reverse=True)
+        ]
+        return 200, {"expand": "", "issues": shown, "issueErrors": []}
+
+    def _issue(self, rest: str, asked: dict[str, Any]) -> tuple[int, Any]:
+        name, _, part = rest.partition("/")
+        try:
+            ticket = self.site.of(name)
+        except KeyError:
+            return 404, said("Issue does not exist or you do not have permission to see it.")
+        if ticket["id"] in self.site.hidden:  # only Server tells the two apart
+            hidden = "You do not have the permission to see the specified issue."
+            return (404 if self.site.cloud else 403), said(hidden)
+        if part == "comment":
+            if self.before_page:
+                self.before_page(0)
+            most = min(int(asked.get("maxResults", 50)), _COMMENTS_PAGE)
+            return 200, self.site.comments(ticket, int(asked.get("startAt", 0)), most)
+        fields = [name for name in asked.get("fields", "").split(",") if name]
+        return 200, self.site.shown(ticket, fields, self.embedded_comments)
+
+
+def _place(ticket: dict[str, Any], by: str) -> list[Any]:
+    """Where a ticket stands in an order by a time, and by key."""
+    return [ticket[by].isoformat(), *sort_value(ticket, "key")]
+
+
+def said(message: str) -> dict[str, Any]:
+    """An error as Jira words it."""
+    return {"errorMessages": [message], "errors": {}}

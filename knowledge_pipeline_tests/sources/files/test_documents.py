@@ -1,0 +1,92 @@
+"""Titles, languages, and which YAML and JSON files are OpenAPI."""
+
+import time
+
+import pytest
+
+from knowledge_pipeline.sources.files.titles import title_of
+from knowledge_pipeline_tests.sources.repositories import listed, over_folder, over_git, read
+
+SPECS = {
+    "api.yaml": "openapi: 3.1.0\ninfo: {title: Pets}\n",
+    "late.yml": "# comment\n" * 1000 + "info:\n  title: x\n'openapi': '3.0.0'\n",
+    "swagger.json": '{"info": {}, "swagger": "2.0"}',
+    "small.json": '{"openapi":"3.0.3"}',
+}
+OTHERS = {
+    "compose.yaml": "services:\n  openapi: 3\n",
+    "package.json": '{"dependencies": {"openapi": "^1.0"}}',
+    "openapi.yaml": "components: {}\n",
+    "openapi.md": "openapi: 3.1.0\n",
+    "far.yaml": "#" * 70_000 + "\nopenapi: 3.1.0\n",
+}
+
+
+@pytest.mark.parametrize("over", [over_folder, over_git])
+def test_openapi_lists_what_says_that_it_is(repository, cache, over):
+    repository.write({**SPECS, **OTHERS}).commit()
+    assert set(listed(over("openapi", repository.root), cache)) == set(SPECS)
+
+
+def test_a_large_specification_is_not_left_out_in_silence(repository, cache):
+    repository.write({"api.json": '{"openapi": "3.0.0", "x": "' + "x" * 6_000_000 + '"}'}).commit()
+    [item] = listed(over_git("openapi", repository.root), cache).values()
+    assert item.skip is not None
+    assert item.skip.startswith("larger than 5000000 bytes (60000")
+
+
+def test_the_language_comes_from_name_and_content(repository, cache):
+    repository.write({"README.md": "# Hello\n", "guide.rst": "Guide\n=====\n", "README": "Plain words\n"})
+    documents = read(over_folder("markdown", repository.root), cache)
+    told = {uri: (document.title, document.language) for uri, document in documents.items()}
+    assert told == {
+        "README.md": ("Hello", "markdown"),
+        "guide.rst": ("Guide", "rst"),
+        "README": ("README", "text"),
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["# " + " " * 60_000 + "x", "# " + "](" * 30_000, "#" * 60_000, "![" * 30_000]
+)
+def test_no_line_takes_long_to_be_looked_at_for_a_title(text):
+    started = time.monotonic()
+    assert title_of("a.md", text, "markdown") == "a.md"
+    assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# Title #\n", "Title"),
+        ("text\n\n## Second *level*\n", "Second level"),
+        ("Title\n=====\n", "Title"),
+        ("Title\n---\n", "Title"),
+        ("---\ntitle: 'From front matter'\ntags: [a]\n---\n# Heading\n", "From front matter"),
+        ("---\nlayout: x\n---\n# Heading\n", "Heading"),
+        ("```sh\n# comment\n```\n# Real\n", "Real"),
+        ("~~~~\n```\n# no\n~~~~\n# Real\n", "Real"),
+        ("# [Link](https://example.org) and `code` <b>x</b>\n", "Link and code x"),
+        ("#\n# Named\n", "Named"),
+        ("#hashtag\n", "doc.md"),
+        ("    # indented code\n", "doc.md"),
+        ("no heading\n", "doc.md"),
+        ("", "doc.md"),
+    ],
+)
+def test_markdown_is_titled_by_its_first_heading(text, title):
+    assert title_of("sub/doc.md", text, "markdown") == title
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Title\n=====\n\ntext", "Title"),
+        ("=====\nTitle\n=====\n", "Title"),
+        (".. _label:\n\nTitle here\n----------\n", "Title here"),
+        (".. comment\n   more\n\n``Code``\n========\n", "Code"),
+        ("text alone\n", "doc.rst"),
+    ],
+)
+def test_restructured_text_is_titled_by_its_first_heading(text, title):
+    assert title_of("doc.rst", text, "rst") == title
