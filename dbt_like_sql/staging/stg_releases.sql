@@ -8,5 +8,5 @@ select
     release = max(release) over () as live, -- whether queries read it now
     array_to_string(
         list_sort(list_transform(json_keys(tables), lambda space: space || ' ' || (tables ->> space))), ', '
-    ) as index_versions -- each space with the version of its index table
+    ) as index_versions -- each space, and each table of the code graph, with its version
 from raw_releases

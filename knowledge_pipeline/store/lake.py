@@ -3,7 +3,9 @@
 <root>/snapshot/<type>/<source>.lance
 <root>/chunks/<type>/<source>.lance
 <root>/embeddings/<space>/<source>.lance
+<root>/facts/<type>/<source>.lance
 <root>/index/<space>.lance                 one table per space, all sources
+<root>/graph/symbols.lance  edges.lance    the code graph, all sources
 <root>/releases.lance
 <root>/logs/<name>.lance
 """
@@ -48,6 +50,19 @@ class Lake:
     def index(self, space: str, dimensions: int) -> Table:
         """Retrievable chunks of all sources of one space."""
         return Table(self.root / "index" / f"{space}.lance", schemas.index(dimensions))
+
+    def facts(self, source_type: str, source: str) -> Table:
+        """What each file of a code source says by itself."""
+        return Table(self.root / "facts" / source_type / f"{source}.lance", schemas.FACTS)
+
+    def graph(self, name: str) -> Table:
+        """One of `schemas.GRAPH`: the symbols, or the edges, of all sources."""
+        return Table(self.root / "graph" / f"{name}.lance", schemas.GRAPH[name])
+
+    def graphs(self) -> dict[str, Table]:
+        """The tables of the code graph that exist, by name."""
+        tables = {name: self.graph(name) for name in schemas.GRAPH}
+        return {name: table for name, table in tables.items() if table.exists}
 
     def releases(self) -> Table:
         """The releases; the newest row is live."""

@@ -1,6 +1,6 @@
-"""Releases: which version of every index table queries read.
+"""Releases: which version of every index table, and of the code graph's, queries read.
 
-A release is one row, appended in one commit, so all spaces move together and a reader
+A release is one row, appended in one commit, so all tables move together and a reader
 sees either the old set of versions or the new one. A tag on each named version keeps
 cleanup away from it. A rollback is a new release that names old versions.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -30,13 +30,23 @@ class Release:
     tables: Mapping[str, int]  # space -> version of its index table
     rows: int
     restores: int | None = None
+    graph: Mapping[str, int] = field(default_factory=dict[str, int])  # "symbols", "edges" -> version
+
+
+_GRAPH = "graph/"  # before the names of its tables, where a release's row lists all; no space has a slash
 
 
 def releases(lake: Lake) -> list[Release]:
     """All releases that can still be read, the live one last."""
     rows = lake.releases().rows(lake.releases().schema.names).to_pylist()
-    found = [Release(**{**row, "tables": json.loads(row["tables"])}) for row in rows]
+    found = [Release(**{**row, **_tables_in(row["tables"])}) for row in rows]
     return sorted(found, key=lambda release: release.release)
+
+
+def _tables_in(told: str) -> dict[str, dict[str, int]]:
+    versions: dict[str, int] = json.loads(told)
+    graph = {name.removeprefix(_GRAPH): at for name, at in versions.items() if name.startswith(_GRAPH)}
+    return {"tables": {name: at for name, at in versions.items() if _GRAPH not in name}, "graph": graph}
 
 
 def live(lake: Lake) -> Release | None:
@@ -45,16 +55,16 @@ def live(lake: Lake) -> Release | None:
 
 
 def publish(lake: Lake, *, keep: int) -> Release | None:
-    """Make the newest index versions live; the caller holds the index lock.
+    """Make the newest versions live; the caller holds the index lock.
 
     Returns None, and changes nothing, where they already are.
     """
-    last, versions = live(lake), newest(lake)
-    if last and last.tables == versions:
+    last, versions, graph = live(lake), newest(lake), newest_graph(lake)
+    if last and (last.tables, last.graph) == (versions, graph):
         return None
     dimensions = lake.spaces()
     rows = sum(lake.index(space, dimensions[space]).count() for space in versions)
-    return _append(lake, versions, rows=rows, keep=keep)
+    return _append(lake, versions, graph, rows=rows, keep=keep)
 
 
 def newest(lake: Lake) -> dict[str, int]:
@@ -67,8 +77,13 @@ def newest(lake: Lake) -> dict[str, int]:
     return {space: table.version for space, table in (filled or tables).items()}
 
 
+def newest_graph(lake: Lake) -> dict[str, int]:
+    """The newest versions of the code graph's tables; none where no code was read yet."""
+    return {name: table.version for name, table in lake.graphs().items()}
+
+
 def publish_same(lake: Lake, *, keep: int) -> Release | None:
-    """Make the newest index versions live if they hold exactly the rows of the live ones.
+    """Make the newest versions live if they hold exactly the rows of the live ones.
 
     They do after a compaction, or when an index was built. None where they do not, or are
     live already; the caller holds the index lock.
@@ -80,13 +95,16 @@ def publish_same(lake: Lake, *, keep: int) -> Release | None:
     for space, size in dimensions.items():
         if not _same_rows(lake.index(space, size), now.tables.get(space)):
             return None
+    for name, table in lake.graphs().items():
+        if not _same_rows(table, now.graph.get(name)):
+            return None
     return publish(lake, keep=keep)
 
 
 def _same_rows(table: Table, version: int | None) -> bool:
     if version is None or version == table.version:
         return version == table.version or table.count() == 0
-    columns = ["id", "fingerprint"]
+    columns = [name for name in ("id", "fingerprint") if name in table.schema.names]
     return table.count() == table.count(version=version) and table.rows(columns).sort_by("id").equals(
         table.rows(columns, version=version).sort_by("id")
     )
@@ -102,11 +120,17 @@ def roll_back(lake: Lake, release: int, *, keep: int) -> Release:
     if found is None:
         known = ", ".join(str(known.release) for known in releases(lake)) or "none"
         raise NotFound(f"there is no release {release}; kept releases: {known}")
-    return _append(lake, found.tables, rows=found.rows, keep=keep, restores=release)
+    return _append(lake, found.tables, found.graph, rows=found.rows, keep=keep, restores=release)
 
 
 def _append(
-    lake: Lake, versions: Mapping[str, int], *, rows: int, keep: int, restores: int | None = None
+    lake: Lake,
+    versions: Mapping[str, int],
+    graph: Mapping[str, int],
+    *,
+    rows: int,
+    keep: int,
+    restores: int | None = None,
 ) -> Release:
     last = live(lake)
     made = Release(
@@ -115,12 +139,13 @@ def _append(
         tables=dict(versions),
         rows=rows,
         restores=restores,
+        graph=dict(graph),
     )
     _tag(lake, made)
     row = {
         "release": made.release,
         "created_at": made.created_at,
-        "tables": json.dumps(made.tables, sort_keys=True),
+        "tables": json.dumps(_versions_of(made), sort_keys=True),
         "rows": made.rows,
         "restores": made.restores,
     }
@@ -140,31 +165,39 @@ def forget(lake: Lake, *, keep: int) -> None:
         table = lake.releases()
         table.delete_where(below("release", known[-keep:][0]))
         table.tidy()
-    dimensions = lake.spaces()
-    for space, tags in stray_tags(lake, known[-keep:]).items():
+    tables = _released_tables(lake)
+    for name, tags in stray_tags(lake, known[-keep:]).items():
         for tag in tags:
-            lake.index(space, dimensions[space]).opened().tags.delete(tag)
+            tables[name].opened().tags.delete(tag)
 
 
 def stray_tags(lake: Lake, kept: Collection[int]) -> dict[str, list[str]]:
-    """Tags of releases that are not among the kept ones, by space; only spaces that have some."""
+    """Tags of releases that are not among the kept ones, by table; only tables that have some."""
     found = {}
-    for space, dimensions in lake.spaces().items():
-        tags = lake.index(space, dimensions).opened().tags.list()
+    for name, table in _released_tables(lake).items():
+        tags = table.opened().tags.list()
         numbers = {tag: int(tag.removeprefix("release-")) for tag in tags if tag.startswith("release-")}
         if stray := [tag for tag, number in numbers.items() if number not in kept]:
-            found[space] = stray
+            found[name] = stray
     return found
 
 
+def _released_tables(lake: Lake) -> dict[str, Table]:
+    """Every table that a release may name, as its row names it."""
+    spaces = {space: lake.index(space, dimensions) for space, dimensions in lake.spaces().items()}
+    return {**spaces, **{_GRAPH + name: table for name, table in lake.graphs().items()}}
+
+
+def _versions_of(made: Release) -> dict[str, int]:
+    return {**made.tables, **{_GRAPH + name: version for name, version in made.graph.items()}}
+
+
 def _tag(lake: Lake, made: Release) -> None:
-    dimensions = lake.spaces()
-    for space, version in made.tables.items():
-        if space not in dimensions:
-            raise NotFound(
-                f"release {made.restores} names the space {space!r}, whose table is gone: index again"
-            )
-        tags, name = lake.index(space, dimensions[space]).opened().tags, f"release-{made.release}"
+    tables = _released_tables(lake)
+    for table, version in _versions_of(made).items():
+        if table not in tables:
+            raise NotFound(f"release {made.restores} names the table {table!r}, which is gone: index again")
+        tags, name = tables[table].opened().tags, f"release-{made.release}"
         with suppress(ValueError, RuntimeError):  # left by a run that died before its release was written
             tags.delete(name)
         tags.create(name, version)

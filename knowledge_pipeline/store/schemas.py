@@ -124,10 +124,63 @@ def index(dimensions: int) -> pa.Schema:
     )
 
 
+FACTS = _schema(
+    _key("path"),
+    _required("uri"),
+    _required("language"),
+    _required("facts", pa.large_string()),  # JSON object: `graph.facts.Facts`
+    _required("interface"),  # digest of what other files can see of this one
+    _required("defines", _WORDS),  # last segments of the names that it defines
+    _required("fingerprint"),  # of the text, the sanitizer and the extractor
+)
+"""One row per source file of a code source: what it says by itself."""
+
+_IN_FILE = (_required("uri"), _required("path"), _required("language"))
+
+SYMBOLS = _schema(
+    _key("id"),
+    *CONTEXT,
+    *_IN_FILE,
+    _required("node"),  # what edges name it by: twins of one name in a file share it
+    _optional("url"),
+    _required("kind"),  # "file", "class", ..., or "alias": another full name of its node
+    _required("name"),  # qualified within its file: "Store.get"; empty for the file
+    _required("simple"),  # last segment of the name
+    _required("full_name"),  # as other repositories name it: "requests.sessions.Session.get"
+    _required("start_line", pa.int32()),
+    _required("end_line", pa.int32()),
+    _required("signature"),
+    _required("exported", pa.bool_()),
+    _optional("made_of"),  # of a file: digest of its facts, the configuration and the resolver
+    _optional("trace", pa.large_string()),  # of a file: JSON object of what was asked about other files
+    _required("fingerprint"),  # of all rows of the file, edges too
+    _required("indexed_at", _STAMP),
+)
+"""One row per definition and file of every code source: the nodes of the code graph."""
+
+EDGES = _schema(
+    _key("id"),
+    *CONTEXT,
+    *_IN_FILE,
+    _required("kind"),  # "calls", "references", "extends", "implements", "imports", "contains"
+    _required("source_id"),  # node of the definition that it goes out from
+    _required("source_name"),  # qualified within its file
+    _optional("target_id"),  # node; null: outside of the source, or not found
+    _required("target_name"),  # qualified within its file; of what is outside the full name, or as written
+    _optional("target_path"),
+    _required("line", pa.int32()),
+    _required("confidence", pa.float32()),  # 0 to 1: how sure it is that this target is meant
+    _required("indexed_at", _STAMP),
+)
+"""One row per use of one definition by another: the edges of the code graph."""
+
+GRAPH = {"symbols": SYMBOLS, "edges": EDGES}
+"""The tables of the code graph that all sources share, and that a release names."""
+
 RELEASES = _schema(
     _required("release", pa.int64()),
     _required("created_at", _STAMP),
-    _required("tables"),  # JSON object: space -> version of its index table
+    _required("tables"),  # JSON object: space, or "graph/symbols", "graph/edges" -> version of the table
     _required("rows", pa.int64()),
     _optional("restores", pa.int64()),  # the release that a rollback went back to
 )
