@@ -6,18 +6,20 @@ an answer that came back short must raise, because what is not listed is archive
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Protocol, runtime_checkable
+from types import TracebackType
+from typing import Self
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 
 
-class Source(AbstractContextManager["Source"], Protocol):
+class Source(ABC):
     """One configured origin of documents; a context manager that frees what it opened."""
 
+    @abstractmethod
     def discover(self) -> Iterator[Item]:
         """List every document with its revision, reading no content.
 
@@ -25,8 +27,8 @@ class Source(AbstractContextManager["Source"], Protocol):
             SourceRefused: the source does not exist or refuses us; a retry cannot help.
             SourceUnavailable: it did not answer; a retry may help.
         """
-        ...
 
+    @abstractmethod
     def fetch(self, item: Item) -> Document:
         """Read one listed item.
 
@@ -34,21 +36,32 @@ class Source(AbstractContextManager["Source"], Protocol):
             DocumentSkipped: this document cannot be taken; the reason is recorded.
             SourceRefused, SourceUnavailable: as `discover`.
         """
-        ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free what was opened; a later question opens it again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
 
-@runtime_checkable
-class Service(Source, Protocol):
+class Service(Source):
     """A source behind an API, where a whole listing costs many calls.
 
-    Between two whole listings only what was updated is asked for. A document's `last_modified`
-    is the service's own time of its last update: the newest one stored is where the next
-    listing begins, so that no cursor is kept beside the documents.
+    Nobody is contacted before the first question. Between two whole listings only what was updated
+    is asked for. A document's `last_modified` is the service's own time of its last update: the
+    newest one stored is where the next listing begins, so that no cursor is kept beside the documents.
     """
 
     whole_listing_every: timedelta
     """How often everything is listed, to see what is gone."""
 
+    @abstractmethod
     def updated(self, since: datetime) -> Iterator[Item]:
         """List what was updated since a moment of the service's clock, and some time before it.
 
@@ -58,8 +71,8 @@ class Service(Source, Protocol):
         Raises:
             SourceRefused, SourceUnavailable: as `discover`.
         """
-        ...
 
+    @abstractmethod
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read listed items in as few calls as the service allows, each once, in any order.
 
@@ -69,4 +82,10 @@ class Service(Source, Protocol):
         Raises:
             SourceRefused, SourceUnavailable: as `discover`.
         """
-        ...
+
+    def fetch(self, item: Item) -> Document:
+        """Read one; `fetch_many` reads many in fewer calls."""
+        [(_, read)] = self.fetch_many([item])
+        if isinstance(read, DocumentSkipped):
+            raise read
+        return read

@@ -20,7 +20,7 @@ from typing import Any
 import requests
 from requests.adapters import HTTPAdapter
 
-from knowledge_pipeline.errors import SourceUnavailable
+from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 
 TIMEOUT_S = 30.0  # for connecting, and between two bytes of an answer
 TRIES = 6
@@ -91,6 +91,25 @@ def polite(
     for scheme in ("https://", "http://"):
         session.mount(scheme, adapter)
     return session
+
+
+def unanswered(
+    service: str, error: Exception, *, setting: str = "connection.url"
+) -> SourceRefused | SourceUnavailable:
+    """The error where no answer came. What `error` says may hold an address, so only its kind is told."""
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return SourceRefused(
+            f"{service} shows a certificate that is not trusted here: correct {setting}, "
+            "or name the authority's file in the environment's REQUESTS_CA_BUNDLE"
+        )
+    return SourceUnavailable(
+        f"{service} did not answer ({type(error).__name__}): check {setting} and the network"
+    )
+
+
+def tried_in_vain(service: str, status: int) -> str:
+    """The sentence for a status that stayed the same however often was asked."""
+    return f"{service} answered {status}, however often it was asked: try later"
 
 
 def wait(service: str, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -15,7 +15,7 @@ from knowledge_pipeline.config_connections import (
 from knowledge_pipeline.sources.base import Service
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.sources.github.listing import ConversationFilters
+    from knowledge_pipeline.sources.forge import ConversationFilters
     from knowledge_pipeline.sources.slack.threads import ChannelFilters
 
 
@@ -76,13 +76,14 @@ def _github(source: SourceConfig, connection: GithubConnection) -> Service:
 
 
 def _gitlab(source: SourceConfig, connection: GitlabConnection) -> Service:
-    from knowledge_pipeline.sources.gitlab.merge_requests import GitlabIssues, MergeRequests
+    from knowledge_pipeline.sources.gitlab.issues import Issues
+    from knowledge_pipeline.sources.gitlab.merge_requests import MergeRequests
 
-    return (MergeRequests if source.type == "github_pr" else GitlabIssues)(connection, _conversations(source))
+    return (MergeRequests if source.type == "github_pr" else Issues)(connection, _conversations(source))
 
 
 def _conversations(source: SourceConfig) -> ConversationFilters:
-    from knowledge_pipeline.sources.github.listing import ConversationFilters
+    from knowledge_pipeline.sources.forge import ConversationFilters
 
     return ConversationFilters(source.state, source.since, source.labels, source.max_results)
 

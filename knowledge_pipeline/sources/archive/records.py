@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from types import TracebackType
 from typing import Any
 
 from knowledge_pipeline.languages import language_of
@@ -18,6 +17,7 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.archive.facts import Facts, facts_of, kind_by_folder
 from knowledge_pipeline.sources.archive.front_matter import BrokenFrontMatter, front_matter_of
 from knowledge_pipeline.sources.archive.json_records import NotJson, record_of, shown_record
+from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.files.documents import FileSource, every
 from knowledge_pipeline.sources.files.extraction import Extracted
 from knowledge_pipeline.sources.files.original import original_of
@@ -32,18 +32,14 @@ _JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class Archive(Source):
     """The records of one tree of files, one document each."""
 
     files: FileSource
 
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.files.__exit__(kind, error, traceback)
+    def close(self) -> None:
+        """Free what was opened."""
+        self.files.close()
 
     def discover(self) -> Iterator[Item]:
         """As `FileSource.discover`."""

@@ -18,7 +18,7 @@ import urllib3
 from knowledge_pipeline.config_connections import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.bucket.tree import REMOVED, Got, Sleep, Stored
-from knowledge_pipeline.sources.politeness import TRIES, backoff_s, polite
+from knowledge_pipeline.sources.politeness import TRIES, backoff_s, polite, unanswered
 
 _API = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
@@ -83,7 +83,7 @@ class GcsBucket:
                         raise urllib3.exceptions.IncompleteRead(len(payload), 0)
                     return Got(payload, answer.headers.get("Content-Encoding", ""), _moment(locator))
             self._sleep(backoff_s(attempt))
-        raise self._unanswered("its answers break off")
+        raise SourceUnavailable(f"{self.service} breaks off its answers: refresh again later")
 
     def close(self) -> None:
         """Free the connections."""
@@ -116,16 +116,11 @@ class GcsBucket:
             if self._opened is None:
                 self._opened = _opened(self._connection, self.service, self._sleep)
             return self._opened.get(address, **options)
-        except requests.exceptions.SSLError:
-            raise SourceRefused(
-                f"{self.service} shows a certificate that is not trusted here: correct "
-                "connection.endpoint_url, or name the authority's file in REQUESTS_CA_BUNDLE"
-            ) from None
         except (requests.RequestException, identity.TransportError) as error:
-            raise self._unanswered(type(error).__name__) from None
+            raise unanswered(self.service, error, setting="connection.endpoint_url") from None
         except identity.GoogleAuthError as error:
             if error.retryable:
-                raise self._unanswered(type(error).__name__) from None
+                raise unanswered(self.service, error, setting="connection.endpoint_url") from None
             raise SourceRefused(
                 f"{self.service} does not accept the identity ({type(error).__name__}): "
                 f"{self._identity_remedy}"
@@ -156,12 +151,6 @@ class GcsBucket:
         raise SourceRefused(
             f"{self.service} refuses to answer ({status}): correct connection.bucket or "
             "connection.endpoint_url"
-        )
-
-    def _unanswered(self, why: str) -> SourceUnavailable:
-        return SourceUnavailable(
-            f"{self.service} did not answer ({why}): refresh again later, and see whether "
-            "connection.endpoint_url is right"
         )
 
     def _no_listing(self) -> SourceRefused:

@@ -14,7 +14,7 @@ import requests
 
 from knowledge_pipeline.config_connections import ConfluenceConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.politeness import TIMEOUT_S, polite
+from knowledge_pipeline.sources.politeness import TIMEOUT_S, polite, tried_in_vain, unanswered
 
 Json = dict[str, Any]
 Parameters = Mapping[str, Any]  # a list is sent as one parameter for each of its values
@@ -136,7 +136,7 @@ class Wiki:
         except UnicodeError:
             pass
         except requests.RequestException as error:
-            raise self._unanswered(error) from None
+            raise unanswered(self.service, error) from None
         raise SourceRefused(
             "connection.token or connection.email holds characters that cannot be sent, a line break "
             "perhaps: correct it"
@@ -169,9 +169,7 @@ class Wiki:
 
     def _refusal(self, status: int, reason: str) -> KnowledgeError:
         if status == 429 or status >= 500:
-            return SourceUnavailable(
-                f"{self.service} answered {status}, however often it was asked: try later"
-            )
+            return SourceUnavailable(tried_in_vain(self.service, status))
         if status == 401:
             return self._unknown_to_it()
         if status == 403:
@@ -219,17 +217,6 @@ class Wiki:
                 "correct connection.url"
             )
         return answer
-
-    def _unanswered(self, error: Exception) -> KnowledgeError:
-        """The network failed; what the exception says may hold an address, so only its kind is told."""
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            return SourceRefused(
-                f"the certificate of {self.service} is not trusted here: correct connection.url, "
-                "or name the authority's file in the environment's REQUESTS_CA_BUNDLE"
-            )
-        return SourceUnavailable(
-            f"{self.service} did not answer ({type(error).__name__}): check connection.url and the network"
-        )
 
 
 def _reason(response: requests.Response) -> str:

@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 
 from knowledge_pipeline.config_connections import ConfluenceConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.base import Service
 from knowledge_pipeline.sources.confluence.client import Wiki
 from knowledge_pipeline.sources.confluence.cloud import CloudEdition
 from knowledge_pipeline.sources.confluence.document import Pages
@@ -40,7 +40,7 @@ from knowledge_pipeline.sources.confluence.search import (
 )
 from knowledge_pipeline.sources.confluence.server import ServerEdition
 from knowledge_pipeline.sources.confluence.storage import people_in
-from knowledge_pipeline.sources.git.history import oldest_wanted
+from knowledge_pipeline.sources.since import oldest_wanted
 
 OVERLAP = timedelta(hours=14)
 """How far back of the moment asked for: a search reads times to the minute in the time zone of the
@@ -69,7 +69,7 @@ class _Beside:
     kinds: dict[str, str]
 
 
-class ConfluencePages:
+class ConfluencePages(Service):
     """A `Service`; a context manager. Nothing is asked before the first listing."""
 
     whole_listing_every = timedelta(days=1)
@@ -83,14 +83,10 @@ class ConfluencePages:
         )
         self._spaces: Mapping[str, str] | None = None
         if filters.since is not None:
-            oldest_wanted(filters.since, datetime.now(UTC))  # a wrong one is told before anything is read
+            oldest_wanted(filters.since)  # a wrong one is told before anything is read
 
-    def __enter__(self) -> ConfluencePages:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Free what was opened."""
         self._wiki.close()
 
     def discover(self) -> Iterator[Item]:
@@ -135,19 +131,6 @@ class ConfluencePages:
             if pages:
                 beside = self._beside(self._queries_for([page.id for page in pages]))
                 yield from self._items(self._labelled(pages, beside), beside)
-
-    def fetch(self, item: Item) -> Document:
-        """Read one listed page.
-
-        Raises:
-            DocumentSkipped: it is empty, gone, or hidden from us.
-            SourceRefused, SourceUnavailable: as `discover`.
-        """
-        for _, read in self.fetch_many([item]):
-            if isinstance(read, Document):
-                return read
-            raise read
-        raise DocumentSkipped("deleted while it was read")
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read listed pages, `_READ_AT_ONCE` in one call, and one more for what hangs on them.
@@ -224,7 +207,7 @@ class ConfluencePages:
 
     def _labelled(self, pages: Iterable[Page], beside: _Beside) -> Iterator[Page]:
         """The pages within the filters, with their labels; one that the search does not know is asked."""
-        oldest = oldest_wanted(self._filters.since, datetime.now(UTC)) if self._filters.since else None
+        oldest = oldest_wanted(self._filters.since) if self._filters.since else None
         for page in pages:
             if oldest is not None and page.updated < oldest:
                 continue

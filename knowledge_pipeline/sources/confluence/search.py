@@ -4,7 +4,7 @@
 comments and files belong to many pages at once, and on Cloud the labels of many pages. Cloud's API
 v2 has no search, and lists labels, comments and files page by page. `/rest/api/search` tells the same
 in another shape, without the expansions. Which pages exist is never taken from a search, whose index
-is late, but from the listings of `confluence_cloud` and `confluence_server`.
+is late, but from the listings of `cloud` and `server`.
 Source: https://developer.atlassian.com/cloud/confluence/advanced-searching-using-cql/
 """
 

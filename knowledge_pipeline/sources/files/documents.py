@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.languages import is_code, language_of
 from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.files.extraction import Extracted
 from knowledge_pipeline.sources.files.reading import text_of
 from knowledge_pipeline.sources.files.titles import title_of
 from knowledge_pipeline.sources.files.trees import Entry, Tree, too_large
-from knowledge_pipeline.sources.git.tree import is_lfs_pointer
 from knowledge_pipeline.sources.names import path_of, shown, uri_of
 from knowledge_pipeline.sources.patterns import Selection
 
@@ -31,7 +30,7 @@ Reader = Callable[[str, bytes], Extracted]
 
 
 @dataclass(frozen=True, slots=True)
-class FileSource:
+class FileSource(Source):
     """The wanted files of one tree, one document each."""
 
     tree: Tree
@@ -41,12 +40,8 @@ class FileSource:
     max_bytes: int
     close_reader: Callable[[], None] = lambda: None
 
-    def __enter__(self) -> FileSource:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Free what was opened."""
         self.tree.close()
         self.close_reader()
 
@@ -63,7 +58,7 @@ class FileSource:
         """Read one file; DocumentSkipped with the reason where it cannot be a document."""
         path = path_of(item.uri)
         content = self.tree.read(path, item.locator, self.max_bytes)
-        if is_lfs_pointer(content.payload):
+        if _is_lfs_pointer(content.payload):
             raise DocumentSkipped("Git LFS pointer; the content is not in the repository")
         name = shown(path)
         extracted = self.read(name, content.payload)
@@ -121,3 +116,11 @@ def openapi_in(tree: Tree) -> Listed:
         return _OPENAPI_YAML.search(head) is not None or _OPENAPI_JSON.search(head) is not None
 
     return listed
+
+
+def _is_lfs_pointer(payload: bytes) -> bool:
+    """Whether a file only stands for one that Git LFS keeps elsewhere.
+
+    Source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+    """
+    return len(payload) < 1024 and payload.startswith(b"version https://git-lfs.github.com/spec/v1\n")

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
-from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused
+from knowledge_pipeline.errors import KnowledgeError, SourceRefused
 from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.git.command import GitFailed, run
 from knowledge_pipeline.sources.git.commit_text import Commit, commit_document, subject
 from knowledge_pipeline.sources.git.diffs import Diffs
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.objects import Objects, message, parents, signature
 from knowledge_pipeline.sources.git.remote import without_password
+from knowledge_pipeline.sources.since import oldest_wanted
 
 _FORMAT = "1"
-_SPAN = re.compile(r"^(?P<count>\d{1,5}) ?(?P<unit>hour|day|week|month|year)s?(?: ago)?$", re.IGNORECASE)
-_DAYS = {"hour": 1 / 24, "day": 1, "week": 7, "month": 365.25 / 12, "year": 365.25}
 
 
 class History(Protocol):
@@ -95,7 +92,7 @@ class FolderHistory:
             return False
 
 
-class GitHistory:
+class GitHistory(Source):
     """Commits reachable from the newest one, at most `depth` of them, none older than `since`."""
 
     def __init__(self, history: History, *, depth: int, since: str | None, commit_prefix: str | None) -> None:
@@ -106,25 +103,22 @@ class GitHistory:
         self._objects = Objects(history.repository)
         self._diffs = Diffs(history.repository)
         if since is not None:
-            oldest_wanted(since, datetime.now(UTC))  # a wrong one is told before anything is read
+            oldest_wanted(since)  # a wrong one is told before anything is read
 
-    def __enter__(self) -> GitHistory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._close()
+    def close(self) -> None:
+        """End the gits that read objects."""
+        self._objects.close()
+        self._diffs.close()
 
     def discover(self) -> Iterator[Item]:
         """Every commit within depth and span; a commit never changes, so its id is its revision."""
-        self._close()  # git may hold open a mirror that is about to be replaced
+        self.close()  # git may hold open a mirror that is about to be replaced
         tip = self._history.newest()
         if tip is None:
             return
         limits = [f"--max-count={self._depth}"]
         if self._since is not None:
-            limits.append(f"--max-age={int(oldest_wanted(self._since, datetime.now(UTC)).timestamp())}")
+            limits.append(f"--max-age={int(oldest_wanted(self._since).timestamp())}")
         try:
             listed = run(["rev-list", *limits, tip, "--"], repository=self._history.repository)
         except GitFailed as failure:
@@ -155,25 +149,3 @@ class GitHistory:
         raw = self._objects.read(commit_id)
         signed = signature(raw)
         return Commit(commit_id, parents(raw), signed.author, signed.committed, message(raw))
-
-    def _close(self) -> None:
-        self._objects.close()
-        self._diffs.close()
-
-
-def oldest_wanted(since: str, now: datetime) -> datetime:
-    """The moment that a `since` names: a date ("2024-01-31"), a time, or a span before `now` ("180 days").
-
-    Raises:
-        ConfigError: it is neither; git would take it for the present moment.
-    """
-    span = _SPAN.match(since.strip())
-    try:
-        if span:
-            return now - timedelta(days=int(span["count"]) * _DAYS[span["unit"].lower()])
-        moment = datetime.fromisoformat(since.strip())
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(
-            f"since is {since!r}, which is no date: write it like 2024-01-31, or as a span like 180 days"
-        ) from error

@@ -96,11 +96,3 @@ class GitTree:
             self._signatures[commit] = signature(self._object(commit))
         known = self._signatures[commit]
         return known.author, known.committed
-
-
-def is_lfs_pointer(payload: bytes) -> bool:
-    """Whether a file only stands for one that Git LFS keeps elsewhere.
-
-    Source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
-    """
-    return len(payload) < 1024 and payload.startswith(b"version https://git-lfs.github.com/spec/v1\n")

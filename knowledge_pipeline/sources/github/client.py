@@ -18,7 +18,7 @@ import requests
 from knowledge_pipeline.config_connections import GithubApp, GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceUnavailable
 from knowledge_pipeline.sources.github.errors import GraphqlError, Sentences, is_limited
-from knowledge_pipeline.sources.politeness import TIMEOUT_S, TRIES, polite, seconds_until, wait
+from knowledge_pipeline.sources.politeness import TIMEOUT_S, TRIES, polite, seconds_until, unanswered, wait
 
 if TYPE_CHECKING:
     import github
@@ -115,7 +115,7 @@ class GithubClient:
                 return error.headers or {}, {"errors": [{"type": "RATE_LIMITED"}]}
             raise self._refusal(error) from None
         except requests.RequestException as error:
-            raise self.sentences.unanswered(error) from None
+            raise unanswered(self.sentences.service, error) from None
         except (ValueError, RuntimeError, AssertionError):  # no JSON, or led to another host
             raise self.sentences.no_api() from None
 
@@ -209,6 +209,6 @@ class GithubClient:
         except github.GithubException as error:
             raise (self.sentences.of_app(error.status) or self._refusal(error)) from None
         except requests.RequestException as error:
-            raise self.sentences.unanswered(error) from None
+            raise unanswered(self.sentences.service, error) from None
         except (PyJWTError, ValueError, TypeError):
             raise self.sentences.bad_key() from None

@@ -6,40 +6,25 @@ A subclass says how they are listed, what is asked of each, and what was said in
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from datetime import datetime
+from typing import ClassVar
 
 from knowledge_pipeline.config_connections import GithubConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.conversation import Turn, conversation
-from knowledge_pipeline.sources.git.history import oldest_wanted
+from knowledge_pipeline.sources import forge
+from knowledge_pipeline.sources.forge import GONE, AskedTooMuch, ConversationFilters, Node
 from knowledge_pipeline.sources.github.client import RATE_LIMIT, Answer, GithubClient
-from knowledge_pipeline.sources.github.errors import AskedTooMuch, is_single_sign_on
-from knowledge_pipeline.sources.github.listing import ConversationFilters, Lister, Listing, moment
-from knowledge_pipeline.sources.github.parts import GONE, Node, Part, complete, selection
-from knowledge_pipeline.sources.github.turns import person
-
-OVERLAP = timedelta(minutes=10)
-"""How long before the newest known update the next listing begins: GitHub may tell an update late.
-
-What is written while a listing is read needs none: a document's `last_modified` is the time that it
-was listed with, so that the next listing begins before whatever came later.
-"""
+from knowledge_pipeline.sources.github.errors import is_single_sign_on
+from knowledge_pipeline.sources.github.listing import Lister, Listing
+from knowledge_pipeline.sources.github.parts import Part, complete, selection
 
 
-class Conversations(ABC):
-    """Pull requests or issues of one repository; fulfils `sources.base.Service`."""
+class Conversations(forge.Conversations[Answer]):
+    """Pull requests or issues of one repository."""
 
-    whole_listing_every = timedelta(days=1)
-
-    kind: ClassVar[str]
-    """As its address begins: "pull", "issue"."""
-    at_once: ClassVar[int]
-    """How many are asked for in one call."""
     parts: ClassVar[tuple[Part, ...]]
     """The lists that belong to one."""
     dispensable: ClassVar[frozenset[str]]
@@ -47,6 +32,8 @@ class Conversations(ABC):
     facts: ClassVar[str]
     """What else is asked of one."""
     graphql_type: ClassVar[str]
+    listing: ClassVar[tuple[str, str, str]]
+    """The list of a repository, GraphQL's type for their states, and what it is asked of each."""
 
     def __init__(
         self,
@@ -60,86 +47,24 @@ class Conversations(ABC):
         Raises:
             ConfigError: `since` is no date, or `state` is none of theirs.
         """
+        super().__init__(filters)
         self.repository = connection.repository
-        self._filters = filters
-        self._listing = self.listing(filters)
-        self._oldest()
+        self._listing = Listing(*self.listing, self.states[self._state], filters.labels)
         self._client = GithubClient(connection, sleep=sleep)
 
-    @abstractmethod
-    def listing(self, filters: ConversationFilters) -> Listing:
-        """How they are listed."""
-
-    @abstractmethod
-    def since(self, filters: ConversationFilters) -> str:
-        """Since when they are wanted: a date, or a span before now."""
-
-    @abstractmethod
-    def is_wanted(self, node: Node, oldest: datetime) -> bool:
-        """Whether what was listed is wanted."""
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
 
     @abstractmethod
     def revision(self, node: Node) -> str:
         """What tells that the document would differ."""
 
-    @abstractmethod
-    def turns(self, node: Node) -> Iterator[Turn]:
-        """What was said, in its order, of a node whose lists are complete."""
+    def listed(self, oldest: datetime) -> Iterator[Item]:
+        """The oldest update first.
 
-    @abstractmethod
-    def metadata(self, node: Node) -> dict[str, Any]:
-        """What else is known of it; None for what is not."""
-
-    def document(self, uri: str, node: Node) -> Document:
-        """The document that a whole node makes."""
-        title = f"{node['title'].strip()} (#{node['number']})"
-        text, segments = conversation(title, self.turns(node))
-        known = {name: value for name, value in self.metadata(node).items() if value is not None}
-        return Document(
-            uri=uri,
-            text=text,
-            path=uri,
-            title=title,
-            language="markdown",
-            url=node["url"],
-            author=person(node),
-            last_modified=moment(node["listedAt"]),
-            metadata={**known, "segments": segments},
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._client.close()
-
-    def discover(self) -> Iterator[Item]:
-        """All that the filters want, a hundred a call, the oldest update first."""
-        yield from self._items(self._oldest())
-
-    def updated(self, since: datetime) -> Iterator[Item]:
-        """What was updated since, and `OVERLAP` before; the oldest update first."""
-        yield from self._items(max(self._oldest(), since - OVERLAP))
-
-    def fetch(self, item: Item) -> Document:
-        """Read one; `fetch_many` reads many in fewer calls."""
-        [(_, document)] = self.fetch_many([item])
-        if isinstance(document, DocumentSkipped):
-            raise document
-        return document
-
-    def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Read in the order given, `at_once` in a call, fewer where GitHub takes too long."""
-        for start in range(0, len(items), self.at_once):
-            yield from self._batch(items[start : start + self.at_once])
-
-    def _oldest(self) -> datetime:
-        return oldest_wanted(self.since(self._filters), datetime.now(UTC))
-
-    def _items(self, oldest: datetime) -> Iterator[Item]:
-        """`max_results` counts from the newest of all; of what was updated, it drops nothing more."""
+        `max_results` counts from the newest of all; of what was updated, it drops nothing more.
+        """
         wanted_since = self._oldest()
         nodes = Lister(self._client, self._listing).since(
             oldest, lambda node: self.is_wanted(node, wanted_since), self._filters.max_results
@@ -148,24 +73,20 @@ class Conversations(ABC):
             locator = f"{node['updatedAt']} {node['id']}"
             yield Item(f"{self.kind}/{node['number']}", self.revision(node), locator)
 
-    def _batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Halve what is too much; one alone is asked for in small pages."""
-        try:
-            answer = self._ask(items, divisible=True)
-        except AskedTooMuch:
-            middle = len(items) // 2
-            if middle:
-                yield from self._batch(items[:middle])
-                yield from self._batch(items[middle:])
-            else:
-                yield items[0], self._alone(items[0])
-            return
+    def asked(self, items: Sequence[Item]) -> Answer:
+        """The answer about several, at once where GitHub takes too long for it."""
+        return self._ask(items, divisible=True)
+
+    def told(
+        self, items: Sequence[Item], answer: Answer
+    ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """What the answer tells of them."""
         refused = self._refused(answer, len(items))
         for place, (item, node) in enumerate(zip(items, answer.data["nodes"], strict=True)):
             yield item, refused.get(place) or self._made(item, node)
 
-    def _alone(self, item: Item) -> Document | DocumentSkipped:
-        """One that is too much even alone. Where GitHub answers other questions, it is itself at fault."""
+    def alone(self, item: Item) -> Document | DocumentSkipped:
+        """Asked for in small pages. Where GitHub answers other questions, it is itself at fault."""
         try:
             answer = self._ask([item], divisible=False)
             return self._refused(answer, 1).get(0) or self._made(item, answer.data["nodes"][0])

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from knowledge_pipeline.config_connections import GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.forge import AskedTooMuch
+from knowledge_pipeline.sources.politeness import tried_in_vain
 
 GraphqlError = Mapping[str, Any]  # `type`, `message`, `path`, `extensions`
 
@@ -19,10 +21,6 @@ _LIMITED = frozenset({"RATE_LIMITED", "RATE_LIMIT"})
 _TOO_MUCH = frozenset({"MAX_NODE_LIMIT_EXCEEDED", "RESOURCE_LIMITS_EXCEEDED"})
 _TIMED_OUT = ("something went wrong", "timeout", "timed out", "loading")  # without a type
 _PERMISSIONS = "give it the permissions that docs/sources/github.md names"
-
-
-class AskedTooMuch(SourceUnavailable):
-    """GitHub gave up on a question; a smaller one may be answered."""
 
 
 def is_limited(errors: Sequence[GraphqlError]) -> bool:
@@ -41,11 +39,9 @@ class Sentences:
     def of_status(self, status: int, headers: Mapping[str, str], message: str) -> KnowledgeError:
         """From the status of an answer, its headers (lower case) and its `message`."""
         if status in (502, 504):
-            return AskedTooMuch(f"{self.service} answered {status}, however often it was asked: try later")
+            return AskedTooMuch(tried_in_vain(self.service, status))
         if status >= 500 or status == 429:
-            return SourceUnavailable(
-                f"{self.service} answered {status}, however often it was asked: try later"
-            )
+            return SourceUnavailable(tried_in_vain(self.service, status))
         if status == 401:
             return SourceRefused(
                 f"{self.service} does not accept the {self._identity}: it is wrong, expired or revoked: "
@@ -105,17 +101,6 @@ class Sentences:
         return SourceRefused(
             f"{self.service} answers questions about pull requests and issues only to somebody it knows, "
             "public repositories included: set connection.token or connection.app"
-        )
-
-    def unanswered(self, error: Exception) -> SourceUnavailable | SourceRefused:
-        """The network failed; what the exception says may hold an address, so only its kind is told."""
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            return SourceRefused(
-                f"the certificate of {self.service} is not trusted here: correct connection.url, "
-                "or name the authority's file in the environment's REQUESTS_CA_BUNDLE"
-            )
-        return SourceUnavailable(
-            f"{self.service} did not answer ({type(error).__name__}): check connection.url and the network"
         )
 
     def of_app(self, status: int) -> KnowledgeError | None:

@@ -10,32 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from knowledge_pipeline.errors import SourceUnavailable
+from knowledge_pipeline.sources.forge import Node, falls_short, moment
 from knowledge_pipeline.sources.github.client import RATE_LIMIT, GithubClient
 
-State = Literal["open", "closed", "merged", "all"]
-Node = dict[str, Any]
-
 _MOST_PASSES = 20
-_UNSEEN, _UNSEEN_SHARE = 5, 0.01  # counted, but not shown: what GitHub hides as spam
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationFilters:
-    """Which pull requests or issues are wanted.
-
-    `state`, None: merged pull requests, issues of any state; "closed" holds merged ones too.
-    `since`, None: pull requests of the last 180 days, issues of the last 365; a date or a span before
-    now. Pull requests of state "merged" are wanted by when they were merged, all else by its last update.
-    `labels`: at least one of them. `max_results`: those that were updated last.
-    """
-
-    state: State | None = None
-    since: str | None = None
-    labels: tuple[str, ...] = ()
-    max_results: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +47,6 @@ query($owner: String!, $name: String!, $after: String, $states: [{self.state_typ
 }}"""
 
 
-def moment(told: str) -> datetime:
-    """A time as GitHub tells it: "2026-03-01T09:30:00Z"."""
-    return datetime.fromisoformat(told)
-
-
 class Lister:
     """Lists one kind of conversation of one repository."""
 
@@ -96,7 +72,7 @@ class Lister:
                 raise self._unavailable("changes faster than it can be listed")
             counted, until = self._read(found, max(oldest, until), lambda: False)
             total = None if total is None else counted or total
-        if total is not None and total - len(found) > max(_UNSEEN, total * _UNSEEN_SHARE):
+        if total is not None and falls_short(len(found), total):
             raise self._unavailable(f"listed {len(found)} of {total} {self._listing.connection}")
         chosen = sorted(filter(wanted, found.values()), key=lambda node: (node["updatedAt"], node["number"]))
         return chosen[-most:] if most else chosen

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.sources.forge import GONE, Node
 from knowledge_pipeline.sources.github.client import RATE_LIMIT, GithubClient
 
-Node = dict[str, Any]
-
-GONE = "deleted while it was read"
 ACTOR = "author { login ... on User { name } }"
 
 _MOST_A_PAGE = 100

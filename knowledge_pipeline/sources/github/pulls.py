@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from knowledge_pipeline.sources.conversation import Turn
+from knowledge_pipeline.sources.forge import (
+    FORMAT,
+    MOST_FILES,
+    ChangedFiles,
+    Node,
+    facts_of,
+    mentions,
+    moment,
+    person,
+)
 from knowledge_pipeline.sources.github.conversations import Conversations
-from knowledge_pipeline.sources.github.listing import ConversationFilters, Listing, moment
-from knowledge_pipeline.sources.github.parts import ACTOR, Node, Part
-from knowledge_pipeline.sources.github.turns import comment_turns, facts_of, person, reference
+from knowledge_pipeline.sources.github.parts import ACTOR, Part
+from knowledge_pipeline.sources.github.turns import comment_turns, reference
 from knowledge_pipeline.sources.markdown_cleaning import clean
 
-FORMAT = "1"
-"""Changes whenever the same answers may make another document."""
-
-MOST_FILES = 200  # named in the text and in the metadata
-
 _HUNK_LINES, _HUNK_LINE_CHARS = 12, 200
-_STATES = {
-    "open": ("OPEN",),
-    "closed": ("CLOSED", "MERGED"),
-    "merged": ("MERGED",),
-    "all": None,
-}
 _VERDICTS = {
     "APPROVED": "Approved.",
     "CHANGES_REQUESTED": "Changes requested.",
@@ -47,6 +44,15 @@ class PullRequests(Conversations):
     """
 
     kind = "pull"
+    default_state = "merged"
+    default_since = "180 days"
+    states: ClassVar = {
+        "open": ("OPEN",),
+        "closed": ("CLOSED", "MERGED"),
+        "merged": ("MERGED",),
+        "all": None,
+    }
+    listing = ("pullRequests", "PullRequestState", "mergedAt totalCommentsCount")
     at_once = 25
     graphql_type = "PullRequest"
     facts = (
@@ -65,81 +71,39 @@ class PullRequests(Conversations):
     )
     dispensable = frozenset({"author", "mergeCommit", "milestone", "closingIssuesReferences"})
 
-    def since(self, filters: ConversationFilters) -> str:
-        """Of the last 180 days, if not told otherwise."""
-        return filters.since or "180 days"
-
-    def listing(self, filters: ConversationFilters) -> Listing:
-        """Merged ones, if not told otherwise."""
-        states = _STATES[filters.state or "merged"]
-        return Listing(
-            "pullRequests", "PullRequestState", "mergedAt totalCommentsCount", states, filters.labels
-        )
-
-    def is_wanted(self, node: Node, oldest: datetime) -> bool:
-        """Where only merged ones are wanted, the time of the merge counts, else that of the last update."""
-        only_merged = self._listing.states == ("MERGED",)
-        return not only_merged or moment(node["mergedAt"] or node["updatedAt"]) >= oldest
-
     def revision(self, node: Node) -> str:
         """The count tells of a comment that was deleted, which may leave the time as it was."""
         return f"{node['updatedAt']}:{node['totalCommentsCount']}:{FORMAT}"
 
-    def turns(self, node: Node) -> Iterator[Turn]:
-        """Description, changed files, then what was said; threads stay together."""
-        return _turns(node)
+    def said(self, node: Node) -> Iterator[Turn]:
+        """Changed files, then what was said in its order; threads stay together."""
+        yield Turn("changed files", _changes(node).text, url=f"{node['url']}/files")
+        opened = moment(node["createdAt"])
+        said = [
+            *((turn.at or opened, 0, [turn]) for turn in comment_turns(node["comments"])),
+            *((turn.at or opened, 1, [turn]) for turn in _reviews(node["reviews"])),
+            *((turns[0].at or opened, 2, turns) for turns in map(_thread, node["reviewThreads"]) if turns),
+        ]
+        for _, _, turns in sorted(said, key=lambda each: each[:2]):
+            yield from turns
 
     def metadata(self, node: Node) -> dict[str, Any]:
         """Facts, branches, sizes, files, and what it closes."""
-        return _metadata(node, self.repository)
+        commit = node["mergeCommit"]
+        return {
+            **facts_of(node, self.repository, node["state"].lower(), node["labels"]),
+            "draft": node["isDraft"],
+            "base": node["baseRefName"],
+            "head": node["headRefName"],
+            "merged_at": node["mergedAt"],
+            "merge_commit": commit["oid"] if commit else None,
+            **_changes(node).facts,
+            "mentions": mentions("closes", map(reference, node["closingIssuesReferences"])),
+        }
 
 
-def _metadata(node: Node, repository: str) -> dict[str, Any]:
-    commit = node["mergeCommit"]
-    return {
-        **facts_of(node, repository),
-        "draft": node["isDraft"],
-        "base": node["baseRefName"],
-        "head": node["headRefName"],
-        "merged_at": node["mergedAt"],
-        "merge_commit": commit["oid"] if commit else None,
-        "additions": node["additions"],
-        "deletions": node["deletions"],
-        "changed_files": node["changedFiles"],
-        "files": [file["path"] for file in node["files"][:MOST_FILES]],
-        "mentions": _closes(node),
-    }
-
-
-def _closes(node: Node) -> list[dict[str, str]]:
-    targets = {reference(issue) for issue in node["closingIssuesReferences"]}
-    return [{"kind": "closes", "target": target} for target in sorted(targets)]
-
-
-def _turns(node: Node) -> Iterator[Turn]:
-    opened = moment(node["createdAt"])
-    yield Turn("description", clean(node["body"]), person(node), opened, url=node["url"])
-    yield Turn("changed files", _files(node), url=f"{node['url']}/files")
-    said = [
-        *((turn.at or opened, 0, [turn]) for turn in comment_turns(node["comments"])),
-        *((turn.at or opened, 1, [turn]) for turn in _reviews(node["reviews"])),
-        *((turns[0].at or opened, 2, turns) for turns in map(_thread, node["reviewThreads"]) if turns),
-    ]
-    for _, _, turns in sorted(said, key=lambda each: each[:2]):
-        yield from turns
-
-
-def _files(node: Node) -> str:
-    if not node["changedFiles"]:
-        return ""
-    named = node["files"][:MOST_FILES]
-    lines = [f"{node['changedFiles']} changed, +{node['additions']} -{node['deletions']}"]
-    for file in named:
-        how = file["changeType"].lower()
-        how = "" if how in ("modified", "changed") else f", {how}"
-        lines.append(f"- {file['path']} (+{file['additions']} -{file['deletions']}{how})")
-    more = node["changedFiles"] - len(named)
-    return "\n".join([*lines, f"- and {more} more"] if more > 0 else lines)
+def _changes(node: Node) -> ChangedFiles:
+    return ChangedFiles(node["files"], node["changedFiles"], node["additions"], node["deletions"])
 
 
 def _reviews(reviews: list[Node]) -> Iterator[Turn]:

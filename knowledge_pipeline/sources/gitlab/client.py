@@ -22,7 +22,8 @@ import requests
 
 from knowledge_pipeline.config_connections import GitlabConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.politeness import polite
+from knowledge_pipeline.sources.forge import AskedTooMuch
+from knowledge_pipeline.sources.politeness import polite, tried_in_vain, unanswered
 
 if TYPE_CHECKING:
     from gitlab import Gitlab
@@ -38,10 +39,6 @@ _SHOWN = {
     "mergeRequests": "shown: mergeRequestsEnabled permitted: userPermissions { all: readMergeRequest }",
 }
 _UNKNOWN = ("undefinedField", "argumentNotAccepted", "undefinedType")
-
-
-class AskedTooMuch(SourceUnavailable):
-    """GitLab failed at a question; a smaller one may be answered."""
 
 
 class GitlabClient:
@@ -110,7 +107,7 @@ class GitlabClient:
         except requests.TooManyRedirects:
             raise self.sentences.no_api() from None
         except requests.RequestException as error:
-            raise self.sentences.unanswered(error) from None
+            raise unanswered(self.sentences.service, error) from None
 
     def _refusal(self, error: GitlabError) -> KnowledgeError:
         if error.response_code is None:  # no JSON where JSON was announced
@@ -139,11 +136,9 @@ class Sentences:
     def of_status(self, status: int, message: str) -> KnowledgeError:
         """From the status of an answer, and what its body says."""
         if status in _TOO_MUCH:
-            return AskedTooMuch(f"{self.service} answered {status}, however often it was asked: try later")
+            return AskedTooMuch(tried_in_vain(self.service, status))
         if status == 429 or status > 500:
-            return SourceUnavailable(
-                f"{self.service} answered {status}, however often it was asked: try later"
-            )
+            return SourceUnavailable(tried_in_vain(self.service, status))
         if status == 401:
             return SourceRefused(
                 f"{self.service} does not accept the token: it is wrong, expired or revoked, or it lacks "
@@ -203,17 +198,6 @@ class Sentences:
         return SourceRefused(
             f"{self.service} has no API at connection.url: use the address that its start page has in a "
             "browser, such as https://gitlab.com, without the project"
-        )
-
-    def unanswered(self, error: Exception) -> KnowledgeError:
-        """The network failed; what the exception says may hold an address, so only its kind is told."""
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            return SourceRefused(
-                f"the certificate of {self.service} is not trusted here: correct connection.url, "
-                "or name the authority's file in the environment's REQUESTS_CA_BUNDLE"
-            )
-        return SourceUnavailable(
-            f"{self.service} did not answer ({type(error).__name__}): check connection.url and the network"
         )
 
     def unsteady(self, what: str) -> SourceUnavailable:

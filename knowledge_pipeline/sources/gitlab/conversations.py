@@ -1,6 +1,6 @@
 """What merge requests and issues of GitLab have in common: listed, then read in batches.
 
-A subclass says what is asked of each, and what document that makes.
+A subclass says what is asked of each, and what was said in it.
 
 Listings come with the oldest update first. A cursor holds a time and an id, so that what is deleted
 shifts nothing, and what is updated while it is paged moves on towards the end, where it is read
@@ -10,36 +10,33 @@ again: nothing is lost, and the listing ends where nothing newer is.
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from datetime import datetime
+from typing import Any, ClassVar
 
 from knowledge_pipeline.config_connections import GitlabConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.git.history import oldest_wanted
-from knowledge_pipeline.sources.github.listing import ConversationFilters, moment
-from knowledge_pipeline.sources.gitlab.client import AskedTooMuch, GitlabClient
+from knowledge_pipeline.sources import forge
+from knowledge_pipeline.sources.forge import (
+    FORMAT,
+    GONE,
+    ConversationFilters,
+    Node,
+    facts_of,
+    falls_short,
+    moment,
+)
+from knowledge_pipeline.sources.gitlab.client import GitlabClient
+from knowledge_pipeline.sources.gitlab.turns import said
 
-Node = dict[str, Any]
-
-GONE = "deleted while it was read"
 CONFIDENTIAL = "confidential"
-FORMAT = "1"
-"""Changes whenever the same answers may make another document."""
+PERSON = "{ name login: username }"
 
-OVERLAP = timedelta(minutes=10)
-"""How long before the newest known update the next listing begins: GitLab may tell an update late.
-
-What is written while a listing is read needs none: a document's `last_modified` is the time that it
-was listed with, so that the next listing begins before whatever came later.
-"""
-
-PERSON = "{ name username }"
-
-_UNSEEN, _UNSEEN_SHARE = 5, 0.01  # counted, but not shown: what GitLab hides of banned people
+_WHAT_ALL_HAVE = (
+    f"number: iid title body: description url: webUrl state createdAt milestone {{ title }} author {PERSON} "
+    "labels { nodes { name: title } }"
+)
 
 
 def _notes_field(after: str = "") -> str:
@@ -51,24 +48,17 @@ def _notes_field(after: str = "") -> str:
     )
 
 
-class Conversations(ABC):
-    """Merge requests or issues of one project; fulfils `sources.base.Service`."""
+class Conversations(forge.Conversations[dict[str, Node]]):
+    """Merge requests or issues of one project."""
 
-    whole_listing_every = timedelta(days=1)
-
-    kind: ClassVar[str]
-    """As its address begins: "merge_request", "issue"."""
     field: ClassVar[str]
     """Of GraphQL's `Project`: "mergeRequests", "issues"."""
     enums: ClassVar[tuple[str, str]]
     """GraphQL's types for the state and the order."""
-    at_once: ClassVar[int]
-    """How many are asked for in one call."""
-    default_since: ClassVar[str]
-    listed: ClassVar[str]
+    listing: ClassVar[str]
     """What is asked of each in a listing, beside what all have."""
     facts: ClassVar[str]
-    """What is asked of each when it is read, beside its comments."""
+    """What is asked of each when it is read, beside what all have."""
 
     def __init__(
         self,
@@ -82,55 +72,27 @@ class Conversations(ABC):
         Raises:
             ConfigError: `since` is no date, or `state` is none of theirs.
         """
+        super().__init__(filters)
         self.connection = connection
-        self._filters = filters
-        self._state = self.state(filters)
-        self._oldest()
         self._client = GitlabClient(connection, self.field, sleep=sleep)
 
-    @abstractmethod
-    def state(self, filters: ConversationFilters) -> str:
-        """The state that GitLab is asked for."""
-
-    @abstractmethod
-    def is_wanted(self, node: Node, oldest: datetime) -> bool:
-        """Whether what was listed is wanted, by what GitLab cannot be asked to choose by."""
-
-    @abstractmethod
-    def document(self, uri: str, node: Node) -> Document:
-        """The document that a node makes, all its comments in `node["notes"]`."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the connections."""
         self._client.close()
+
+    def clean(self, written: str) -> str:
+        """What was uploaded is linked to where it lies."""
+        return said(written, self.connection)
+
+    def facts_of(self, node: Node) -> dict[str, Any]:
+        """Metadata that both have."""
+        state = "open" if node["state"] in ("opened", "locked") else node["state"]  # locked: being merged
+        return facts_of(node, self.connection.project, state, node["labels"]["nodes"])
 
     def discover(self) -> Iterator[Item]:
         """All that the filters want, a hundred a call, the oldest update first."""
         oldest = self._oldest()
-        yield from self._items(self._newest_begin(oldest) if self._filters.max_results else oldest)
-
-    def updated(self, since: datetime) -> Iterator[Item]:
-        """What was updated since, and `OVERLAP` before; the oldest update first."""
-        yield from self._items(max(self._oldest(), since - OVERLAP))
-
-    def fetch(self, item: Item) -> Document:
-        """Read one; `fetch_many` reads many in fewer calls."""
-        [(_, document)] = self.fetch_many([item])
-        if isinstance(document, DocumentSkipped):
-            raise document
-        return document
-
-    def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Read in the order given, `at_once` in a call, fewer where GitLab fails at so many."""
-        for start in range(0, len(items), self.at_once):
-            yield from self._batch(items[start : start + self.at_once])
-
-    def _oldest(self) -> datetime:
-        return oldest_wanted(self._filters.since or self.default_since, datetime.now(UTC))
+        yield from self.listed(self._newest_begin(oldest) if self._filters.max_results else oldest)
 
     def _chosen(self, nodes: Iterable[Node]) -> list[Node]:
         """Those that the filters want, but for `max_results`."""
@@ -138,17 +100,20 @@ class Conversations(ABC):
         return [
             node
             for node in nodes
-            if (not labels or any(label["title"] in labels for label in node["labels"]["nodes"]))
+            if (not labels or any(label["name"] in labels for label in node["labels"]["nodes"]))
             and self.is_wanted(node, oldest)
         ]
 
-    def _items(self, oldest: datetime) -> Iterator[Item]:
-        """Confidential ones are listed to be skipped: what had been public leaves the index at once."""
+    def listed(self, oldest: datetime) -> Iterator[Item]:
+        """The oldest update first.
+
+        Confidential ones are listed to be skipped: what had been public leaves the index at once.
+        """
         chosen = self._chosen(self._listed(oldest))
         public = [node for node in chosen if not node.get("confidential")]
         most = self._filters.max_results
-        surplus = {node["iid"] for node in public[:-most]} if most else set[str]()
-        yield from (self._item(node) for node in chosen if node["iid"] not in surplus)
+        surplus = {node["number"] for node in public[:-most]} if most else set[str]()
+        yield from (self._item(node) for node in chosen if node["number"] not in surplus)
 
     def _listed(self, oldest: datetime) -> list[Node]:
         """What was updated at `oldest` or later, each in the place of its last update."""
@@ -157,9 +122,9 @@ class Conversations(ABC):
         for page in self._pages("UPDATED_ASC", oldest):
             total = page.get("count", total)
             for node in page["nodes"]:
-                found.pop(node["iid"], None)
-                found[node["iid"]] = node
-        if total - len(found) > max(_UNSEEN, total * _UNSEEN_SHARE):
+                found.pop(node["number"], None)
+                found[node["number"]] = node
+        if falls_short(len(found), total):
             raise self._client.sentences.unsteady(f"listed {len(found)} of {total} {self.field}")
         return list(found.values())
 
@@ -167,7 +132,7 @@ class Conversations(ABC):
         """The count tells of a comment that was deleted, which may leave the time as it was."""
         revision = f"{node['updatedAt']}:{node['userNotesCount']}:{FORMAT}"
         skip = CONFIDENTIAL if node.get("confidential") else None
-        return Item(f"{self.kind}/{node['iid']}", revision, locator=node["updatedAt"], skip=skip)
+        return Item(f"{self.kind}/{node['number']}", revision, locator=node["updatedAt"], skip=skip)
 
     def _newest_begin(self, oldest: datetime) -> datetime:
         """Since when the newest `max_results` were updated, found from the newest on."""
@@ -182,12 +147,15 @@ class Conversations(ABC):
         """Every page until the one that has no next; the first has the `count` of all."""
         state_type, sort_type = self.enums
         declared = f"$after: String, $state: {state_type}, $sort: {sort_type}, $since: Time, $first: Boolean!"
+        asked_of_each = (
+            f"number: iid updatedAt userNotesCount labels {{ nodes {{ name: title }} }} {self.listing}"
+        )
         selection = (
             f"listed: {self.field}(first: 100, after: $after, state: $state, sort: $sort, "
             "updatedAfter: $since) { count @include(if: $first) pageInfo { hasNextPage endCursor } "
-            f"nodes {{ iid updatedAt userNotesCount labels {{ nodes {{ title }} }} {self.listed} }} }}"
+            f"nodes {{ {asked_of_each} }} }}"
         )
-        asked: dict[str, Any] = {"state": self._state, "sort": sort, "since": oldest.isoformat()}
+        asked: dict[str, Any] = {"state": self.states[self._state], "sort": sort, "since": oldest.isoformat()}
         after, more = None, True
         while more:
             project = self._client.ask(declared, selection, asked | {"after": after, "first": after is None})
@@ -204,28 +172,25 @@ class Conversations(ABC):
             raise self._client.sentences.unsteady("gave a page that leads nowhere")
         return cursor
 
-    def _batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Halve what is too much. Where GitLab fails at one alone, but not at none, that is at fault."""
-        try:
-            nodes = self._read([item.uri for item in items], divisible=len(items) > 1)
-        except AskedTooMuch:
-            middle = len(items) // 2
-            if middle:
-                yield from self._batch(items[:middle])
-                yield from self._batch(items[middle:])
-            else:
-                self._client.ask("", "id", {})
-                yield items[0], DocumentSkipped("GitLab fails to answer for it, even alone")
-            return
-        for item in items:
-            yield item, self._made(item, nodes.get(item.uri))
-
-    def _read(self, uris: Sequence[str], *, divisible: bool) -> dict[str, Node]:
-        """What is still there, by its address."""
-        selection = self._wanted(f"iid {self.facts} {_notes_field()}")
-        iids = [uri.partition("/")[2] for uri in uris]
+    def asked(self, items: Sequence[Item]) -> dict[str, Node]:
+        """Those that are still there, by their address."""
+        selection = self._wanted(f"{_WHAT_ALL_HAVE} {self.facts} {_notes_field()}")
+        iids = [item.uri.partition("/")[2] for item in items]
+        divisible = len(items) > 1
         project = self._client.ask("$iids: [String!]", selection, {"iids": iids}, divisible=divisible)
-        return {f"{self.kind}/{node['iid']}": node for node in project["wanted"]["nodes"]}
+        return {f"{self.kind}/{node['number']}": node for node in project["wanted"]["nodes"]}
+
+    def told(
+        self, items: Sequence[Item], answer: dict[str, Node]
+    ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """What the answer tells of them."""
+        for item in items:
+            yield item, self._made(item, answer.get(item.uri))
+
+    def alone(self, item: Item) -> DocumentSkipped:
+        """Where GitLab fails at one alone, but not at none, that is at fault."""
+        self._client.ask("", "id", {})
+        return DocumentSkipped("GitLab fails to answer for it, even alone")
 
     def _wanted(self, selection: str) -> str:
         return f"wanted: {self.field}(iids: $iids) {{ nodes {{ {selection} }} }}"
@@ -252,7 +217,7 @@ class Conversations(ABC):
             after = self._next(page, after)
             selection = self._wanted(_notes_field(", after: $after"))
             project = self._client.ask(
-                "$iids: [String!], $after: String", selection, {"iids": [node["iid"]], "after": after}
+                "$iids: [String!], $after: String", selection, {"iids": [node["number"]], "after": after}
             )
             if not project["wanted"]["nodes"]:
                 raise DocumentSkipped(GONE)

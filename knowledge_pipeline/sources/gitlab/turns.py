@@ -1,19 +1,15 @@
-"""What merge requests and issues of GitLab say alike: people, comments, closing words, facts."""
+"""What merge requests and issues of GitLab say alike: comments, closing words, approvals."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from knowledge_pipeline.config_connections import GitlabConnection
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.github.listing import moment
+from knowledge_pipeline.sources.forge import Node, mentions, moment, person
 from knowledge_pipeline.sources.markdown_cleaning import clean
 
-Node = dict[str, Any]
-
-_STATES = {"opened": "open", "locked": "open"}  # locked: while it is being merged
 _UPLOAD = re.compile(r"(?<=\]\()(?=/uploads/[0-9a-f]{32}/)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _INLINE_CODE = re.compile(r"(?<!`)`[^`]{1,500}`(?!`)")
@@ -28,14 +24,9 @@ _CLOSING = re.compile(
 )
 
 
-def person(author: Node | None) -> str | None:
-    """The name of who wrote it, else the user name; None: nobody is told."""
-    return ((author.get("name") or "").strip() or author["username"]) if author else None
-
-
-def said(written: str | None, connection: GitlabConnection) -> str:
+def said(written: str, connection: GitlabConnection) -> str:
     """GitLab Flavored Markdown as clean Markdown; what was uploaded is linked to where it lies."""
-    return clean(_UPLOAD.sub(lambda _: connection.place, written or ""))
+    return clean(_UPLOAD.sub(lambda _: connection.place, written))
 
 
 def comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> Iterator[Turn]:
@@ -48,7 +39,7 @@ def comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> Iterat
         for note in thread:
             kind = "review comment" if place else "comment"
             at = moment(note["createdAt"])
-            yield Turn(kind, said(note["body"], connection), person(note["author"]), at, place, note["url"])
+            yield Turn(kind, said(note["body"], connection), person(note), at, place, note["url"])
 
 
 def _place(thread: Sequence[Node]) -> str | None:
@@ -68,8 +59,7 @@ def closed_by(description: str | None, connection: GitlabConnection) -> list[dic
     Source: https://docs.gitlab.com/user/project/issues/managing_issues/#default-closing-pattern
     """
     closed = " ".join(found["closed"] for found in _CLOSING.finditer(_without_code(description or "")))
-    targets = {_full(reference, connection) for reference in re.findall(_REFERENCE, closed)}
-    return [{"kind": "closes", "target": target} for target in sorted(targets)]
+    return mentions("closes", (_full(reference, connection) for reference in re.findall(_REFERENCE, closed)))
 
 
 def _without_code(text: str) -> str:
@@ -101,26 +91,7 @@ def _full(reference: str, connection: GitlabConnection) -> str:
     return f"{project}#{number}"
 
 
-def facts_of(node: Node, project: str) -> dict[str, Any]:
-    """Metadata that both have; `status` is what the index filters by."""
-    state = _STATES.get(node["state"], node["state"])
-    return {
-        "number": int(node["iid"]),
-        "project": project,
-        "state": state,
-        "status": state,
-        "labels": sorted(label["title"] for label in node["labels"]["nodes"]),
-        "milestone": node["milestone"]["title"] if node["milestone"] else None,
-        "created_at": node["createdAt"],
-    }
-
-
-def known(told: dict[str, Any]) -> dict[str, Any]:
-    """Without what is not known."""
-    return {name: value for name, value in told.items() if value is not None}
-
-
 def approvals(people: Iterable[Node]) -> Iterator[Turn]:
     """Who approved it; GitLab does not tell when."""
     for each in people:
-        yield Turn("review", "Approved.", person(each))
+        yield Turn("review", "Approved.", person({"author": each}))

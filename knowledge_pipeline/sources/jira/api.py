@@ -16,7 +16,7 @@ import requests
 
 from knowledge_pipeline.config_connections import JiraConnection
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.politeness import polite
+from knowledge_pipeline.sources.politeness import polite, unanswered
 
 if TYPE_CHECKING:
     from jira import JIRA
@@ -88,21 +88,13 @@ class JiraApi:
             answer = self._client()._get_json(path, params=told, base=base, use_post=post)
         except JIRAError as error:  # it holds our headers, so that it must not be the cause of ours
             raise self._refusal(error.status_code or 0, error.text or "", path) from None
-        except requests.exceptions.SSLError:
-            raise SourceRefused(
-                f"{self.service} shows a certificate that is not trusted here: correct connection.url, "
-                "or name the authority's file in REQUESTS_CA_BUNDLE"
-            ) from None
         except requests.exceptions.JSONDecodeError:
             raise JiraRefused(
                 f"{self.service} answers with a page instead of JSON, as a login or a proxy does: "
                 "correct connection.url and connection.token"
             ) from None
         except requests.RequestException as error:
-            raise SourceUnavailable(
-                f"{self.service} did not answer ({type(error).__name__}): refresh again later, "
-                "and see whether connection.url is right"
-            ) from None
+            raise unanswered(self.service, error) from None
         if not isinstance(answer, (dict, list)) or (not answer and not isinstance(answer, list)):
             raise SourceUnavailable(f"{self.service} gave an empty answer to {path}: refresh again later")
         return answer

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.sources.git.history import oldest_wanted
+from knowledge_pipeline.sources.since import oldest_wanted
 
 _TOKEN = re.compile(
     r"""\\.|(?P<quote>["'])|(?P<open>\()|(?P<close>\))|(?P<order>\border\s+by\b)""", re.IGNORECASE
@@ -69,7 +69,7 @@ def oldest_update(filters: TicketFilters) -> datetime | None:
     Raises:
         ConfigError: it is no date and no span.
     """
-    return oldest_wanted(filters.since, datetime.now(UTC)) if filters.since else None
+    return oldest_wanted(filters.since) if filters.since else None
 
 
 def quoted_value(value: str) -> str:

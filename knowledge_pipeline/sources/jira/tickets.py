@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -13,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from knowledge_pipeline.config_connections import JiraConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.base import Service
 from knowledge_pipeline.sources.jira.api import JiraApi, JiraRefused
 from knowledge_pipeline.sources.jira.comments import all_comments
 from knowledge_pipeline.sources.jira.document import Ticket, moment, ticket_document
@@ -26,14 +26,14 @@ OVERLAP = timedelta(hours=2)
 """How much before a moment `updated` asks: a minute for JQL, which has no seconds, some for an index
 that is behind, and an hour that the clocks of the account's time zone may show twice."""
 
-_FORMAT = "1"  # of the documents that `jira_document` makes
+_FORMAT = "1"  # of the documents that `document` makes
 _BATCH = 100  # tickets a call; the most that Cloud takes
 _EARLIEST_ZONE = timezone(timedelta(hours=-12))  # no clock is behind this one
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _GONE = "deleted while it was read"
 
 
-class JiraTickets:
+class JiraTickets(Service):
     """The tickets of a Jira that pass the filters.
 
     API: Cloud https://developer.atlassian.com/cloud/jira/platform/rest/v3/, Server and Data Center
@@ -56,12 +56,8 @@ class JiraTickets:
         self._fields: SiteFields | None = None
         oldest_update(filters)  # a wrong one is told before anything is read
 
-    def __enter__(self) -> JiraTickets:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Free what was opened."""
         self._api.close()
         self._zone = self._fields = None
 
@@ -81,14 +77,6 @@ class JiraTickets:
         oldest = oldest_update(self._filters)
         begin = max(since - OVERLAP, oldest) if oldest else since - OVERLAP
         yield from map(self._item, self._wanted(begin))
-
-    def fetch(self, item: Item) -> Document:
-        """Read one ticket."""
-        for _, read in self.fetch_many([item]):
-            if isinstance(read, Document):
-                return read
-            raise read
-        raise DocumentSkipped(_GONE)
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read tickets, a hundred a call; those with many comments take calls of their own."""

@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
-from types import TracebackType
 
 from knowledge_pipeline.config_connections import SlackConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.git.history import oldest_wanted
+from knowledge_pipeline.sources.base import Service
+from knowledge_pipeline.sources.since import oldest_wanted
 from knowledge_pipeline.sources.slack.client import Json, Refusal, SlackClient
 from knowledge_pipeline.sources.slack.text import Ids
 from knowledge_pipeline.sources.slack.threads import (
@@ -27,6 +27,7 @@ from knowledge_pipeline.sources.slack.threads import (
     day_uri,
     document,
     is_time,
+    midnight,
     moment,
     newest_of,
     said,
@@ -47,7 +48,7 @@ _DAY = timedelta(days=1)
 _GONE = "deleted while it was read"
 
 
-class SlackChannels:
+class SlackChannels(Service):
     """A `Service`; a context manager. Nothing is asked before the first listing."""
 
     whole_listing_every = timedelta(days=7)
@@ -69,12 +70,8 @@ class SlackChannels:
         self._count_kept = 0
         self._oldest()
 
-    def __enter__(self) -> SlackChannels:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Free what was opened."""
         self._client.close()
 
     def discover(self) -> Iterator[Item]:
@@ -94,16 +91,9 @@ class SlackChannels:
         whole listing.
         """
         self._channels = None
-        begin = _midnight((since.astimezone(UTC) - OVERLAP).date())
+        begin = midnight((since.astimezone(UTC) - OVERLAP).date())
         for listed in self._listed(max(self._oldest(), begin)):
             yield listed.item
-
-    def fetch(self, item: Item) -> Document:
-        """Read one; `fetch_many` reads many days in fewer calls."""
-        [(_, read)] = self.fetch_many([item])
-        if isinstance(read, DocumentSkipped):
-            raise read
-        return read
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """A call for each thread, and for every `_AT_ONCE` messages of days that lie together."""
@@ -124,9 +114,7 @@ class SlackChannels:
 
     def _oldest(self) -> datetime:
         """The beginning of the first wanted day: a day is taken whole or not at all."""
-        return _midnight(
-            oldest_wanted(self._filters.since or _SINCE, datetime.now(UTC)).astimezone(UTC).date()
-        )
+        return midnight(oldest_wanted(self._filters.since or _SINCE).astimezone(UTC).date())
 
     def _known_channels(self) -> dict[str, Channel]:
         if self._channels is None:
@@ -212,7 +200,7 @@ class SlackChannels:
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         wanted = {date.fromisoformat(item.uri.split("/")[2]): item for item in items}
         for first, last in _runs(wanted):
-            for day, messages in self._days(channel, _midnight(first), _midnight(last) + _DAY):
+            for day, messages in self._days(channel, midnight(first), midnight(last) + _DAY):
                 if day in wanted:
                     yield (item := wanted.pop(day)), self._document(item, messages)
         for item in wanted.values():
@@ -283,7 +271,3 @@ def _runs(days: Iterable[date]) -> list[tuple[date, date]]:
         else:
             runs.append((day, day))
     return runs
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -18,7 +18,16 @@ import requests
 
 from knowledge_pipeline.config_connections import SlackConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.politeness import TIMEOUT_S, TRIES, backoff_s, polite, seconds_until, wait
+from knowledge_pipeline.sources.politeness import (
+    TIMEOUT_S,
+    TRIES,
+    backoff_s,
+    polite,
+    seconds_until,
+    tried_in_vain,
+    unanswered,
+    wait,
+)
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
@@ -132,7 +141,7 @@ class SlackClient:
         except UnicodeError:
             pass
         except requests.RequestException as error:
-            raise self._unanswered(error) from None
+            raise unanswered(self.service, error) from None
         raise SourceRefused(
             "connection.token holds characters that cannot be sent, a line break perhaps: correct it"
         )
@@ -141,9 +150,7 @@ class SlackClient:
         status, data = int(error.response.status_code), error.response.data
         headers = {str(name).lower(): str(value) for name, value in (error.response.headers or {}).items()}
         if status == 429 or status >= 500:
-            raise SourceUnavailable(
-                f"{self.service} answered {status}, however often it was asked: try later"
-            ) from None
+            raise SourceUnavailable(tried_in_vain(self.service, status)) from None
         if status != 200 or not isinstance(data, dict):
             raise self._no_api(status) from None
         return {**data, "retry_after": headers.get("retry-after", "")}
@@ -205,15 +212,4 @@ class SlackClient:
         return SourceRefused(
             f"{self.service} has no API at connection.url (it answered with {found}): leave connection.url "
             "out, or give the API's address, https://slack.com/api/"
-        )
-
-    def _unanswered(self, error: Exception) -> KnowledgeError:
-        """The network failed; what the exception says may hold an address, so only its kind is told."""
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            return SourceRefused(
-                f"the certificate of {self.service} is not trusted here: correct connection.url, "
-                "or name the authority's file in the environment's REQUESTS_CA_BUNDLE"
-            )
-        return SourceUnavailable(
-            f"{self.service} did not answer ({type(error).__name__}): check connection.url and the network"
         )

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from types import TracebackType
 from typing import Any
 
 from knowledge_pipeline.config_connections import SlackExportConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.git.history import oldest_wanted
+from knowledge_pipeline.sources.base import Source
+from knowledge_pipeline.sources.since import oldest_wanted
 from knowledge_pipeline.sources.slack.blocks import Json, dicts, string
 from knowledge_pipeline.sources.slack.export_files import ExportFiles, no_export, open_export
 from knowledge_pipeline.sources.slack.text import valid
@@ -31,6 +31,7 @@ from knowledge_pipeline.sources.slack.threads import (
     display_name,
     document,
     is_time,
+    midnight,
     moment,
     newest_of,
     said,
@@ -57,7 +58,7 @@ class _Heard:
         self.days[day] = None
 
 
-class SlackExport:
+class SlackExport(Source):
     """A `Source`; a context manager. Nothing is opened before the first listing."""
 
     def __init__(self, connection: SlackExportConnection, filters: ChannelFilters) -> None:
@@ -70,12 +71,8 @@ class SlackExport:
         self._day = lru_cache(maxsize=_FILES_HELD)(self._read_day)
         self._oldest()
 
-    def __enter__(self) -> SlackExport:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Free what was opened."""
         if self._files is not None:
             self._files.close()
             self._files = None
@@ -134,8 +131,7 @@ class SlackExport:
         since = self._filters.since
         if since is None:
             return None
-        day = oldest_wanted(since, datetime.now(UTC)).astimezone(UTC).date()
-        return datetime(day.year, day.month, day.day, tzinfo=UTC)
+        return midnight(oldest_wanted(since).astimezone(UTC).date())
 
     def _opened(self) -> ExportFiles:
         if self._files is None:

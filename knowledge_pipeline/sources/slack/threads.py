@@ -133,6 +133,11 @@ def moment(ts: str) -> datetime:
     return datetime.fromtimestamp(float(ts), UTC)
 
 
+def midnight(day: date) -> datetime:
+    """Its beginning; Slack's days are of UTC here."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
 def thread_of(message: Json) -> str | None:
     """The time of the root of the thread that a message is in, itself perhaps; None: it is in none."""
     ts, thread_ts = message["ts"], message.get("thread_ts")

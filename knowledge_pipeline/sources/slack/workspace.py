@@ -14,7 +14,7 @@ _AT_ONCE = 999  # Slack's most
 
 
 class Workspace:
-    """Names of people and channels (`slack_text.Names`), each list asked for once, when it is needed."""
+    """Names of people and channels (`text.Names`), each list asked for once, when it is needed."""
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client

@@ -37,7 +37,8 @@ class Repository:
 
     def __init__(self, full_name: str) -> None:
         self.full_name = full_name
-        self.clock = datetime.now(UTC).replace(microsecond=0) - timedelta(days=20)
+        noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+        self.clock = noon - timedelta(days=20)
         self.records: dict[str, Record] = {}  # by uri
         self.has_issues = True
         self._last_number = self._last_id = 0

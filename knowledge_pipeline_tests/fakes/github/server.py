@@ -4,7 +4,7 @@
         uri = server.repository.pull("Faster parser", "It was slow.")
         source = PullRequests(server.connection(), ConversationFilters())
 
-What it keeps is in `github_records`, what it answers in `github_graphql`.
+What it keeps is in `records`, what it answers in `graphql`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ class Project:
     def __init__(self, full_path: str, site: str = "https://gitlab.test") -> None:
         self.full_path = full_path
         self.web_url = f"{site}/{full_path}"
-        self.clock = datetime.now(UTC).replace(microsecond=0) - timedelta(days=20)
+        noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+        self.clock = noon - timedelta(days=20)
         self.records: dict[str, Record] = {}  # by uri
         self._last_id = 0
         self._last_iids = {"merge_request": 0, "issue": 0}

@@ -4,7 +4,7 @@
         uri = server.project.merge_request("Faster parser", "It was slow.")
         source = MergeRequests(server.connection(), ConversationFilters())
 
-What it keeps is in `gitlab_records`, what it answers in `gitlab_graphql`.
+What it keeps is in `records`, what it answers in `graphql`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said in a small Slack workspace; told by `slack_server` and written by `write_export`."""
+"""What is said in a small Slack workspace; told by `server` and written by `write_export`."""
 
 from __future__ import annotations
 

@@ -1,16 +1,13 @@
 """Commits as documents."""
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 from knowledge_pipeline.errors import ConfigError, SourceRefused
-from knowledge_pipeline.sources.git.history import oldest_wanted
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline_tests.sources.repositories import START, listed, over_folder, over_git, read
-
-NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def one(repository, cache, commit, **options):
@@ -158,20 +155,6 @@ def test_a_folder_without_a_readable_history_is_refused(repository, cache, tmp_p
     (repository.root / ".git/refs/heads/main").write_text("0" * 39 + "1\n")
     with pytest.raises(SourceRefused, match="no git history that can be read"):
         listed(over_folder("git_history", repository.root), cache)
-
-
-@pytest.mark.parametrize(
-    ("since", "moment"),
-    [
-        ("2024-01-31", datetime(2024, 1, 31, tzinfo=UTC)),
-        ("2024-01-31T10:00:00Z", datetime(2024, 1, 31, 10, tzinfo=UTC)),
-        ("180 days", NOW - timedelta(days=180)),
-        ("2 weeks ago", NOW - timedelta(days=14)),
-        ("1 year", NOW - timedelta(days=365.25)),
-    ],
-)
-def test_since_is_a_date_or_a_span(since, moment):
-    assert oldest_wanted(since, NOW) == moment
 
 
 @pytest.mark.parametrize("since", ["yesterday-ish", "", "--all", "31.01.2024", "99999 years", "5"])

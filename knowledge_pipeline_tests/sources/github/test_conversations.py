@@ -11,9 +11,9 @@ import pytest
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.base import Service
+from knowledge_pipeline.sources.forge import MOST_FILES, ConversationFilters
 from knowledge_pipeline.sources.github.issues import Issues
-from knowledge_pipeline.sources.github.listing import ConversationFilters
-from knowledge_pipeline.sources.github.pulls import MOST_FILES, PullRequests
+from knowledge_pipeline.sources.github.pulls import PullRequests
 from knowledge_pipeline_tests.fakes.github.records import BOT, person
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.sources.github.opening import Open, opened, read, text_of

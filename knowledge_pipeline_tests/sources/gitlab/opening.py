@@ -8,7 +8,7 @@ from typing import Any
 from knowledge_pipeline.config_connections import GitlabConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.github.listing import ConversationFilters
+from knowledge_pipeline.sources.forge import ConversationFilters
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
 
 Read = dict[str, Document | DocumentSkipped]

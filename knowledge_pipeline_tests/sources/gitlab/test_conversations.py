@@ -11,8 +11,9 @@ import pytest
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.base import Service
-from knowledge_pipeline.sources.github.listing import ConversationFilters
-from knowledge_pipeline.sources.gitlab.merge_requests import MOST_FILES, GitlabIssues, MergeRequests
+from knowledge_pipeline.sources.forge import MOST_FILES, ConversationFilters
+from knowledge_pipeline.sources.gitlab.issues import Issues
+from knowledge_pipeline.sources.gitlab.merge_requests import MergeRequests
 from knowledge_pipeline_tests.fakes.gitlab.graphql import COMPLEXITY, complexity
 from knowledge_pipeline_tests.fakes.gitlab.records import BOB
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
@@ -37,11 +38,11 @@ def merges(server: GitlabServer, waits: list[float]) -> Iterator[Open]:
 
 @pytest.fixture
 def issues(server: GitlabServer, waits: list[float]) -> Iterator[Open]:
-    yield from opened(GitlabIssues, server, waits)
+    yield from opened(Issues, server, waits)
 
 
 def test_they_are_services(server: GitlabServer) -> None:
-    for kind in (MergeRequests, GitlabIssues):
+    for kind in (MergeRequests, Issues):
         with kind(server.connection(), ConversationFilters()) as source:
             assert isinstance(source, Service)
     assert server.requests == []  # opening asks nobody
@@ -109,7 +110,7 @@ def test_a_number_costs_the_pages_that_it_needs(server: GitlabServer, merges: Op
 
 def test_a_filter_that_makes_no_sense_is_told_before_anybody_is_asked(server: GitlabServer) -> None:
     with pytest.raises(ConfigError, match="no issue has"):
-        GitlabIssues(server.connection(), ConversationFilters(state="merged"))
+        Issues(server.connection(), ConversationFilters(state="merged"))
     with pytest.raises(ConfigError, match="which is no date"):
         MergeRequests(server.connection(), ConversationFilters(since="lately"))
     assert server.requests == []

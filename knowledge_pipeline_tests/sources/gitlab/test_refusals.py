@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.github.listing import ConversationFilters
-from knowledge_pipeline.sources.gitlab.merge_requests import GitlabIssues, MergeRequests
+from knowledge_pipeline.sources.forge import ConversationFilters
+from knowledge_pipeline.sources.gitlab.issues import Issues
+from knowledge_pipeline.sources.gitlab.merge_requests import MergeRequests
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
 from knowledge_pipeline_tests.sources.gitlab.opening import Open, opened, read, read_one
 
@@ -93,7 +94,7 @@ def test_documents_that_are_not_shown_are_told(server: GitlabServer, merges: Ope
     assert "does not show the merge requests of octo/core/engine: give the token's owner" in refused(merges())
     server.answerer.disabled, server.answerer.guest = {"issues"}, True
     assert "does not show the merge requests of octo/core/engine: give the token's owner" in refused(merges())
-    with GitlabIssues(server.connection(), ConversationFilters()) as source:
+    with Issues(server.connection(), ConversationFilters()) as source:
         assert "does not show the issues of octo/core/engine" in refused(source)
     server.answerer.guest = False
     assert len(read(merges())) == 1
