@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,9 @@ from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.engine import Engine, SearchType
 from knowledge_pipeline.query.feedback import Judgement, judge
 from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.query.graph import Asked, CodeGraph
+from knowledge_pipeline.query.graph_answers import GraphAnswer
+from knowledge_pipeline.query.graph_door import GraphQuestions, Question
 from knowledge_pipeline.query.log import QueryLog
 from knowledge_pipeline.query.model_calls import ModelCalls
 from knowledge_pipeline.query.status import Status, read_status
@@ -43,6 +46,13 @@ class KnowledgeBase:
         self._calls = ModelCalls(self._lake)
         self._engine = Engine(settings, self._lake, record=self._calls.note)
         self._log = QueryLog(self._lake) if settings.logs.queries else None
+        code = CodeGraph(self._lake)
+        self.graph: GraphQuestions[GraphAnswer] = GraphQuestions(
+            code, lambda asked, question, who: self._wait(self._of_graph(asked, question, who))
+        )
+        self.agraph: GraphQuestions[Awaitable[GraphAnswer]] = GraphQuestions(
+            code, lambda asked, question, who: self._elsewhere(self._of_graph(asked, question, who))
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -208,6 +218,13 @@ class KnowledgeBase:
 
     async def _get(self, id: str, who: Access) -> Answer:
         return self._noted("get", id, who, await self._engine.get(id, who))
+
+    async def _of_graph(self, asked: Asked, question: Question, who: Access | None) -> GraphAnswer:
+        found = await question(who or self.access)
+        if self._log:
+            told = f"{asked.question} {asked.target}"
+            self._log.note("graph", told, who or self.access, found)
+        return found
 
     async def _context(self, task: Task | str, who: Access, **how: Any) -> Context:
         asked = Task(task) if isinstance(task, str) else task

@@ -9,6 +9,7 @@ from typing import Any
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.filters import clean
+from knowledge_pipeline.query.graph_answers import GraphAnswer
 from knowledge_pipeline.query.row_writer import CLOSE_S, EVERY_S, Row, RowWriter
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
@@ -35,7 +36,7 @@ class QueryLog:
         """Start the thread, which gets ready while the first question is answered."""
         self._rows.start()
 
-    def note(self, kind: str, text: str, access: Access, answer: Answer) -> None:
+    def note(self, kind: str, text: str, access: Access, answer: Answer | GraphAnswer) -> None:
         """Take one answered question; takes microseconds and never fails."""
         row: Row = {
             "query_id": answer.query_id,
@@ -45,7 +46,7 @@ class QueryLog:
             "tenant": access.tenant,
             "principals": sorted(access.principals),
             "release": answer.release,
-            "results": len(answer.results),
+            "results": len(answer.results if isinstance(answer, Answer) else answer.found),
             "took_ms": answer.took_ms,
             "cached": False,
             "degraded": list(answer.degraded),

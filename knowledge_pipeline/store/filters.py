@@ -108,6 +108,22 @@ def glob(column: str, pattern: str) -> Filter:
     return Filter(f"regexp_like({_column(column)}, {literal(_glob_regex(pattern))})")
 
 
+def ends_with_parts(column: str, value: str, separator: str) -> Filter:
+    """The value, or one that ends with it after a separator: `Store.get` in "lake.Store.get" by dots."""
+    pattern = f"(^|{re.escape(separator)}){re.escape(value)}$"
+    return Filter(f"regexp_like({_column(column)}, {literal(pattern)})")
+
+
+def below_folder(column: str, folder: str) -> Filter:
+    """The path lies in a folder, at any depth."""
+    return Filter(f"starts_with({_column(column)}, {literal(folder + '/')})")
+
+
+def begins_folded(column: str, value: str) -> Filter:
+    """The text column begins with the value, letter case aside."""
+    return Filter(f"regexp_like({_column(column)}, {literal(f'(?i)^{re.escape(value)}')})")
+
+
 def _glob_regex(pattern: str) -> str:
     if not re.search(r"[*?]", pattern):
         return f"^{re.escape(pattern.rstrip('/'))}(/|$)"

@@ -111,3 +111,31 @@ def test_globs_match_paths(tmp_path: Path, pattern: str, path: str, matches: boo
     assert table.count(filters.glob("path", pattern)) == int(matches)
     if "/" not in path and "**" not in pattern and "(" not in pattern:
         assert fnmatch(path, pattern) == matches
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found"),
+    [
+        ("lake.Store.get", "Store.get", True),
+        ("Store.get", "Store.get", True),
+        ("MyStore.get", "Store.get", False),
+        ("lake.Storeyget", "Store.get", False),
+        ("a.(x", "(x", True),
+    ],
+)
+def test_the_end_of_a_dotted_name_matches_by_whole_parts(
+    tmp_path: Path, path: str, value: str, found: bool
+) -> None:
+    made = Table(tmp_path / "t.lance", SCHEMA)
+    made.append([pa.RecordBatch.from_pylist([{"id": "1", "path": path, "tags": []}], schema=SCHEMA)])
+    assert made.count(filters.ends_with_parts("path", value, ".")) == found
+
+
+def test_a_folder_holds_what_is_below_it_and_no_neighbour(tmp_path: Path) -> None:
+    made = Table(tmp_path / "t.lance", SCHEMA)
+    paths = ["src/a.py", "src/x/b.py", "src2/c.py", "src", "lib/src/d.py"]
+    rows = [{"id": path, "path": path, "tags": []} for path in paths]
+    made.append([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)])
+    below = made.rows(["path"], filters.below_folder("path", "src"))["path"].to_pylist()
+    assert sorted(below) == ["src/a.py", "src/x/b.py"]
+    assert made.count(filters.begins_folded("path", "SRC/")) == 2

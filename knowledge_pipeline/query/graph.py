@@ -1,0 +1,245 @@
+"""Questions to the code graph: what uses this, what does it call, what would break.
+
+Every method takes an `Access`, as those of `Engine` do; a target is what `graph_target` says. A name
+that may mean several things is answered with the candidates alone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.query.graph_answers import GraphAnswer, Link, Node
+from knowledge_pipeline.query.graph_live import LiveGraph
+from knowledge_pipeline.query.graph_related import related
+from knowledge_pipeline.query.graph_rows import DEFINED, GraphRows, nodes_of
+from knowledge_pipeline.query.graph_target import Target, find_target
+from knowledge_pipeline.query.graph_walk import Walk
+from knowledge_pipeline.query.stopwatch import Stopwatch
+from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.lake import Lake
+
+CallDirection = Literal["callers", "callees", "both"]
+
+MAX_DEPTH = 10
+MAX_NODES = 1_000
+NODES = 100  # of an answer, where nobody says
+_MEMBERS = 1_000  # of one definition or file
+
+CALLS = ("calls",)
+USES = ("calls", "references", "extends", "implements", "imports")
+INHERITS = ("extends", "implements")
+_NARROWING = frozenset({"languages", "sources", "source_types", "repos", "branches", "paths", "tags"})
+_USES_OF_CODE = ("calls", "references", "extends", "implements")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to the code graph."""
+
+    question: str
+    target: str
+    filters: Filters  # what the target is looked for among
+    limit: int = NODES  # nodes beside the target
+    depth: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= MAX_NODES:
+            raise QuestionRefused(f"found limit {self.limit}; allowed: 1 to {MAX_NODES}")
+        if not 1 <= self.depth <= MAX_DEPTH:
+            raise QuestionRefused(f"found depth {self.depth}; allowed: 1 to {MAX_DEPTH}")
+        given = {each.name for each in fields(Filters) if getattr(self.filters, each.name)}
+        if unfit := given - _NARROWING:
+            raise QuestionRefused(
+                f"the code graph is not narrowed by {', '.join(sorted(unfit))}; "
+                f"allowed: {', '.join(sorted(_NARROWING))}"
+            )
+
+
+_Walking = Callable[[Walk, Sequence[Node]], Coroutine[Any, Any, None]]
+
+
+class CodeGraph:
+    """Asks the code graph of the live release. Asynchronous, for one event loop.
+
+    All methods raise `QuestionRefused` where the target, depth or limit make no sense, and `NotFound`
+    where nothing is released, no code graph is, or it has no such target that the caller may see.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._live = LiveGraph(lake)
+
+    async def find_usages(self, asked: Asked, access: Access) -> GraphAnswer:
+        """What uses a definition, or anything defined in it: definitions, with the places."""
+
+        async def walk(walk: Walk, targets: Sequence[Node]) -> None:
+            members = await _members(walk, targets)
+            await walk.definitions({node.id for node in (*targets, *members)}, "in", USES, depth=1)
+            _keep_out(walk, {node.id for node in members})
+
+        return await self._answer(asked, access, walk)
+
+    async def find_references(self, asked: Asked, access: Access) -> GraphAnswer:
+        """Every place that names exactly this definition or file."""
+
+        async def walk(walk: Walk, targets: Sequence[Node]) -> None:
+            await walk.definitions({node.id for node in targets}, "in", USES, depth=1)
+
+        return await self._answer(asked, access, walk)
+
+    async def get_call_graph(
+        self, asked: Asked, access: Access, *, direction: CallDirection = "both"
+    ) -> GraphAnswer:
+        """What calls a function and what it calls, step by step; of a class or file, its functions."""
+        if direction not in ("callers", "callees", "both"):
+            raise QuestionRefused(f"found direction {direction!r}; allowed: callers, callees, both")
+
+        async def walk(walk: Walk, targets: Sequence[Node]) -> None:
+            members = await _members(walk, targets)
+            ids = {node.id for node in (*targets, *members)}
+            if direction != "callees":
+                await walk.definitions(ids, "in", CALLS, depth=asked.depth)
+            if direction != "callers":
+                await walk.definitions(ids, "out", CALLS, depth=asked.depth)
+            _keep_out(walk, {node.id for node in members})
+
+        return await self._answer(asked, access, walk)
+
+    async def get_class_hierarchy(self, asked: Asked, access: Access) -> GraphAnswer:
+        """What a class extends or implements, and what extends or implements it."""
+
+        async def walk(walk: Walk, targets: Sequence[Node]) -> None:
+            ids = {node.id for node in targets}
+            await walk.definitions(ids, "out", INHERITS, depth=asked.depth)
+            await walk.definitions(ids, "in", INHERITS, depth=asked.depth)
+
+        return await self._answer(asked, access, walk)
+
+    async def get_dependencies(self, asked: Asked, access: Access) -> GraphAnswer:
+        """What a definition, file or folder depends on; of files these are files and imported names."""
+
+        async def walk(walk: Walk, targets: Sequence[Node]) -> None:
+            if all(node.kind == "file" for node in targets):
+                await walk.whole_files(targets, "out", depth=asked.depth)
+                return
+            members = await _members(walk, targets)
+            await walk.definitions({n.id for n in (*targets, *members)}, "out", USES, depth=asked.depth)
+            _keep_out(walk, {node.id for node in members})
+
+        return await self._answer(asked, access, walk)
+
+    async def analyze_dependencies(self, asked: Asked, access: Access) -> GraphAnswer:
+        """What would break if this changed, by way of others too, and what it depends on itself.
+
+        Of a definition: what calls, names or extends it, and so on, and who imports it. Of files: the
+        files that use them, and so on.
+        """
+
+        async def walk(walk: Walk, targets: Sequence[Node]) -> None:
+            if all(node.kind == "file" for node in targets):
+                await walk.whole_files(targets, "in", depth=asked.depth)
+                await walk.whole_files(targets, "out", depth=1)
+                return
+            members = await _members(walk, targets)
+            ids = {node.id for node in (*targets, *members)}
+            await walk.definitions(ids, "in", _USES_OF_CODE, depth=asked.depth)
+            await walk.definitions(ids, "in", ("imports",), depth=1)
+            await walk.definitions(ids, "out", USES, depth=1)
+            _keep_out(walk, {node.id for node in members})
+
+        return await self._answer(asked, access, walk)
+
+    async def find_related_code(self, asked: Asked, access: Access) -> GraphAnswer:
+        """Definitions that have most to do with this one: by use, by common uses, by common place."""
+
+        async def walk(walk: Walk, targets: Sequence[Node]) -> None:
+            members = await _members(walk, targets)
+            await related(walk, targets, members)
+
+        return await self._answer(asked, access, walk)
+
+    async def _answer(self, asked: Asked, access: Access, walking: _Walking) -> GraphAnswer:
+        watch = Stopwatch()
+        with watch.step("open"):
+            opened = await self._live.opened()
+        rows = GraphRows.of(opened.reader, access)
+        with watch.step("look_up"):
+            target = await find_target(rows, asked.target, asked.filters)
+        walk = Walk(rows, asked.limit)
+        if target.nodes:
+            with watch.step("walk"):
+                walk.start(target.nodes)
+                await walking(walk, target.nodes)
+        return _told(asked, target, walk, watch, release=opened.release)
+
+
+async def _members(walk: Walk, targets: Sequence[Node]) -> list[Node]:
+    """What is defined in the targets, taken in as `member`s."""
+    found: list[Node] = []
+    for target in targets:
+        here = filters.eq("source", target.source or "") & filters.eq("path", target.path or "")
+        held = nodes_of(await walk.rows.symbols(here & DEFINED, limit=_MEMBERS)).values()
+        prefix = "" if target.kind == "file" else f"{target.name}."
+        found += [node for node in held if node.kind != "file" and node.name.startswith(prefix)]
+    targeted = {node.id for node in targets}
+    members = [replace(node, side="member") for node in found if node.id not in targeted]
+    walk.start(members)
+    return members
+
+
+def _keep_out(walk: Walk, members: set[str]) -> None:
+    """Drop links between the target's own parts, and the members that nothing else has to do with."""
+    own = members | {id_ for id_, node in walk.nodes.items() if node.side == "target"}
+    for key, link in list(walk.links.items()):
+        if link.source in own and link.target in own and members:
+            del walk.links[key]
+    linked = {end for link in walk.links.values() for end in (link.source, link.target)}
+    for id_ in members - linked:
+        del walk.nodes[id_]
+
+
+def _told(asked: Asked, target: Target, walk: Walk, watch: Stopwatch, *, release: int) -> GraphAnswer:
+    sides = {"target": 0, "member": 1, "used_by": 2, "uses": 3}
+    nodes = sorted(walk.nodes.values(), key=lambda node: _place(node, sides[node.side]))
+    return GraphAnswer(
+        query_id=str(uuid.uuid4()),
+        question=asked.question,
+        target=asked.target,
+        took_ms=watch.took_ms,
+        release=release,
+        nodes=tuple(nodes),
+        links=tuple(sorted(walk.links.values(), key=_link_place)),
+        candidates=target.candidates,
+        notes=tuple(_notes(asked, target, walk)),
+        timings_ms=watch.timings_ms,
+    )
+
+
+def _place(node: Node, side: int) -> tuple[Any, ...]:
+    return side, node.distance, -(node.score or 0.0), node.source or "~", node.path or "", node.name
+
+
+def _link_place(link: Link) -> tuple[Any, ...]:
+    return link.path, link.lines, link.kind, link.source, link.target
+
+
+def _notes(asked: Asked, target: Target, walk: Walk) -> list[str]:
+    notes: list[str] = []
+    if target.candidates:
+        more = "more than " if target.more else ""
+        notes.append(
+            f"{asked.target!r} may mean {more}{len(target.candidates)} things: "
+            "give more of its name, path:name, or a source"
+        )
+    if walk.left_out:
+        notes.append(f"{walk.left_out} more were left out: the limit is {asked.limit}")
+    if walk.more_edges:
+        notes.append("there are more uses than one question reads: some are left out")
+    if walk.unresolved:
+        notes.append(f"{walk.unresolved} uses in it could not be resolved, and are left out")
+    return notes
