@@ -177,6 +177,13 @@ class S3Connection(PlacedConnection):
     secret_access_key: SecretStr | None = None
     anonymous: bool = False
 
+    @model_validator(mode="after")
+    def _both_keys(self) -> S3Connection:
+        if bool(self.access_key_id) != bool(self.secret_access_key):
+            given, missing = ("access_key_id", "secret_access_key")[:: 1 if self.access_key_id else -1]
+            raise ValueError(f"{given} without {missing}: give both, or none")
+        return self
+
     @property
     def place(self) -> str:
         """Bucket and prefix, as its tools write them."""

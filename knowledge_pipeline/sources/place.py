@@ -6,13 +6,19 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from knowledge_pipeline.config import GitConnection, LocalConnection, SourceConfig
-from knowledge_pipeline.config_connections import GithubConnection, PlacedConnection
+from knowledge_pipeline.config_connections import (
+    GcsConnection,
+    GithubConnection,
+    PlacedConnection,
+    S3Connection,
+)
+from knowledge_pipeline.sources.bucket.tree import web_prefix_of_bucket
 from knowledge_pipeline.sources.git.remote import host_and_path
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Names for a source's repository.
+    """Names for a source's repository; a bucket has pages alone.
 
     `web_prefix` followed by a file's quoted path is its page; `commit_prefix` followed
     by a commit's id is the commit's.
@@ -37,6 +43,8 @@ def place(source: SourceConfig) -> Place:
     connection = source.connection
     if isinstance(connection, GithubConnection):
         return Place(repo=connection.repository)
+    if isinstance(connection, S3Connection | GcsConnection):
+        return Place(web_prefix=web_prefix_of_bucket(connection))
     if isinstance(connection, PlacedConnection):
         return Place()
     if isinstance(connection, LocalConnection):

@@ -158,9 +158,6 @@ def _opened(connection: S3Connection) -> Any:
             "pip install 'knowledge-pipeline[s3]'"
         ) from None
     key, secret = connection.access_key_id, connection.secret_access_key
-    if bool(key) != bool(secret):
-        given, missing = ("access_key_id", "secret_access_key")[:: 1 if key else -1]
-        raise ConfigError(f"connection.{given} without connection.{missing}: give both, or none")
     session = botocore.session.Session()
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_moment)
     region = connection.region or session.get_config_variable("region") or _DEFAULT_REGION

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from knowledge_pipeline.config_connections import GcsConnection, S3Connection
 from knowledge_pipeline.errors import DocumentSkipped
@@ -118,12 +118,6 @@ class BucketTree:
 def folder_of(prefix: str) -> str:
     """A connection's prefix as a folder: "docs" is "docs/", so that "docs-old/" is not in it."""
     return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
-
-
-def host_of_bucket(connection: BucketConnection) -> str:
-    """The host that is asked; one name for all regions."""
-    own = "s3.amazonaws.com" if isinstance(connection, S3Connection) else "storage.googleapis.com"
-    return (connection.endpoint_url and urlsplit(connection.endpoint_url).hostname) or own
 
 
 def web_prefix_of_bucket(connection: BucketConnection) -> str | None:

@@ -15,16 +15,16 @@ import pytest
 from pathspec import GitIgnoreSpec
 from pydantic import SecretStr
 
+from knowledge_pipeline.config import SourceConfig
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.bucket.tree import (
     NOT_UTF8,
     BucketTree,
-    host_of_bucket,
-    web_prefix_of_bucket,
 )
 from knowledge_pipeline.sources.files.documents import FileSource, every, openapi_in, read_text
 from knowledge_pipeline.sources.patterns import DEFAULTS, Selection
+from knowledge_pipeline.sources.place import Place, place
 from knowledge_pipeline_tests.fakes.bucket import gcs_server, s3_server
 from knowledge_pipeline_tests.fakes.bucket.gcs_server import GcsServer
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
@@ -426,8 +426,10 @@ def test_a_name_that_no_bucket_can_have_is_refused_without_asking(s3):
 
 
 def test_one_key_without_the_other_is_told(s3):
-    with pytest.raises(ConfigError, match=r"connection\.access_key_id without connection\.secret_access_key"):
-        listed(s3, connection=s3.connected(access_key_id="only"))
+    with pytest.raises(ValueError, match="access_key_id without secret_access_key: give both, or none"):
+        s3.connected(access_key_id="only")
+    with pytest.raises(ValueError, match="secret_access_key without access_key_id: give both, or none"):
+        s3.connected(secret_access_key="only")
 
 
 def test_an_archived_object_is_skipped_with_what_to_do(s3):
@@ -508,15 +510,16 @@ def test_a_missing_client_is_told_with_the_command_that_installs_it(request, mon
         listed(service)
 
 
-def test_a_bucket_has_a_host_and_pages_where_it_is_the_service_s_own(s3, gcs):
+def test_a_bucket_has_pages_where_it_is_the_service_s_own(s3, gcs):
     own = {"bucket": "the-bucket", "prefix": "my docs", "endpoint_url": None}
-    assert (host_of_bucket(s3.connection), web_prefix_of_bucket(s3.connection)) == ("127.0.0.1", None)
-    for connection, host, page in (
-        (s3.connected(**own), "s3.amazonaws.com", "s3/object/the-bucket?prefix=my%20docs/"),
-        (gcs.connected(**own), "storage.googleapis.com", "storage.cloud.google.com/the-bucket/my%20docs/"),
+    for connection, page in (
+        (s3.connection, None),
+        (gcs.connection, None),
+        (s3.connected(**own), "https://console.aws.amazon.com/s3/object/the-bucket?prefix=my%20docs/"),
+        (gcs.connected(**own), "https://storage.cloud.google.com/the-bucket/my%20docs/"),
     ):
-        assert host_of_bucket(connection) == host
-        assert (web_prefix_of_bucket(connection) or "").endswith(page)
+        source = SourceConfig(id="kept", type="markdown", connection=connection)
+        assert place(source) == Place(web_prefix=page)
 
 
 def test_times_are_those_of_the_service(s3):
