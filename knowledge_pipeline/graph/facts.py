@@ -1,10 +1,15 @@
 """What one file says by itself: definitions, imports, what names stand for, and uses.
 
 Nothing here looks at another file. Places in code are written as *paths*: names joined by dots,
-`()` after what is called, `[]` after what is indexed or iterated: `self.lake.index().rows`.
-Arguments are left out. A declared type is written as the value that it promises: `x: Store` is
-the binding `x` to `Store()`, `x: list[Store]` is `x[]` to `Store()`, `def f() -> Store` is
-`f()` to `Store()`, and so is `return Store(…)`.
+`()` after what is called, `[]` after what is indexed or iterated (`[0]`, `[1]` where the place in
+a tuple is known): `self.lake.index().rows`. Arguments are left out.
+
+A name with `@` is no name of the program: `@self` is the instance that the scope belongs to,
+`@class` its class, `@super` what that class extends, and `@` the scope's own definition. A declared
+type is written as the value that it promises: `x: Store` binds `x` to `Store()`, `x: list[Store]`
+binds `x[]` to `Store()`, and within `def f() -> Store`, `@()` is bound to `Store()`, as it is by
+`return Store(…)`. What is read as if it were a field, but is computed, binds `@` to `@()`. A
+parameter or local variable of which nothing is known is bound to "": it hides what has its name.
 """
 
 from __future__ import annotations
@@ -46,8 +51,9 @@ class Binding:
     """A path, within a scope, stands for the value of another one."""
 
     scope: str  # qualified name of the definition within which both are read; "": the file
-    path: str  # "store", "self.lake", "open_store()"
-    value: str  # "Store()", "request.session"
+    path: str  # "store", "self.lake", "rows[]", "@()"
+    value: str  # "Store()", "request.session"; "": unknown
+    declared: bool = False  # by a type, which says more than the values that are seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,8 @@ class Facts:
     imports: tuple[Import, ...] = ()
     bindings: tuple[Binding, ...] = ()
     uses: tuple[Use, ...] = ()
-    settings: dict[str, str] = field(default_factory=dict[str, str])  # of a manifest: go.mod's module
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+    """What a manifest says (go.mod's module), and Python's `__all__`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,9 +105,21 @@ def _captures(root: Node, language: str) -> dict[str, list[Node]]:
     By `matches`: `captures` gives no order, and takes quadratic time where predicates fail.
     """
     found: dict[str, list[Node]] = {}
-    for _, match in QueryCursor(_query(language)).matches(root):
+    for _, match in QueryCursor(_query(language, __package__)).matches(root):
         for capture, nodes in match.items():
             found.setdefault(capture, []).extend(nodes)
+    for nodes in found.values():
+        nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
+    return found
+
+
+def find(syntax: Syntax, package: str) -> dict[str, list[Node]]:
+    """What the queries of another package find in a parsed text, by capture, in the order of the text.
+
+    They lie in its folder `queries`, under the names in `GRAMMARS`, and have no predicates, with
+    which `captures` would take quadratic time.
+    """
+    found = QueryCursor(_query(syntax.language, package)).captures(syntax.root)
     for nodes in found.values():
         nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
     return found
@@ -166,7 +178,7 @@ def _language(name: str) -> Language:
 
 
 @cache
-def _query(name: str) -> Query:
-    folder = resources.files("knowledge_pipeline.syntax") / "queries"
+def _query(name: str, package: str) -> Query:
+    folder = resources.files(package) / "queries"
     sources = ((folder / f"{query}.scm").read_text("utf-8") for query in GRAMMARS[name].queries)
     return Query(_language(name), "\n".join(sources))

@@ -1,0 +1,361 @@
+"""What a path means: bindings, imports, bases and results are followed, across files.
+
+The order of statements is left out: a name means everything that it is given anywhere.
+How sure a meaning is:
+
+- 1.0: said by scopes and imports alone;
+- 0.9: through a declared type;
+- 0.8: through a value that was seen, an assignment or a result;
+- 0.5: the only definition of that name in the source (see `resolve`).
+
+Several meanings share: each is as sure as the way to it, divided by the root of their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from knowledge_pipeline.graph.entities import (
+    Above,
+    Entity,
+    Found,
+    Instance,
+    Known,
+    Module,
+    Outside,
+    Place,
+    add,
+)
+from knowledge_pipeline.graph.facts import Binding, Import
+from knowledge_pipeline.graph.hierarchy import linearized
+from knowledge_pipeline.graph.index import TYPE_KINDS, FileIndex
+from knowledge_pipeline.graph.paths import steps_of
+from knowledge_pipeline.graph.view import View
+
+DECLARED = 0.9
+INFERRED = 0.8
+
+_MAX_DEPTH = 40  # questions within questions
+_MAX_WORK = 3_000  # questions for one use
+_MAX_MEANINGS = 12
+_NEVER = 1_000_000
+
+_Key = tuple[str, str, str]
+
+
+class Evaluator:
+    """Answers what paths mean, for the uses of one file."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.language = view.index(view.path).language
+        self._memo: dict[_Key, Found] = {}
+        self._active: dict[_Key, int] = {}
+        self._assumed: dict[_Key, Found] = {}
+        self._lowest_cut = _NEVER
+        self._work_left = 0
+        self._lines: dict[tuple[str, str], list[tuple[str, str] | str]] = {}
+
+    def meaning(self, file: str, scope: str, path: str) -> Found:
+        """What a path means within a scope of a file: a fresh question, with all the work allowed."""
+        self._work_left = _MAX_WORK
+        return self.value(file, scope, path)
+
+    def meaning_of_import(self, each: Import) -> Found:
+        """What an import of the file brings: a fresh question."""
+        self._work_left = _MAX_WORK
+        return self.imported(self.view.index(self.view.path), each)
+
+    def value(self, file: str, scope: str, path: str) -> Found:
+        """The same as a part of another question."""
+
+        def compute() -> Found:
+            steps = steps_of(path)
+            if len(steps) < 2:
+                return self._head(file, scope, path)
+            return self.step(self.value(file, scope, path[: -len(steps[-1])]), steps[-1])
+
+        return self._guarded((file, scope, path), compute)
+
+    def step(self, found: Found, step: str) -> Found:
+        """What a step leads to from any of the meanings."""
+        result: Found = {}
+        for entity, confidence in list(found.items())[:_MAX_MEANINGS]:
+            add(result, self._step(entity, step), confidence)
+        return result
+
+    def lineage(self, path: str, name: str) -> list[tuple[str, str] | str]:
+        """A class and what it extends, nearest first; as text what is outside of the source."""
+        key = (path, name)
+        if key not in self._lines:
+            self._lines[key] = [key]  # what a class reaches of itself, should it extend itself
+            self._lines[key] = linearized(key, self._bases, self.lineage)
+        return self._lines[key]
+
+    def member(self, line: list[tuple[str, str] | str], name: str, of: tuple[str, str]) -> Found:
+        """A member of the first class of a lineage that has it."""
+        for each in line:
+            if isinstance(each, str):
+                return {Outside(f"{each}.{name}"): INFERRED}
+            found = self._own_member(*each, name, of)
+            if found:
+                return found
+        return {}
+
+    def result(self, known: Known) -> Found:
+        """What calling a function gives."""
+        index = self.view.index(known.path)
+        found = self._bound(index, known.name, "@()", known.of)
+        if "@()" in index.beneath.get(known.name, ()):
+            found[Place(known.path, known.name, "@()")] = 1.0
+        return found
+
+    def _guarded(self, key: _Key, compute: Callable[[], Found]) -> Found:
+        """The answer of a question; asked within itself, what is known of it so far.
+
+        An answer is remembered unless it was found within an unfinished question that it
+        depends on.
+        """
+        if key in self._memo:
+            return self._memo[key]
+        if key in self._active:
+            self._lowest_cut = min(self._lowest_cut, self._active[key])
+            return self._assumed.get(key, {})
+        depth = len(self._active)
+        if depth >= _MAX_DEPTH or self._work_left <= 0:
+            self._lowest_cut = -1
+            return {}
+        self._work_left -= 1
+        self._active[key] = depth
+        around, self._lowest_cut = self._lowest_cut, _NEVER
+        found = compute()
+        if self._lowest_cut == depth and found:
+            self._assumed[key] = found
+            found = compute()
+        del self._active[key]
+        self._assumed.pop(key, None)
+        if self._lowest_cut >= depth:
+            self._memo[key] = found
+            self._lowest_cut = around
+        else:
+            self._lowest_cut = min(around, self._lowest_cut)
+        return found
+
+    def _head(self, file: str, scope: str, name: str) -> Found:
+        index = self.view.index(file)
+        name = index.language.heads.get(name, name)
+        if name.startswith("@"):
+            return _special(index, scope, name)
+        for each in index.scopes(scope):
+            if each != scope and index.kinds.get(each) in TYPE_KINDS:
+                found = self._of_instance(file, each, name) if index.language.members_in_scope else None
+            else:
+                found = self._local(index, each, name)
+            if found is None:
+                found = self._by_stars(index, each, name)
+            if found is not None:
+                return found
+        return self._unimported(index, name)
+
+    def _local(self, index: FileIndex, scope: str, name: str) -> Found | None:
+        """What a name means by definitions, imports and bindings of one scope; None: nothing."""
+        path = index.facts.path
+        qualified = f"{scope}.{name}" if scope else name
+        imports = index.imports.get((scope, name), [])
+        bound = name in index.tables.get(scope, ())
+        beneath = name in index.beneath.get(scope, ())
+        if not (qualified in index.kinds or imports or bound or beneath):
+            return None
+        found: Found = {Known(path, qualified): 1.0} if qualified in index.kinds else {}
+        for each in imports:
+            add(found, self.imported(index, each))
+        if bound:
+            add(found, self._bound(index, scope, name))
+        if beneath:
+            found[Place(path, scope, name)] = 1.0
+        return found
+
+    def imported(self, index: FileIndex, each: Import) -> Found:
+        """What an import brings."""
+        language, path = index.language, index.facts.path
+        files = self.view.modules(language, path, each.module)
+        if not files:
+            outside = language.outside(each.module, each.name, path, self.view.world.layout)
+            return {Outside(outside): 1.0} if outside else {}
+        found: Found = {}
+        for file in files:
+            add(found, self._of_module(file, each.name) if each.name else {Module(file): 1.0})
+        return found
+
+    def _by_stars(self, index: FileIndex, scope: str, name: str) -> Found | None:
+        found: Found = {}
+        for each in index.stars.get(scope, ()):
+            for file in self.view.modules(index.language, index.facts.path, each.module):
+                if file.endswith("/") or not _exports(self.view.index(file), name):
+                    continue
+                add(found, self._of_module(file, name))
+        return found or None
+
+    def _unimported(self, index: FileIndex, name: str) -> Found:
+        """What a name means that a file does not mention: of its package, of the language."""
+        found: Found = {}
+        for file in self.view.siblings(index.language, index.facts.path, name):
+            add(found, self._local(self.view.index(file), "", name) or {})
+        if not found and name in index.language.builtins:
+            found[Outside(name)] = 1.0
+        return found
+
+    def _of_module(self, file: str, name: str) -> Found:
+        """What a module gives under a name: its own, what it re-exports, a module within it."""
+
+        def compute() -> Found:
+            found: Found | None = None
+            if not file.endswith("/"):
+                index = self.view.index(file)
+                found = self._local(index, "", name) or self._by_stars(index, "", name)
+            return found or self._submodule(file, name)
+
+        return self._guarded((file, "@module", name), compute)
+
+    def _submodule(self, file: str, name: str) -> Found:
+        written = self.language.submodule(name)
+        files = self.view.modules(self.language, file, written) if written else ()
+        return {Module(each): 1.0 for each in files}
+
+    def _bound(self, index: FileIndex, owner: str, path: str, of: tuple[str, str] | None = None) -> Found:
+        """What the bindings of a path give: those by declared types, or else all."""
+        bindings = [each for each in index.tables.get(owner, {}).get(path, ()) if each.value]
+        found: Found = {}
+        for each in [each for each in bindings if each.declared][:_MAX_MEANINGS]:
+            add(found, self._of_binding(index, each, of), 1.0 if each.value[0] == "@" else DECLARED)
+        if not found:
+            for each in [each for each in bindings if not each.declared][:_MAX_MEANINGS]:
+                add(found, self._of_binding(index, each, of), INFERRED)
+        return found
+
+    def _of_binding(self, index: FileIndex, each: Binding, of: tuple[str, str] | None) -> Found:
+        if of is not None and each.value == "@self":
+            return {Instance(*of): 1.0}
+        if of is not None and each.value == "@class()":
+            return {Instance(*of): 1.0}
+        return self.value(index.facts.path, each.scope, each.value)
+
+    def _step(self, entity: Entity, step: str) -> Found:
+        if isinstance(entity, Known):
+            return self._from_known(entity, step)
+        if isinstance(entity, Instance):
+            return self._from_instance(entity, step)
+        if isinstance(entity, Place):
+            return self._from_place(entity, step)
+        if isinstance(entity, Module):
+            return self._of_module(entity.path, step[1:]) if step[0] == "." else {}
+        if isinstance(entity, Outside):
+            return self._from_outside(entity, step)
+        if step == "()":
+            return {entity: 1.0}
+        line = self.lineage(*entity.of)
+        place = line.index((entity.path, entity.name)) + 1 if (entity.path, entity.name) in line else 0
+        return self.member(line[place:], step[1:], entity.of)
+
+    def _from_known(self, known: Known, step: str) -> Found:
+        index = self.view.index(known.path)
+        kind = index.kinds.get(known.name)
+        if kind in TYPE_KINDS:
+            if step == "()":
+                return {Instance(known.path, known.name): 1.0}
+            if step[0] == "[":
+                return {known: 1.0}
+            here = (known.path, known.name)
+            return self.member(self.lineage(*here), step[1:], here)
+        if index.is_computed(known.name):
+            return self.step(self.result(known), step)
+        return self.result(known) if step == "()" and kind in ("function", "method") else {}
+
+    def _from_instance(self, instance: Instance, step: str) -> Found:
+        language = self.view.index(instance.path).language
+        if step[0] == ".":
+            return self._of_instance(instance.path, instance.name, step[1:]) or {}
+        reads = (language.when_called,) if step == "()" else language.elements
+        for each in reads:
+            found: Found = {instance: 1.0}
+            for inner in steps_of(f"x.{each}")[1:] if each else ():
+                found = self.step(found, inner)
+            if each and found:
+                return self.step(found, "()") if step == "()" else found
+        return {}
+
+    def _of_instance(self, path: str, name: str, member: str) -> Found | None:
+        key = (path, f"@in {name}", member)
+        here = (path, name)
+        return self._guarded(key, lambda: self.member(self.lineage(*here), member, here)) or None
+
+    def _own_member(self, path: str, owner: str, name: str, of: tuple[str, str]) -> Found:
+        index = self.view.index(path)
+        qualified = f"{owner}.{name}"
+        found: Found = {Known(path, qualified, of): 1.0} if qualified in index.kinds else {}
+        add(found, self._bound(index, owner, name))
+        if name in index.beneath.get(owner, ()):
+            found[Place(path, owner, name)] = 1.0
+        return found
+
+    def _from_place(self, place: Place, step: str) -> Found:
+        index = self.view.index(place.path)
+        at = place.at + step
+        found = self._at(index, place.owner, at)
+        if found:
+            return found
+        if step[0] == "[":
+            others = ["[]"] if step != "[]" else [f"[{each}]" for each in range(8)]
+            for each in others:
+                add(found, self._at(index, place.owner, place.at + each))
+            return found
+        containers = index.language.containers
+        if step == "()" and (last := steps_of(place.at)[-1])[1:] in containers:
+            base = place.at[: -len(last)]
+            return self._at(index, place.owner, base + containers[last[1:]]) or {
+                Place(place.path, place.owner, base): 1.0
+            }
+        return {Place(place.path, place.owner, at): 1.0} if step[1:] in containers else {}
+
+    def _at(self, index: FileIndex, owner: str, at: str) -> Found:
+        found = self._bound(index, owner, at)
+        if at in index.beneath.get(owner, ()):
+            found[Place(index.facts.path, owner, at)] = 1.0
+        return found
+
+    def _from_outside(self, outside: Outside, step: str) -> Found:
+        name = self.language.beyond(outside.name, step)
+        return {Outside(name): 1.0} if name and len(name) < 200 else {}
+
+    def _bases(self, key: tuple[str, str]) -> list[tuple[str, str] | str]:
+        """What a class says that it extends."""
+        index = self.view.index(key[0])
+        scope = key[1].rpartition(".")[0]
+        bases: list[tuple[str, str] | str] = []
+        for written in index.bases.get(key[1], ()):
+            for entity in self.value(key[0], scope, written):
+                if isinstance(entity, Known):
+                    kind = self.view.index(entity.path).kinds.get(entity.name)
+                    if kind in TYPE_KINDS and (entity.path, entity.name) != key:
+                        bases.append((entity.path, entity.name))
+                elif isinstance(entity, Outside):
+                    bases.append(entity.name)
+        return bases
+
+
+def _special(index: FileIndex, scope: str, name: str) -> Found:
+    path = index.facts.path
+    if name == "@":
+        return {Known(path, scope): 1.0}
+    owner = index.class_of(scope)
+    if owner is None:
+        return {}
+    if name == "@super":
+        return {Above(path, owner, (path, owner)): 1.0}
+    return {Known(path, owner): 1.0} if name == "@class" else {Instance(path, owner): 1.0}
+
+
+def _exports(index: FileIndex, name: str) -> bool:
+    """Whether an import of everything brings a name."""
+    listed = index.facts.settings.get("__all__")
+    return not name.startswith("_") if listed is None else name in listed.split()

@@ -1,0 +1,132 @@
+"""An expression as the path that facts write for it: `self.lake.index().rows`.
+
+Every language says with a table which of its nodes are names, members, calls; what is told
+of an argument by a call (`cast(T, x)`), or of the parts of a literal, its own functions say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from knowledge_pipeline.syntax.grammars import Syntax
+
+_MAX_PATH = 160
+_MAX_DEPTH = 16
+_DIGITS = re.compile(r"\d{1,2}")
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+Contents = Callable[["Writer", Node], Iterable[tuple[str, str]]]
+"""What an expression holds: (suffix, path), as ("[]", "Store()") for `[Store()]`."""
+
+
+@dataclass(frozen=True)
+class Expressions:
+    """What the nodes of a language's expressions are. Parts are fields, or indices of named children."""
+
+    names: frozenset[str]  # leaves that stand for themselves
+    members: Mapping[str, tuple[str, str]]  # node: its object, its member
+    calls: Mapping[str, tuple[str, ...]]  # node: what is called; two parts: an object (if any), a method
+    indexes: Mapping[str, tuple[str, str]]  # node: what is indexed, by what
+    same: Mapping[str, str | int] = field(default_factory=dict[str, "str | int"])  # worth what its part is
+    choices: Mapping[str, tuple[str | int, ...]] = field(
+        default_factory=dict[str, "tuple[str | int, ...]"]
+    )  # worth what one of its parts is
+    contents: Mapping[str, Contents] = field(default_factory=dict[str, Contents])
+    rewrite: Callable[[Writer, Node], str | None] | None = None  # another path for a call
+
+
+class Writer:
+    """Writes the expressions of one file; a part that many share is written once."""
+
+    def __init__(self, syntax: Syntax, expressions: Expressions) -> None:
+        self.syntax = syntax
+        self.expressions = expressions
+        self._written: dict[tuple[int, int], str | None] = {}
+        self._depth = 0
+
+    def text(self, node: Node) -> str:
+        """A node's text."""
+        return self.syntax.slice(node)
+
+    def path(self, node: Node | None) -> str | None:
+        """The path of an expression; None for what is no place, or too long to be followed."""
+        if node is None or self._depth > _MAX_DEPTH:
+            return None
+        if node.type in self.expressions.names:
+            return self.syntax.slice(node)
+        key = (node.start_byte, node.end_byte)
+        if key not in self._written:
+            self._depth += 1
+            path = self._path(node)
+            self._depth -= 1
+            self._written[key] = path if path is not None and len(path) <= _MAX_PATH else None
+        return self._written[key]
+
+    def values(self, node: Node | None) -> list[tuple[str, str]]:
+        """What an expression may be worth, or hold: (suffix, path); "" as suffix for itself."""
+        if node is None or self._depth > _MAX_DEPTH:
+            return []
+        self._depth += 1
+        found = self._values(node)
+        self._depth -= 1
+        return found
+
+    def callee(self, node: Node) -> str | None:
+        """The path of what a call calls."""
+        parts = [node.child_by_field_name(part) for part in self.expressions.calls[node.type]]
+        if len(parts) == 1:
+            return self.path(parts[0])
+        owner, name = parts[0], parts[-1]
+        if name is None:
+            return None
+        of = self.path(owner) if owner is not None else ""
+        return None if of is None else f"{of}.{self.text(name)}".lstrip(".")
+
+    def _path(self, node: Node) -> str | None:
+        table, kind = self.expressions, node.type
+        if kind in table.members:
+            return self._member(node, *table.members[kind])
+        if kind in table.calls:
+            other = table.rewrite(self, node) if table.rewrite else None
+            return other or _with(self.callee(node), "()")
+        if kind in table.indexes:
+            of, by = (node.child_by_field_name(part) for part in table.indexes[kind])
+            key = self.text(by) if by is not None and by.end_byte - by.start_byte <= 2 else ""
+            return _with(self.path(of), f"[{key}]" if _DIGITS.fullmatch(key) else "[]")
+        if kind in table.same:
+            return self.path(part_of(node, table.same[kind]))
+        return None
+
+    def _member(self, node: Node, of: str, name: str) -> str | None:
+        if node.end_byte - node.start_byte <= _MAX_PATH and _DOTTED.fullmatch(text := self.text(node)):
+            return text
+        member = node.child_by_field_name(name)
+        return _with(self.path(node.child_by_field_name(of)), f".{self.text(member)}") if member else None
+
+    def _values(self, node: Node) -> list[tuple[str, str]]:
+        table, kind = self.expressions, node.type
+        if kind in table.contents and (found := list(table.contents[kind](self, node))):
+            return found
+        if kind in table.choices:
+            parts = (part_of(node, part) for part in table.choices[kind])
+            return [value for part in parts for value in self.values(part)]
+        if kind in table.same:
+            return self.values(part_of(node, table.same[kind]))
+        path = self.path(node)
+        return [("", path)] if path else []
+
+
+def part_of(node: Node, part: str | int) -> Node | None:
+    """A part by its field, or by its place among the named children."""
+    if isinstance(part, str):
+        return node.child_by_field_name(part)
+    named = node.named_children
+    return named[part] if -len(named) <= part < len(named) else None
+
+
+def _with(path: str | None, suffix: str) -> str | None:
+    return None if path is None else path + suffix

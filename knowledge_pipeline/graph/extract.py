@@ -1,0 +1,101 @@
+"""What one file says, read by tree-sitter: `extract` for every language of `GRAMMARS`, and manifests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import resources
+
+from tree_sitter import Node
+
+from knowledge_pipeline.graph.facts import Facts
+from knowledge_pipeline.graph.languages.extractions import EXTRACTIONS
+from knowledge_pipeline.graph.reading import Extraction, Reading
+from knowledge_pipeline.syntax.grammars import GRAMMARS, find, parse
+from knowledge_pipeline.syntax.outline import Outline
+
+_PACKAGES = ("knowledge_pipeline.graph", "knowledge_pipeline.graph.languages", "knowledge_pipeline.syntax")
+_Captures = Mapping[str, list[Node]]
+
+
+def extract(path: str, text: str, language: str) -> Facts:
+    """The facts of one file; takes time in proportion to its length, and never raises.
+
+    Args:
+        path: POSIX, within the source.
+        text: all of the file.
+        language: as `languages.language_of` names it; for one without a grammar, and for a text
+            that is no sensible code, the facts are empty.
+    """
+    empty = Facts(path, language)
+    syntax = parse(text, language) if language in GRAMMARS else None
+    if syntax is None:
+        return empty
+    extraction = EXTRACTIONS.get(language, Extraction.of_definitions())
+    reading = Reading(syntax, Outline(syntax), extraction)
+    if language in EXTRACTIONS:
+        _read(reading, find(syntax, "knowledge_pipeline.graph"))
+    return reading.facts(path)
+
+
+@cache
+def facts_version() -> str:
+    """Changes whenever the same text could give other facts: part of a file's fingerprint."""
+    digest = hashlib.blake2b(digest_size=8)
+    for package in _PACKAGES:
+        root = resources.files(package)
+        folders = [root, root / "queries"] if (root / "queries").is_dir() else [root]
+        files = (each for folder in folders for each in folder.iterdir())
+        for file in sorted(files, key=lambda each: each.name):
+            if file.name.endswith((".py", ".scm")):
+                digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _read(reading: Reading, captures: _Captures) -> None:
+    extraction = reading.extraction
+    for node in captures.get("skip", ()):
+        reading.skipped.add(node.start_byte)
+    called = _calls(reading, captures.get("call", ()))
+    for name, handler in extraction.handlers.items():
+        for node in captures.get(name, ()):
+            handler(reading, node)
+    _references(reading, captures, called)
+    if extraction.finish is not None:
+        extraction.finish(reading)
+
+
+def _calls(reading: Reading, calls: list[Node] | tuple[()]) -> set[tuple[int, int]]:
+    """Note all calls; gives where what they call starts and ends."""
+    called: set[tuple[int, int]] = set()
+    table = reading.extraction.expressions.calls
+    for node in calls:
+        callee = node.child_by_field_name(table[node.type][-1])
+        if callee is not None:
+            called.add((callee.start_byte, callee.end_byte))
+            reading.use("calls", reading.writer.callee(node), callee)
+    return called
+
+
+def _references(reading: Reading, captures: _Captures, called: set[tuple[int, int]]) -> None:
+    """Note all names, each with the longest chain that starts with it, that are not called."""
+    longest: dict[int, Node] = {}
+    for node in captures.get("chain", ()):
+        longest.setdefault(node.start_byte, node)
+    for name in _outside(captures.get("name", ()), captures.get("skip.all", ())):
+        start = name.start_byte
+        node = longest.get(start, name)
+        if start not in reading.skipped and (start, node.end_byte) not in called:
+            reading.use("references", reading.writer.path(node), name)
+
+
+def _outside(names: Iterable[Node], spans: Iterable[Node]) -> Iterator[Node]:
+    """The names that lie in none of the spans; both are in the order of the text."""
+    waiting = iter(spans)
+    span = next(waiting, None)
+    for name in names:
+        while span is not None and span.end_byte <= name.start_byte:
+            span = next(waiting, None)
+        if span is None or name.start_byte < span.start_byte:
+            yield name

@@ -1,0 +1,1 @@
+"""What differs by language: how its files are read, and how names lead to definitions."""

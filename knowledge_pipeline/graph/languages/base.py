@@ -1,0 +1,64 @@
+"""What resolution asks of a language. The answers here are those of most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from knowledge_pipeline.graph.layout import Layout
+
+
+class Language:
+    """How names lead to definitions. One instance a language, without state."""
+
+    name: str = ""
+    heads: Mapping[str, str] = {}
+    """Names that mean `@self`, `@class` or `@super` wherever they are not otherwise bound."""
+    builtins: frozenset[str] = frozenset()
+    """Names that the language itself defines."""
+    members_in_scope: bool = False
+    """Whether a method sees members of its class, and of what that extends, without `self`."""
+    elements: tuple[str, ...] = ()
+    """What indexing or iterating an instance reads: ("__getitem__()", "__iter__()[]")."""
+    when_called: str = ""
+    """The method that calling an instance calls."""
+    containers: Mapping[str, str] = {}
+    """Methods of containers by what they give: {"values": "", "pop": "[]"}."""
+    common: frozenset[str] = frozenset()
+    """Methods of the language's own types: too common to be known by their names alone."""
+
+    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """The files, or folders (with "/" last), that a module's name means within a file.
+
+        Args:
+            name: as it is written: "..store.tables", "./forms", "java.util.List".
+            path: the file, or folder, that it is written in.
+            layout: the source's files.
+
+        Returns:
+            Empty for what is outside of the source. Several where a module has many files.
+        """
+        return ()
+
+    def submodule(self, name: str) -> str:
+        """How a module names one within it: ".store" in Python; "" where modules are files alone."""
+        return ""
+
+    def siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """Files whose own definitions a file sees without import, and that may define a name."""
+        return ()
+
+    def outside(self, module: str, name: str, path: str, layout: Layout) -> str:
+        """The full name of what is imported from outside of the source."""
+        return f"{module}.{name}" if name else module
+
+    def beyond(self, outside: str, step: str) -> str:
+        """The name of what a step leads to from something outside of the source; "": nothing is known."""
+        return outside + step
+
+    def is_standard(self, outside: str) -> bool:
+        """Whether a full name is of the language's own library: references to it are no edges."""
+        return False
+
+    def full_name(self, path: str, name: str, layout: Layout) -> str:
+        """By which name other repositories import a definition; of a file, where `name` is empty."""
+        return f"{path}:{name}" if name else path

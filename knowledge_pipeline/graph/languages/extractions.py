@@ -1,0 +1,13 @@
+"""How the files of each language are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from knowledge_pipeline.graph.languages import python_facts
+from knowledge_pipeline.graph.reading import Extraction
+
+EXTRACTIONS: Mapping[str, Extraction] = {
+    "python": python_facts.EXTRACTION,
+}
+"""By the names of `knowledge_pipeline.languages`; of other languages, definitions alone are read."""

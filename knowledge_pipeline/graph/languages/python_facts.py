@@ -1,0 +1,328 @@
+"""What Python's statements say: imports, bindings, declared types, decorators."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from knowledge_pipeline.graph.facts import Import
+from knowledge_pipeline.graph.languages.python_types import promised
+from knowledge_pipeline.graph.languages.python_values import EXPRESSIONS, of_elements, of_place
+from knowledge_pipeline.graph.paths import parent_of
+from knowledge_pipeline.graph.reading import Extraction, Reading
+
+BUILTINS = frozenset(dir(builtins)) - {"super"}
+
+_COMPUTED = ("property", "cached_property", "hybrid_property", "abstractproperty", "getter", "setter")
+_CONTEXT_MANAGERS = {"contextmanager": "__enter__", "asynccontextmanager": "__aenter__"}
+_ADDS_FIRST = frozenset({"append", "add", "appendleft", "put", "put_nowait", "push"})
+_ADDS_SECOND = frozenset({"insert", "setdefault", "__setitem__"})
+_QUOTED = re.compile(r"""["']([^\W\d]\w*)["']""")
+_PLAIN_LIST = re.compile(r"""[\[(](?:\s*["']\w+["']\s*,?|\s*\#[^\n]*\n)*\s*[\])]""")
+_ANNOTATION = re.compile(r"""[^\W\d][\w.]*(?:\[[\w., \[\]|]*\])?(?:\s*\|\s*[\w.\[\], ]+)*""")
+_NAME = re.compile(r"[^\W\d][\w.]*")
+_SIMPLE = frozenset({"identifier", "attribute", "subscript"})
+_WITHIN_TYPES = frozenset({"type_parameter", "generic_type", "binary_operator", "subscript"})
+_Values = list[tuple[str, str]]
+
+
+def _import(reading: Reading, node: Node) -> None:
+    for each in node.named_children:
+        module, local = _aliased(reading, each)
+        _take(reading, node, module, "", local)
+        if not local:
+            top = module.partition(".")[0]
+            _take(reading, node, top, "", top)
+
+
+def _from(reading: Reading, node: Node) -> None:
+    source = node.child_by_field_name("module_name")
+    if source is None:
+        return
+    module = "".join(reading.text(source).split())
+    for each in node.named_children:
+        if each.type == "wildcard_import":
+            _take(reading, node, module, "*", "*")
+        elif each.start_byte != source.start_byte and each.type in ("dotted_name", "aliased_import"):
+            name, local = _aliased(reading, each)
+            _take(reading, node, module, name, local or name)
+
+
+def _aliased(reading: Reading, node: Node) -> tuple[str, str]:
+    alias = node.child_by_field_name("alias")
+    name = node.child_by_field_name("name") or node
+    return "".join(reading.text(name).split()), reading.text(alias) if alias is not None else ""
+
+
+def _take(reading: Reading, node: Node, module: str, name: str, local: str) -> None:
+    scope = reading.scope(node)
+    line = node.start_point.row + 1
+    reading.imports.append(Import(module, name, local, line, scope, exported=not scope))
+
+
+def _assignment(reading: Reading, node: Node) -> None:
+    left = node.child_by_field_name("left") or node.child_by_field_name("name")
+    if left is None:
+        return
+    scope, right = reading.scope(node), node.child_by_field_name("right") or node.child_by_field_name("value")
+    declared = node.child_by_field_name("type")
+    if declared is not None:
+        _declare(reading, scope, reading.writer.path(left), declared)
+    if left.type == "identifier":
+        _name_a_variable(reading, scope, left, node)
+    if right is not None or declared is None:
+        while right is not None and right.type == "assignment":  # a = b = c
+            right = right.child_by_field_name("right")
+        _give(reading, scope, left, reading.writer.values(right))
+
+
+def _name_a_variable(reading: Reading, scope: str, left: Node, node: Node) -> None:
+    name = reading.text(left)
+    if name == "__all__":
+        listed = node.child_by_field_name("right")
+        text = reading.text(listed) if listed is not None else ""
+        if _PLAIN_LIST.fullmatch(text):
+            reading.settings["__all__"] = " ".join(_QUOTED.findall(text))
+    elif not scope or scope in reading.types:
+        qualified = f"{scope}.{name}" if scope else name
+        reading.define(qualified, "variable", node)
+
+
+def _declare(reading: Reading, scope: str, path: str | None, annotation: Node, prefix: str = "") -> None:
+    if path is None:
+        return
+    values = promised(reading.text(annotation))
+    for suffix, value in values:
+        reading.bind(scope, path + prefix + suffix, value, declared=True)
+    if not any(suffix == prefix == "" for suffix, _ in values):
+        reading.bind(scope, path, "")
+
+
+def _give(reading: Reading, scope: str, target: Node, values: _Values) -> None:
+    """Bind a target to values; the parts of a tuple to the places of theirs."""
+    if target.type in ("pattern_list", "tuple_pattern", "tuple", "list_pattern", "list"):
+        for place, each in enumerate(target.named_children):
+            starred = each.type == "list_splat_pattern"
+            _give(reading, scope, each, [] if starred else list(of_place(values, place)))
+    elif target.type in ("list_splat_pattern", "as_pattern_target", "parenthesized_expression"):
+        for each in target.named_children[:1]:
+            _give(reading, scope, each, values)
+    elif target.type in _SIMPLE:
+        if target.type == "identifier":
+            reading.skip(target)
+        _bind(reading, scope, reading.writer.path(target), values)
+
+
+def _bind(reading: Reading, scope: str, path: str | None, values: _Values) -> None:
+    if path is None:
+        return
+    for suffix, value in values:
+        reading.bind(scope, path + suffix, value)
+    if not any(not suffix for suffix, _ in values):
+        reading.bind(scope, path, "")
+
+
+def _loop(reading: Reading, node: Node) -> None:
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if left is not None and right is not None:
+        _give(reading, reading.scope(node), left, list(of_elements(reading.writer.values(right))))
+
+
+def _alias(reading: Reading, node: Node) -> None:
+    """`with f() as x`, `except Error as x`, `case Point() as x`."""
+    target = node.child_by_field_name("alias") or node.named_children[-1]
+    value, parent = node.named_children[0], node.parent
+    if parent is None or value.id == target.id:
+        return
+    scope, values = reading.scope(node), []
+    if parent.type == "with_item":
+        values = _entered(reading.writer.values(value), _is_async(parent))
+    elif parent.type in ("except_clause", "except_group_clause"):
+        errors = value.named_children if value.type == "tuple" else [value]
+        values = [("", f"{path}()") for path in map(reading.writer.path, errors) if path]
+    elif value.named_child_count and value.named_children[0].type == "class_pattern":
+        values = [("", f"{reading.text(value.named_children[0].named_children[0])}()")]
+    _give(reading, scope, target, values)
+
+
+def _entered(values: _Values, is_async: bool) -> _Values:
+    enter = ".__aenter__()" if is_async else ".__enter__()"
+    under = [(suffix.removeprefix(enter), value) for suffix, value in values if suffix.startswith(enter)]
+    return under or [("", value + enter) for suffix, value in values if not suffix]
+
+
+def _is_async(item: Node) -> bool:
+    clause = item.parent
+    statement = clause.parent if clause is not None else None
+    return statement is not None and statement.children[0].type == "async"
+
+
+def _definition(reading: Reading, node: Node) -> None:
+    parameters = node.child_by_field_name("parameters")
+    if parameters is None or not parameters.parent:
+        return
+    scope = reading.scope(parameters)
+    marks = set(_decorators(reading, node))
+    names = list(_parameters(reading, scope, parameters))
+    if parent_of(scope) in reading.types and "staticmethod" not in marks and names:
+        is_class = "classmethod" in marks or scope.endswith((".__new__", ".__init_subclass__"))
+        reading.bind(scope, names[0], "@class" if is_class else "@self", declared=True)
+    result = node.child_by_field_name("return_type")
+    if result is not None:
+        for suffix, value in promised(reading.text(result)):
+            reading.bind(scope, "@()" + suffix, value, declared=True)
+    if marks.intersection(_COMPUTED):
+        reading.bind(scope, "@", "@()")
+    for mark in marks.intersection(_CONTEXT_MANAGERS):
+        reading.bind(scope, f"@().{_CONTEXT_MANAGERS[mark]}()", "@()[]")
+
+
+def _decorators(reading: Reading, node: Node) -> Iterator[str]:
+    """Last names of a definition's decorators."""
+    parent = node.parent
+    if parent is None or parent.type != "decorated_definition":
+        return
+    for each in parent.children:
+        if each.type == "decorator":
+            found = _NAME.search(reading.text(each)[:200])
+            yield found[0].rpartition(".")[2] if found else ""
+
+
+def _parameters(reading: Reading, scope: str, parameters: Node) -> Iterator[str]:
+    """Bind parameters to what their types and defaults promise; give their names."""
+    for each in parameters.named_children:
+        named = each.child_by_field_name("name") or (
+            each.named_children[0] if each.named_child_count and each.type != "identifier" else each
+        )
+        name = reading.text(named)
+        held = "[]" if name.startswith("*") else ""
+        name = name.strip("*( ")
+        if not name.isidentifier():
+            continue
+        reading.skip(named.named_children[0] if named.named_child_count else named)
+        declared = each.child_by_field_name("type")
+        if declared is not None:
+            _declare(reading, scope, name, declared, held)
+        default = each.child_by_field_name("value")
+        _bind(reading, scope, name, reading.writer.values(default))
+        yield name
+
+
+def _lambda(reading: Reading, node: Node) -> None:
+    list(_parameters(reading, reading.scope(node), node))
+
+
+def _class(reading: Reading, node: Node) -> None:
+    bases = node.child_by_field_name("superclasses")
+    if bases is None:
+        return
+    scope = reading.scope(bases)
+    for each in bases.named_children:
+        given = each.child_by_field_name("value") if each.type == "subscript" else each
+        if given is not None and given.type in ("identifier", "attribute"):
+            reading.use("extends", reading.writer.path(given), given, scope)
+            reading.skip(given)
+
+
+def _return(reading: Reading, node: Node) -> None:
+    value = node.named_children[0] if node.named_child_count else None
+    scope = reading.scope(node)
+    for suffix, path in reading.writer.values(value):
+        reading.bind(scope, "@()" + suffix, path)
+
+
+def _yield(reading: Reading, node: Node) -> None:
+    value = node.named_children[0] if node.named_child_count else None
+    values = reading.writer.values(value)
+    is_from = any(each.type == "from" for each in node.children)
+    scope = reading.scope(node)
+    for suffix, path in of_elements(values) if is_from else values:
+        reading.bind(scope, "@()[]" + suffix, path)
+
+
+def _decorator(reading: Reading, node: Node) -> None:
+    """A decorator without arguments is called, too."""
+    named = node.named_children[0] if node.named_child_count else None
+    if named is not None and named.type in ("identifier", "attribute"):
+        reading.use("calls", reading.writer.path(named), named)
+        reading.skip(named)
+
+
+def _call(reading: Reading, node: Node) -> None:
+    """What a call puts into its object: `rows.append(row)`, `isinstance(row, Row)`."""
+    called, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    if called is None or given is None:
+        return
+    if called.type == "attribute":
+        _added(reading, called, given)
+    elif reading.text(called) == "isinstance" and given.named_child_count == 2:
+        _checked(reading, node, *given.named_children)
+
+
+def _added(reading: Reading, called: Node, given: Node) -> None:
+    attribute = called.child_by_field_name("attribute")
+    name = reading.text(attribute) if attribute is not None else ""
+    place = 0 if name in _ADDS_FIRST else 1 if name in _ADDS_SECOND else None
+    if place is None or given.named_child_count <= place:
+        return
+    path = reading.writer.path(called.child_by_field_name("object"))
+    for suffix, value in reading.writer.values(given.named_children[place]) if path else ():
+        reading.bind(reading.scope(called), f"{path}[]{suffix}", value)
+
+
+def _checked(reading: Reading, node: Node, subject: Node, kinds: Node) -> None:
+    path = reading.writer.path(subject) if subject.type in _SIMPLE else None
+    for kind in kinds.named_children if kinds.type == "tuple" else [kinds]:
+        found = reading.writer.path(kind)
+        if found and path:
+            reading.bind(reading.scope(node), path, f"{found}()")
+
+
+def _outer(reading: Reading, node: Node) -> None:
+    scope = reading.scope(node)
+    of = "" if node.type == "global_statement" else parent_of(scope)
+    for each in node.named_children:
+        reading.elsewhere[scope, reading.text(each)] = of
+
+
+def _string(reading: Reading, node: Node) -> None:
+    """A quoted annotation names what it means."""
+    parent = node.parent
+    while parent is not None and parent.type in (
+        "type_parameter",
+        "generic_type",
+        "binary_operator",
+        "subscript",
+    ):
+        parent = parent.parent
+    if parent is None or parent.type != "type":
+        return
+    text = reading.text(node).strip("\"'")
+    if _ANNOTATION.fullmatch(text):
+        for name in _NAME.findall(text):
+            reading.use("references", name, node)
+
+
+EXTRACTION = Extraction(
+    expressions=EXPRESSIONS,
+    handlers={
+        "import": _import,
+        "from": _from,
+        "outer": _outer,
+        "def": _definition,
+        "type": _class,
+        "decorator": _decorator,
+        "assignment": _assignment,
+        "loop": _loop,
+        "alias": _alias,
+        "lambda": _lambda,
+        "return": _return,
+        "yield": _yield,
+        "call": _call,
+        "string": _string,
+    },
+    builtins=BUILTINS,
+)

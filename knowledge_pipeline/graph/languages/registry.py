@@ -1,0 +1,17 @@
+"""How names are resolved in each language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from knowledge_pipeline.graph.languages.base import Language
+from knowledge_pipeline.graph.languages.python import Python
+
+_PLAIN = Language()
+LANGUAGES: Mapping[str, Language] = {"python": Python()}
+"""By the names of `knowledge_pipeline.languages`."""
+
+
+def language_of(name: str) -> Language:
+    """The language of a name; one that resolves within a file alone, where there is none."""
+    return LANGUAGES.get(name, _PLAIN)

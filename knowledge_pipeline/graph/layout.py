@@ -1,0 +1,45 @@
+"""The files of a source, as languages look for modules among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Protocol, TypeVar
+
+from knowledge_pipeline.graph.facts import Facts
+
+Built = TypeVar("Built")
+
+
+class Project(Protocol):
+    """The source whose files are resolved, as it is at one moment: after an edit, make another."""
+
+    def paths(self) -> Collection[str]:
+        """All files that have facts."""
+        ...
+
+    def facts(self, path: str) -> Facts:
+        """What a file says; called for the same one more than once, so keep some."""
+        ...
+
+    def defining(self, name: str) -> Collection[str]:
+        """The files with a definition of which this is the last segment."""
+        ...
+
+
+class Layout:
+    """The paths of a project, and what languages have worked out of them."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.paths = frozenset(project.paths())
+        self._built: dict[str, Any] = {}
+
+    def facts(self, path: str) -> Facts:
+        """What a file says: for manifests."""
+        return self.project.facts(path)
+
+    def once(self, key: str, build: Callable[[Layout], Built]) -> Built:
+        """What `build` makes of the layout, the first time that the key is asked for."""
+        if key not in self._built:
+            self._built[key] = build(self)
+        return self._built[key]

@@ -1,0 +1,192 @@
+"""What is read of one file, gathered: uses, bindings, imports and definitions become its facts."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from knowledge_pipeline.graph import facts as told
+from knowledge_pipeline.graph.expressions import Expressions, Writer
+from knowledge_pipeline.graph.paths import head_of
+from knowledge_pipeline.syntax.grammars import Syntax
+from knowledge_pipeline.syntax.outline import TYPES, Definition, Outline
+
+_KINDS: Mapping[str, told.SymbolKind] = {
+    **dict.fromkeys(TYPES, "class"),
+    "interface": "interface",
+    "trait": "interface",
+    "function": "function",
+    "macro": "function",
+    "method": "method",
+    "property": "method",
+    "module": "module",
+    "constant": "variable",
+    "type": "type",
+}
+
+_LINE_END = re.compile("\n")
+
+Handler = Callable[["Reading", Node], None]
+"""Reads one captured node."""
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """How a language's files are read: its expressions, and what to do with captures of its own."""
+
+    expressions: Expressions
+    handlers: Mapping[str, Handler]  # by capture
+    builtins: frozenset[str] = frozenset()  # names that no file defines; not facts unless one does
+    hides_siblings: bool = False  # names of other files are seen without import: keep all that hide one
+    qualified: Callable[[Definition], str] | None = None  # a definition's name, where `symbol` will not do
+    finish: Callable[[Reading], None] | None = None  # after all captures
+
+    @classmethod
+    def of_definitions(cls) -> Extraction:
+        """That of a language of which nothing but definitions is read."""
+        return cls(Expressions(frozenset(), {}, {}, {}), {})
+
+
+class Reading:
+    """One file while it is read."""
+
+    def __init__(self, syntax: Syntax, outline: Outline, extraction: Extraction) -> None:
+        self.syntax = syntax
+        self.outline = outline
+        self.extraction = extraction
+        self.writer = Writer(syntax, extraction.expressions)
+        self.module = ""
+        self.settings: dict[str, str] = {}
+        self.imports: list[told.Import] = []
+        self.definitions: dict[told.Definition, None] = {}
+        self.skipped: set[int] = set()  # bytes at which names start that refer to nothing
+        self.elsewhere: dict[tuple[str, str], str] = {}  # a scope's name is one of another scope
+        self._bindings: dict[tuple[str, str, str], bool] = {}
+        self._uses: dict[told.Use, None] = {}
+        self._line_ends = [found.start() for found in _LINE_END.finditer(syntax.text)]
+        self._name = extraction.qualified or (lambda each: each.symbol)
+        self._names = {id(each): self._name(each) for each in outline.definitions}
+        self.types = {self._names[id(each)] for each in outline.definitions if each.kind in TYPES}
+        self._starts, self._scopes = _spans(outline, self._names)
+        for each in outline.definitions:
+            self._define(each)
+
+    def scope(self, node: Node) -> str:
+        """The qualified name of the definition around a node; "" in none."""
+        return self._scopes[bisect_right(self._starts, self.syntax.start(node)) - 1]
+
+    def name(self, definition: Definition) -> str:
+        """The qualified name of a definition."""
+        return self._names[id(definition)]
+
+    def text(self, node: Node) -> str:
+        """A node's text."""
+        return self.syntax.slice(node)
+
+    def bind(self, scope: str, path: str | None, value: str, *, declared: bool = False) -> None:
+        """Note what a path stands for within a scope."""
+        if path and value != path:
+            key = (scope, path, value)
+            self._bindings[key] = declared or self._bindings.get(key, False)
+
+    def bind_values(self, scope: str, path: str | None, node: Node | None) -> None:
+        """Note what an expression gives a path; that it has a value, where none can be told."""
+        if path is None:
+            return
+        values = self.writer.values(node)
+        for suffix, value in values:
+            self.bind(scope, path + suffix, value)
+        if not values or values[0][0]:
+            self.bind(scope, path, "")
+
+    def use(self, kind: told.UseKind, path: str | None, node: Node, scope: str | None = None) -> None:
+        """Note that something is called, named or extended where a node starts."""
+        if path:
+            at = self.scope(node) if scope is None else scope
+            self._uses[told.Use(kind, path, at, node.start_point.row + 1)] = None
+
+    def define(self, name: str, kind: told.SymbolKind, node: Node, *, exported: bool = True) -> None:
+        """Note a definition that the outline leaves out, as a variable of a module."""
+        first, last = node.start_point.row + 1, node.end_point.row + 1
+        signature = " ".join(self.text(node)[:200].split())[:120]
+        self.definitions.setdefault(told.Definition(name, kind, first, last, signature, exported))
+
+    def skip(self, node: Node) -> None:
+        """A name that is not referred to where it stands: it is given a value there."""
+        self.skipped.add(node.start_byte)
+
+    def facts(self, path: str) -> told.Facts:
+        """What was read; hints that can hide nothing, and uses of what the language has, left out."""
+        known = self._known()
+        unknown = {(scope, name) for scope, name, value in self._bindings if not value}
+        silent = unknown - {(scope, head_of(name)) for scope, name, value in self._bindings if value}
+        bindings = (told.Binding(*key, declared) for key, declared in self._bindings.items())
+        bindings = tuple(
+            self._moved(each) for each in bindings if each.value or self._hides(each, known, silent)
+        )
+        uses = (each for each in self._uses if not self._says_nothing(each, silent, known))
+        return told.Facts(
+            path, self.syntax.language, self.module, tuple(self.definitions), tuple(self.imports),
+            bindings, tuple(uses), self.settings,
+        )  # fmt: skip
+
+    def _hides(self, each: told.Binding, known: set[str], silent: set[tuple[str, str]]) -> bool:
+        everything = self.extraction.hides_siblings or any(one.name == "*" for one in self.imports)
+        return (everything or each.path in known) and (each.scope, each.path) in silent
+
+    def _moved(self, each: told.Binding) -> told.Binding:
+        """The binding in the scope that its name is declared to be of."""
+        scope = self.elsewhere.get((each.scope, head_of(each.path))) if self.elsewhere else None
+        return each if scope is None else told.Binding(scope, each.path, each.value, each.declared)
+
+    def _says_nothing(self, use: told.Use, silent: set[tuple[str, str]], known: set[str]) -> bool:
+        if use.path in self.extraction.builtins and use.path not in known:
+            return use.kind in ("calls", "references")
+        return use.kind == "references" and (use.scope, use.path) in silent
+
+    def _known(self) -> set[str]:
+        """Names that mean something somewhere in the file."""
+        found = {each.name.rpartition(".")[2] for each in self.definitions}
+        found.update(each.local for each in self.imports)
+        found.update(head_of(path) for _, path, value in self._bindings if value)
+        return found
+
+    def _define(self, each: Definition) -> None:
+        first = bisect_left(self._line_ends, each.start_char) + 1
+        last = max(first, bisect_left(self._line_ends, each.end_char - 1) + 1)
+        signature = self.outline.signature(each)
+        self.definitions.setdefault(
+            told.Definition(self.name(each), _KINDS.get(each.kind, "variable"), first, last, signature)
+        )
+
+
+def _spans(outline: Outline, names: dict[int, str]) -> tuple[list[int], list[str]]:
+    """Characters from which on one scope holds, and those scopes."""
+    starts, scopes = [0], [""]
+    for position, name in _changes(outline, names):
+        if starts[-1] == position:
+            scopes[-1] = name
+        else:
+            starts.append(position)
+            scopes.append(name)
+    return starts, scopes
+
+
+def _changes(outline: Outline, names: dict[int, str]) -> Iterator[tuple[int, str]]:
+    around: list[Definition] = []
+    for each in outline.definitions:
+        while around and around[-1].end_char <= each.start_char:
+            yield from _left(around, names)
+        yield each.start_char, names[id(each)]
+        around.append(each)
+    while around:
+        yield from _left(around, names)
+
+
+def _left(around: list[Definition], names: dict[int, str]) -> Iterator[tuple[int, str]]:
+    ended = around.pop()
+    yield ended.end_char, names[id(around[-1])] if around else ""
