@@ -280,6 +280,7 @@ class QuerySettings(Frozen):
     expansion: Literal["off", "corpus", "llm"] = "off"
     decompose: Literal["off", "rules", "llm"] = "off"
     hyde: bool = False
+    related: int = Field(default=3, ge=0, le=100)  # relations shown with a result
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
     rerank: Reranking = Reranking()
 

@@ -28,6 +28,12 @@ class _Segment:
     path: str = ""
 
 
+def message_end(text: str) -> int:
+    """Where the message of a commit's document ends, and the list of files or a diff begins."""
+    mark = _MARK.search(text)
+    return mark.start() if mark else len(text)
+
+
 def chunk_commit(measured: Measured, chunking: Chunking, limits: Limits) -> Iterator[Span]:
     """One span for a commit that fits; else message and files first, then the excerpts of the diff.
 

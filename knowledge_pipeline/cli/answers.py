@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from knowledge_pipeline.cli.relating import named, said
 from knowledge_pipeline.cli.screen import Screen
 from knowledge_pipeline.cli.text import counted, one_line, shortened
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.assemble import Answer, Result
+    from knowledge_pipeline.query.assemble import Answer, Relation, Result
     from knowledge_pipeline.query.hits import Explanation
 
 _LINE_CHARS = 200
@@ -44,6 +45,8 @@ def show(screen: Screen, answer: Answer, *, lines: int | None, scores: bool = Tr
             screen.say(f"   {_explained(result.explain)}")
         if lines != 0:
             _show_content(screen, result, lines)
+        if result.related:
+            screen.say(f"   {' · '.join(map(_relation, result.related))}", style="dim")
         screen.say()
     if not answer.results:
         screen.say("Nothing was found.")
@@ -92,6 +95,10 @@ def _label(result: Result) -> str:
     label = known.get("symbol") or known.get("section") or result.citation.title or ""
     page = f" (page {known['page']})" if known.get("page") else ""
     return shortened(one_line(str(label)), 80) + page
+
+
+def _relation(relation: Relation) -> str:
+    return f"{said(relation)} {named(relation.document)} [{relation.document.source}]"
 
 
 def _show_content(screen: Screen, result: Result, lines: int | None) -> None:

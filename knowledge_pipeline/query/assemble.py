@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from knowledge_pipeline.query.hits import Explanation, Hit, Passage
 from knowledge_pipeline.query.near import Shingles, nearly_equal, shingles
@@ -36,6 +36,30 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """A document that another one is related to."""
+
+    source: str
+    source_type: str
+    uri: str
+    path: str
+    title: str | None
+    url: str | None
+    status: str | None
+    last_modified: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What one document says of another."""
+
+    kind: str  # "closes", "implements", "supersedes", "duplicates", "changes", "references"
+    direction: Literal["to", "from"]  # whether this document says it of the other, or the other of this
+    target: str  # what the one that says it has written
+    document: Related  # the other one
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One retrieved passage."""
 
@@ -45,6 +69,7 @@ class Result:
     metadata: Metadata
     citation: Citation
     span: Span
+    related: tuple[Relation, ...] = ()  # the most telling ones; `KnowledgeBase.related` gives all
     explain: Explanation | None = None
 
 

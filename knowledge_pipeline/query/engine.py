@@ -22,9 +22,20 @@ from knowledge_pipeline.query.assemble import Answer, Result, assemble, result_o
 from knowledge_pipeline.query.explain import searched_beside, understood, without_vector
 from knowledge_pipeline.query.filters import Filters, clean, where
 from knowledge_pipeline.query.generate import Generator, Preparation, prepared
+from knowledge_pipeline.query.hits import Passage
 from knowledge_pipeline.query.live import Index, LiveIndex, Opened
 from knowledge_pipeline.query.llm_rerank import LLMReranker
 from knowledge_pipeline.query.profiles import PROFILES, Profile, SearchType, profile_of
+from knowledge_pipeline.query.relations import (
+    Relations,
+    Subject,
+    absent,
+    document_of,
+    relations_of,
+    subject_of,
+    subjects,
+    unknown,
+)
 from knowledge_pipeline.query.rerank import Reranker
 from knowledge_pipeline.query.retrieve import VectorIn
 from knowledge_pipeline.query.seek import Ground, Seeker, Sought, merged
@@ -51,6 +62,7 @@ class _Asked:
     type: SearchType
     limit: int
     condition: Filter
+    visible: Filter  # what the caller may see, asked for or not
     explained: Mapping[str, Any] | None  # what the answer says of the question; None: nothing
     copies: bool = False  # nearly equal results are all given
 
@@ -128,7 +140,8 @@ class Engine:
             narrowed = (filters, question.filters, profile.filters)
             condition = where(access, *narrowed)
         explained = understood(question, *narrowed) if explain else None
-        asked = _Asked(question, type, profile.limit(limit), condition, explained, copies)
+        visible = where(access)
+        asked = _Asked(question, type, profile.limit(limit), condition, visible, explained, copies)
         with watch.step("open"):
             opened = await self._index.opened()
         made = await self._prepared(asked, watch)
@@ -176,7 +189,8 @@ class Engine:
                     text, vectors = found.text[:MAX_EXAMPLE_CHARS], found.vectors
         question = as_is(_bounded(text or ""))
         explained = understood(question, narrowed) if explain else None
-        asked = _Asked(question, "similar", PROFILES["similar"].limit(limit), condition, explained)
+        count = PROFILES["similar"].limit(limit)
+        asked = _Asked(question, "similar", count, condition, where(access), explained)
         sought = Sought(question, _words(asked), self._embedded(question.text, known=vectors))
         return await self._answer(asked, opened, [sought], watch)
 
@@ -191,7 +205,35 @@ class Engine:
             opened = await self._index.opened()
         with watch.step("look_up"):
             passages = await lookup.by_id(opened.readers, id, access)
-        return _answer(opened, tuple(result_of(passage, 1.0) for passage in passages), watch)
+        results = tuple(result_of(passage, 1.0) for passage in passages)
+        return _answer(opened, await self._related(opened, where(access), passages, results, watch), watch)
+
+    async def related(self, target: str, access: Access) -> Relations:
+        """How a document is related to others: what it closes, implements, references; what mentions it.
+
+        Args:
+            target: a ticket's key, "owner/name#12", a commit, an address, a path, or an id of a
+                search's result. A path may be in several sources; all are meant.
+            access: who asks.
+
+        Raises:
+            NotFound: no document that the caller may see is called so or mentions it, or nothing is
+                released yet.
+            QuestionRefused: too many documents have such a path.
+        """
+        watch, visible = Stopwatch(), where(access)
+        opened = await self._index.opened()
+        rows = await subjects(opened.readers, visible, target)
+        asked = [subject_of(row) for row in rows] or [absent(target)]
+        found, cut = await relations_of(opened.readers, visible, asked)
+        relations = tuple(dict.fromkeys(each for one in found for each in one))
+        if not rows and not relations:
+            raise unknown(target)
+        known = {each.target for each in relations if each.direction == "to"}
+        mentions = dict.fromkeys(each for subject in asked for each in subject.mentions)
+        elsewhere = tuple(each for each in mentions if each.target not in known)
+        documents = tuple(map(document_of, rows))
+        return Relations(watch.took_ms, opened.release.release, documents, relations, elsewhere, cut)
 
     async def _prepared(self, asked: _Asked, watch: Stopwatch) -> Preparation:
         """What goes with the question, where the settings ask for any of it."""
@@ -232,10 +274,32 @@ class Engine:
             near_once = asked.profile.near_once and not asked.copies
             shown = {"explain": asked.explained is not None, "near_once": near_once}
             results = assemble(hits, limit=asked.limit, **shown)
+        passages = [hit.passage for hit in hits]
+        results = await self._related(opened, asked.visible, passages, results, watch)
         explained = asked.explained
         if explained is not None:
             explained = {**explained, **searched_beside(made, caught), "degraded": reasons}
         return _answer(opened, results, watch, degraded=tuple(reasons), explain=explained)
+
+    async def _related(
+        self,
+        opened: Opened,
+        visible: Filter,
+        passages: Sequence[Passage],
+        results: tuple[Result, ...],
+        watch: Stopwatch,
+    ) -> tuple[Result, ...]:
+        """Results with the most telling relations of what they are from."""
+        most = self._settings.related
+        if not most or not results:
+            return results
+        by_id = {passage.id: passage for passage in passages}
+        shown = [by_id[result.id] for result in results]
+        asked = [Subject(each.source, each.uri, each.names, each.mentions) for each in shown]
+        with watch.step("relate"):
+            found, _ = await relations_of(opened.readers, visible, asked)
+        paired = zip(results, found, strict=True)
+        return tuple(replace(result, related=tuple(relations[:most])) for result, relations in paired)
 
     def _embedded(
         self, text: str, *, beside: str = "", known: Mapping[str, np.ndarray] | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from knowledge_pipeline.records import Metadata
+from knowledge_pipeline.relations.mentions import Mention
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Passage:
     title: str | None = None
     url: str | None = None
     symbols: tuple[str, ...] = ()  # qualified names of what the text defines: "Store.get"
+    names: tuple[str, ...] = ()  # of its document: see `relations.names`
+    mentions: tuple[Mention, ...] = ()  # of other documents
     start_char: int = 0
     start_line: int = 0
     end_line: int = 0

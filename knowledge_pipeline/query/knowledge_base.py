@@ -21,6 +21,7 @@ from knowledge_pipeline.query.graph_answers import GraphAnswer
 from knowledge_pipeline.query.graph_door import GraphQuestions, Question
 from knowledge_pipeline.query.log import QueryLog
 from knowledge_pipeline.query.model_calls import ModelCalls
+from knowledge_pipeline.query.relations import Relations
 from knowledge_pipeline.query.status import Status, read_status
 from knowledge_pipeline.query.task_context import Context, get_context
 from knowledge_pipeline.query.task_searches import Task
@@ -104,6 +105,10 @@ class KnowledgeBase:
         """See `Engine.get`."""
         return self._wait(self._get(id, access or self.access))
 
+    def related(self, target: str, *, access: Access | None = None) -> Relations:
+        """See `Engine.related`."""
+        return self._wait(self._engine.related(target, access or self.access))
+
     def context(
         self,
         task: Task | str,
@@ -163,6 +168,10 @@ class KnowledgeBase:
     async def aget(self, id: str, *, access: Access | None = None) -> Answer:
         """See `Engine.get`."""
         return await self._elsewhere(self._get(id, access or self.access))
+
+    async def arelated(self, target: str, *, access: Access | None = None) -> Relations:
+        """See `Engine.related`."""
+        return await self._elsewhere(self._engine.related(target, access or self.access))
 
     async def acontext(
         self,

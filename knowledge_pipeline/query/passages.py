@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from knowledge_pipeline.query.hits import Passage
+from knowledge_pipeline.relations.mentions import Mention
 from knowledge_pipeline.store.readers import Row
 
 _SHOWN = (  # as metadata, where they hold anything
@@ -45,7 +46,15 @@ def passage_of(row: Row) -> Passage:
     fields: dict[str, Any] = {name: row[name] for name in (*_FIELDS, *_PLACE)}
     metadata = _metadata(row)
     symbols = dict.fromkeys([row["symbol"], *metadata.get("symbols", ())])
-    return Passage(**fields, symbols=tuple(filter(None, symbols)), metadata=metadata)
+    names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
+    metadata.pop("leads", None)
+    return Passage(
+        **fields,
+        symbols=tuple(filter(None, symbols)),
+        names=tuple(names),
+        mentions=tuple(Mention(**each) for each in mentions),
+        metadata=metadata,
+    )
 
 
 def _metadata(row: Row) -> dict[str, Any]:

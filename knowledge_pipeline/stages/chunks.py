@@ -15,10 +15,21 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.chunking import registry as chunking
-from knowledge_pipeline.config import sanitize_of
+from knowledge_pipeline.chunking.commits import message_end
+from knowledge_pipeline.config import SourceConfig, sanitize_of
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.records import SPACE_BEFORE, Chunk, Document, Tokenize, embedded_text
+from knowledge_pipeline.relations import mentions as relations
+from knowledge_pipeline.relations.mentions import (
+    Mention,
+    mentions_in,
+    mentions_of_front_matter,
+    mentions_told,
+    most_telling,
+)
+from knowledge_pipeline.relations.names import Ground, names_of
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
+from knowledge_pipeline.sources.place import host_of, place
 from knowledge_pipeline.stages.base import Pass, Stats, digest, measured
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.reconcile import difference, fingerprints, reconcile
@@ -52,6 +63,8 @@ def _desired(this: Pass, snapshot: Table) -> dict[str, str]:
     cutter = digest(
         chunking.fingerprint(this.source, model_tokens=space.max_tokens, tokenizer=space.name),
         sanitizing.fingerprint(sanitize_of(this.source)),
+        relations.VERSION,
+        str(_ground(this.source)),
     )
     rows = snapshot.rows(["uri", "content_hash", "archived_at"], is_null("skipped"))
     columns = (rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at"))
@@ -99,10 +112,13 @@ class _Cutting:
         text = "".join(page.text for page in clean)
         if "page_starts" in metadata:
             metadata["page_starts"] = list(accumulate((len(page.text) for page in clean[:-1]), initial=0))
-        chunks = self._cut(Document(**_known(stored | base), text=text, metadata=metadata))
+        document = Document(**_known(stored | base), text=text, metadata=metadata)
+        chunks = self._cut(document)
         self._stats.notes.update(chunk.metadata["note"] for chunk in chunks[:1] if "note" in chunk.metadata)
         self._stats.tokens += sum(chunk.tokens for chunk in chunks)
-        return _chunk_rows(self._this.source.id, base, metadata, chunks) or [_note(base, "no text")]
+        shared = {key: value for key, value in metadata.items() if key not in _UNSHARED}
+        related = _Related(_ground(self._this.source, base["path"]), document, shared, chunks)
+        return _chunk_rows(self._this.source.id, base, shared, related) or [_note(base, "no text")]
 
     def _cut(self, document: Document) -> list[Chunk]:
         return chunking.chunk_document(
@@ -126,21 +142,56 @@ def _note(base: dict[str, Any], reason: str) -> dict[str, Any]:
     return _chunk_row(base, {}, empty, id_=digest("no chunk", base["uri"])) | {"skipped": reason}
 
 
+def _ground(source: SourceConfig, path: str = "") -> Ground:
+    """Where a document of a source stands: what short names in it mean."""
+    return Ground(source.id, source.type, path, repo=place(source).repo, host=host_of(source))
+
+
+class _Related:
+    """The chunks of a document with what each says of other documents."""
+
+    def __init__(
+        self, ground: Ground, document: Document, shared: dict[str, Any], chunks: list[Chunk]
+    ) -> None:
+        self.chunks, self._ground = chunks, ground
+        known = {**shared, **chunks[0].metadata} if chunks else shared
+        self._names = names_of(ground, document.uri, url=document.url, title=document.title, metadata=known)
+        matter = known.get("front_matter")
+        told = mentions_of_front_matter(matter, ground) if isinstance(matter, dict) else []
+        self._told = [*mentions_told(shared, ground), *told]
+        is_commit = ground.source_type == "git_history"  # whose diffs quote what other documents say
+        self._end_char = message_end(document.text) if is_commit else len(document.text)
+
+    def metadata(self, chunk: Chunk) -> dict[str, Any]:
+        """Names of the document, and what the chunk mentions; the changed files are the first one's."""
+        leads = chunk is self.chunks[0]
+        told = [each for each in self._told if leads or each.kind != "changes"]
+        said = chunk.text[: max(0, self._end_char - chunk.start_char)]
+        links = chunk.metadata.get("links", ()) if chunk.end_char <= self._end_char else ()
+        found = _others([*told, *mentions_in(said, self._ground, links)], self._names)
+        mentions = [each.as_json() for each in found]
+        return {"names": self._names, "mentions": mentions, **({"leads": True} if leads else {})}
+
+
+def _others(mentions: list[Mention], own: list[str]) -> list[Mention]:
+    """What is not the document itself, each once."""
+    return most_telling(each for each in mentions if each.name not in own)
+
+
 def _chunk_rows(
-    source: str, base: dict[str, Any], metadata: dict[str, Any], chunks: list[Chunk]
+    source: str, base: dict[str, Any], shared: dict[str, Any], related: _Related
 ) -> list[dict[str, Any]]:
     """Rows of one document. An id is made of source, place in the structure, and content.
 
     Only chunks that agree in all of that are told apart by their order.
     """
-    shared = {key: value for key, value in metadata.items() if key not in _UNSHARED}
     twins: Counter[tuple[str, str]] = Counter()
     rows: list[dict[str, Any]] = []
-    for chunk in chunks:
+    for chunk in related.chunks:
         twin = (chunk.anchor, chunk.text)
         id_ = digest(source, chunk.uri, *twin, str(twins[twin]))
         twins[twin] += 1
-        rows.append(_chunk_row(base, shared, chunk, id_=id_))
+        rows.append(_chunk_row(base, shared | related.metadata(chunk), chunk, id_=id_))
     return rows
 
 

@@ -20,6 +20,7 @@ MOST_SEGMENTS = 8  # of one index, each made of a tail; then they become one
 
 _BITMAPS = ("source", "source_type", "language", "visibility", "tenant", "archived")
 _TREES = ("text_key", "last_modified")
+_LISTS = ("names", "mentions")
 
 
 def maintain(table: Table) -> None:
@@ -63,7 +64,7 @@ def _tail(table: Table, index: str) -> int:
 
 
 def _wanted(rows: int) -> list[tuple[str, Any]]:
-    from lancedb.index import FTS, Bitmap, BTree, HnswSq
+    from lancedb.index import FTS, Bitmap, BTree, HnswSq, LabelList
 
     wanted: list[tuple[str, Any]] = []
     if rows:
@@ -71,6 +72,7 @@ def _wanted(rows: int) -> list[tuple[str, Any]]:
         wanted.append(("words", words))
     if rows >= SCALAR_FROM_ROWS:
         wanted += [(column, Bitmap()) for column in _BITMAPS] + [(column, BTree()) for column in _TREES]
+        wanted += [(column, LabelList()) for column in _LISTS]
     if rows >= VECTOR_FROM_ROWS:
         wanted.append(("vector", HnswSq(distance_type="cosine", num_partitions=max(1, rows // 1_000_000))))
     return wanted

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-VERSION = "1"
+VERSION = "2"
 
 _STAMP = pa.timestamp("us", "UTC")
 
@@ -116,6 +116,8 @@ def index(dimensions: int) -> pa.Schema:
         _optional("project"),
         _optional("status"),
         _optional("wiki_space"),
+        _required("names", _WORDS),  # that the document answers to; of its first chunk alone
+        _required("mentions", _WORDS),  # names of other documents, in this chunk or told of the document
         _required("words", pa.large_string()),  # what full text searches: `stages.index` says how
         _required("vector", pa.list_(pa.float32(), dimensions)),
         _required("fingerprint"),  # of everything above

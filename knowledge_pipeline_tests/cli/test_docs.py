@@ -56,7 +56,8 @@ def test_every_option_is_explained(path: tuple[str, ...]):
 
 def test_the_commands_are_these():
     assert [" ".join(path) for path in commands()] == [
-        *("init", "index", "refresh", "reindex", "watch", "search", "similar", "get", "debug", "context"),
+        *("init", "index", "refresh", "reindex", "watch", "search", "similar", "get", "related", "debug"),
+        "context",
         *("eval", "feedback", "status", "export", "releases", "rollback", "purge", "maintain", "sql"),
         *("sources", "sources list", "sources add", "sources remove", "sources test"),
     ]

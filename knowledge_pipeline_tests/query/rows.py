@@ -48,6 +48,8 @@ def row(text: str, path: str = "src/app.py", **columns: Any) -> dict[str, Any]:
         "archived": False,
         "extension": PurePosixPath(path).suffix,
         "labels": [],
+        "names": [],
+        "mentions": [],
         "words": identifiers.searchable(f"{path}\n\n{text}"),
         "vector": word_vector(f"{path}\n\n{text}", columns.pop("dimensions", DIMENSIONS)),
         "fingerprint": "",

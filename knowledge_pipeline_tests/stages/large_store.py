@@ -88,7 +88,14 @@ def _chunk(source: str, number: int) -> dict[str, Any]:
 
 def _index_row(source: str, number: int) -> dict[str, Any]:
     constant = {"source": source, "source_type": "markdown", "repo": "docs", "tags": [], "principals": []}
-    more = {"visibility": "public", "labels": [], "words": "", "vector": [0.0, 1.0]}
+    more = {
+        "visibility": "public",
+        "labels": [],
+        "names": [],
+        "mentions": [],
+        "words": "",
+        "vector": [0.0, 1.0],
+    }
     return {**_chunk(source, number), **constant, **more, "indexed_at": _NOW, "updated_at": _NOW}
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.store import filters
+from knowledge_pipeline.store import filters, schemas
 from knowledge_pipeline.store.tables import Table
 
 SCHEMA = pa.schema(
@@ -21,7 +21,7 @@ SCHEMA = pa.schema(
         pa.field("tags", pa.list_(pa.field("item", pa.string()))),
         pa.field("at", pa.timestamp("us", "UTC")),
     ],
-    metadata={"knowledge_schema": "1"},
+    metadata={"knowledge_schema": schemas.VERSION},
 )
 NASTY = [
     "' OR true --",
