@@ -19,7 +19,7 @@ from knowledge_pipeline.query.graph_live import LiveGraph
 from knowledge_pipeline.query.graph_related import related
 from knowledge_pipeline.query.graph_rows import DEFINED, GraphRows, nodes_of
 from knowledge_pipeline.query.graph_target import Target, find_target
-from knowledge_pipeline.query.graph_walk import Walk
+from knowledge_pipeline.query.graph_walk import DEPENDS, Walk
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.lake import Lake
@@ -79,7 +79,7 @@ class CodeGraph:
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
             members = await _members(walk, targets)
-            await walk.definitions({node.id for node in (*targets, *members)}, "in", USES, depth=1)
+            await walk.follow({node.id for node in (*targets, *members)}, "in", USES)
             _keep_out(walk, {node.id for node in members})
 
         return await self._answer(asked, access, walk)
@@ -88,7 +88,7 @@ class CodeGraph:
         """Every place that names exactly this definition or file."""
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
-            await walk.definitions({node.id for node in targets}, "in", USES, depth=1)
+            await walk.follow({node.id for node in targets}, "in", USES)
 
         return await self._answer(asked, access, walk)
 
@@ -103,9 +103,9 @@ class CodeGraph:
             members = await _members(walk, targets)
             ids = {node.id for node in (*targets, *members)}
             if direction != "callees":
-                await walk.definitions(ids, "in", CALLS, depth=asked.depth)
+                await walk.follow(ids, "in", CALLS, depth=asked.depth)
             if direction != "callers":
-                await walk.definitions(ids, "out", CALLS, depth=asked.depth)
+                await walk.follow(ids, "out", CALLS, depth=asked.depth)
             _keep_out(walk, {node.id for node in members})
 
         return await self._answer(asked, access, walk)
@@ -115,8 +115,8 @@ class CodeGraph:
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
             ids = {node.id for node in targets}
-            await walk.definitions(ids, "out", INHERITS, depth=asked.depth)
-            await walk.definitions(ids, "in", INHERITS, depth=asked.depth)
+            await walk.follow(ids, "out", INHERITS, depth=asked.depth)
+            await walk.follow(ids, "in", INHERITS, depth=asked.depth)
 
         return await self._answer(asked, access, walk)
 
@@ -125,10 +125,10 @@ class CodeGraph:
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
             if all(node.kind == "file" for node in targets):
-                await walk.whole_files(targets, "out", depth=asked.depth)
+                await walk.follow({node.id for node in targets}, "out", DEPENDS, depth=asked.depth)
                 return
             members = await _members(walk, targets)
-            await walk.definitions({n.id for n in (*targets, *members)}, "out", USES, depth=asked.depth)
+            await walk.follow({n.id for n in (*targets, *members)}, "out", USES, depth=asked.depth)
             _keep_out(walk, {node.id for node in members})
 
         return await self._answer(asked, access, walk)
@@ -142,14 +142,15 @@ class CodeGraph:
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
             if all(node.kind == "file" for node in targets):
-                await walk.whole_files(targets, "in", depth=asked.depth)
-                await walk.whole_files(targets, "out", depth=1)
+                ids = {node.id for node in targets}
+                await walk.follow(ids, "in", DEPENDS, depth=asked.depth)
+                await walk.follow(ids, "out", DEPENDS)
                 return
             members = await _members(walk, targets)
             ids = {node.id for node in (*targets, *members)}
-            await walk.definitions(ids, "in", _USES_OF_CODE, depth=asked.depth)
-            await walk.definitions(ids, "in", ("imports",), depth=1)
-            await walk.definitions(ids, "out", USES, depth=1)
+            await walk.follow(ids, "in", _USES_OF_CODE, depth=asked.depth)
+            await walk.follow(ids, "in", ("imports",))
+            await walk.follow(ids, "out", USES)
             _keep_out(walk, {node.id for node in members})
 
         return await self._answer(asked, access, walk)
@@ -238,8 +239,8 @@ def _notes(asked: Asked, target: Target, walk: Walk) -> list[str]:
         )
     if walk.left_out:
         notes.append(f"{walk.left_out} more were left out: the limit is {asked.limit}")
-    if walk.more_edges:
-        notes.append("there are more uses than one question reads: some are left out")
+    if walk.cut:
+        notes.append("there may be more beyond what is told: ask for less depth, or with a higher limit")
     if walk.unresolved:
         notes.append(f"{walk.unresolved} uses in it could not be resolved, and are left out")
     return notes

@@ -14,6 +14,8 @@ from knowledge_pipeline.store import filters
 _WEIGHTS = {"extends": 1.0, "implements": 1.0, "calls": 0.8, "references": 0.5, "imports": 0.3}
 _SAME_CLASS, _SAME_FILE = 0.3, 0.1
 _SHARED = 0.6  # of the weight of a direct use, for what uses the same things
+_MOST_NEAR = 200  # definitions that use the target, or that it uses
+_MOST_USERS = 1_000  # uses of those that it uses
 _MOST_SHARED = 50  # used definitions whose other users are looked at
 _KINDS = tuple(_WEIGHTS)
 _Scores = defaultdict[str, float]
@@ -28,10 +30,10 @@ async def related(walk: Walk, targets: Sequence[Node], members: Sequence[Node]) 
     Source: Adamic & Adar 2003, https://doi.org/10.1016/S0378-8733(03)00009-1
     """
     own = {node.id for node in (*targets, *members)}
-    near = Walk(walk.rows, limit=1_000)
+    near = Walk(walk.rows, limit=_MOST_NEAR)
     near.start((*targets, *members))
-    await near.definitions(own, "in", _KINDS, depth=1)
-    await near.definitions(own, "out", _KINDS, depth=1)
+    await near.follow(own, "in", _KINDS)
+    await near.follow(own, "out", _KINDS)
     scores: _Scores = defaultdict(float)
     for link in near.links.values():
         other = link.source if link.target in own else link.target
@@ -51,7 +53,9 @@ async def _add_sharing(
     asked = [id_ for id_ in used if nodes[id_].kind not in ("outside", "file")][:_MOST_SHARED]
     if not asked:
         return
-    edges = await walk.rows.edges(filters.one_of("kind", _KINDS) & filters.one_of("target_id", asked))
+    edges = await walk.rows.edges(
+        filters.one_of("kind", _KINDS) & filters.one_of("target_id", asked), limit=_MOST_USERS
+    )
     users: defaultdict[str, set[str]] = defaultdict(set)
     for row in edges:
         users[row["target_id"]].add(row["source_id"])

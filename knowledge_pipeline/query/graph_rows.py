@@ -6,10 +6,9 @@ is neither found nor counted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
+from typing import Any
 
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
@@ -25,10 +24,7 @@ SURE = 0.5  # an edge out of its source with less is no full name but a guess
 
 _NODE = ("node", "source", "path", "language", "url", "kind", "name", "full_name", "signature")
 _NODE_COLUMNS = (*_NODE, "start_line", "end_line")
-_EDGE_COLUMNS = (
-    *("kind", "source", "path", "source_id", "source_name", "target_id", "target_name", "target_path"),
-    *("line", "confidence"),
-)
+_EDGE_COLUMNS = (*("kind", "source", "path", "source_id", "target_id", "target_name", "line", "confidence"),)
 DEFINED = ~filters.eq("kind", "alias")
 
 
@@ -55,41 +51,60 @@ class GraphRows:
             found += await self.symbols(filters.one_of("node", portion) & DEFINED)
         return nodes_of(found)
 
-    async def files(self, places: Collection[tuple[str, str]]) -> dict[tuple[str, str], Node]:
-        """File nodes by source and path."""
+    async def full_names(self, nodes: Sequence[Node], *, whole_files: bool) -> dict[str, set[str]]:
+        """Node -> the full names by which other sources may know it; of files, and what they define.
+
+        Nothing is read where there is one source alone: no other can know it.
+        """
+        if not await self.reader.several_sources():
+            return {}
+        column = "path" if whole_files else "node"
+        keys = {(node.source, node.path) if whole_files else node.id: node.id for node in nodes}
+        values = sorted({node.path or "" if whole_files else node.id for node in nodes})
+        columns = ("node", "source", "path", "full_name")
+        found: dict[str, set[str]] = {}
+        for portion in portions(values):
+            where = self.visible & filters.one_of(column, portion) & filters.eq("exported", True)
+            for row in await self.reader.symbols(where, limit=MOST_ROWS, columns=columns):
+                key = (row["source"], row["path"]) if whole_files else row["node"]
+                if key in keys:
+                    found.setdefault(keys[key], set()).add(row["full_name"])
+        return found
+
+    async def named(self, names: Collection[str], *, as_files: bool) -> dict[str, list[Node]]:
+        """Full name -> what has it, or the files of what has it; nothing where there is one source alone."""
+        if not names or not await self.reader.several_sources():
+            return {}
+        rows: list[Row] = []
+        for portion in portions(sorted(names)):
+            rows += await self.symbols(filters.one_of("full_name", portion))
+        if as_files:
+            nodes: dict[Any, Node] = await self._files({(row["source"], row["path"]) for row in rows})
+            keys = [(row["source"], row["path"]) for row in rows]
+        else:
+            nodes = nodes_of(row for row in rows if row["kind"] != "alias")
+            nodes |= await self.nodes({row["node"] for row in rows} - nodes.keys())
+            keys = [row["node"] for row in rows]
+        found: dict[str, dict[str, Node]] = {}
+        for row, key in zip(rows, keys, strict=True):
+            if key in nodes:
+                found.setdefault(row["full_name"], {})[nodes[key].id] = nodes[key]
+        return {name: [each[id_] for id_ in sorted(each)] for name, each in found.items()}
+
+    async def _files(self, places: Collection[tuple[str, str]]) -> dict[Any, Node]:
         found: list[Row] = []
         for portion in portions(sorted({path for _, path in places})):
             found += await self.symbols(filters.one_of("path", portion) & filters.eq("kind", "file"))
-        return {
-            (row["source"], row["path"]): node_of(row)
-            for row in found
-            if (row["source"], row["path"]) in places
-        }
+        return {(row["source"], row["path"]): node_of(row) for row in found}
 
-    async def full_names(self, ids: Collection[str]) -> dict[str, set[str]]:
-        """Every full name that other repositories may know a node by -> the nodes that it means."""
-        names: dict[str, set[str]] = {}
-        for portion in portions(sorted(ids)):
-            for row in await self.symbols(filters.one_of("node", portion)):
-                names.setdefault(row["full_name"], set()).add(row["node"])
-        return names
+    async def edges(self, where: Filter, *, limit: int) -> list[Row]:
+        """Edges: those that lead to a definition first, then the surest, then by place."""
+        found = await self.reader.edges(self.visible & where, limit=limit, columns=_EDGE_COLUMNS)
+        return sorted(found, key=_rank)
 
-    async def named(self, names: Collection[str]) -> dict[str, list[Row]]:
-        """Symbols and aliases by their full names."""
-        found: dict[str, list[Row]] = {}
-        for portion in portions(sorted(names)):
-            for row in await self.symbols(filters.one_of("full_name", portion)):
-                found.setdefault(row["full_name"], []).append(row)
-        return found
 
-    async def edges(self, where: Filter) -> list[Row]:
-        """Edges, the surest first, then by place."""
-        found = await self.reader.edges(self.visible & where, limit=MOST_ROWS, columns=_EDGE_COLUMNS)
-        return sorted(found, key=lambda row: (-row["confidence"], row["source"], row["path"], row["line"]))
-
-    async def count(self, where: Filter) -> int:
-        """How many edges there are."""
-        return await self.reader.count_edges(self.visible & where)
+def _rank(row: Row) -> tuple[bool, float, str, str, int]:
+    return row["target_id"] is None, -row["confidence"], row["source"], row["path"], row["line"]
 
 
 def node_of(row: Row) -> Node:
@@ -124,15 +139,6 @@ def nodes_of(rows: Iterable[Row]) -> dict[str, Node]:
 def outside(name: str) -> Node:
     """A name that nothing indexed, or visible, has."""
     return Node(id=f"outside:{name}", name=name, kind="outside", full_name=name)
-
-
-def by_source(places: Iterable[tuple[str, str]], column: str) -> Filter:
-    """The column holds one of some values, each of its own source."""
-    grouped: dict[str, list[str]] = {}
-    for source, value in sorted(set(places)):
-        grouped.setdefault(source, []).append(value)
-    each = (filters.eq("source", source) & filters.one_of(column, held) for source, held in grouped.items())
-    return reduce(or_, each, filters.NOTHING)
 
 
 def _lines(first: int, last: int) -> str:

@@ -26,6 +26,7 @@ from knowledge_pipeline.store.readers import Row
 
 MAX_CHARS = 1_000
 _CANDIDATES = 50
+_MOST_MEANT = 500  # rows by one name; there are more only of names like `get`
 _PLACED = re.compile(r"^(?P<path>[^:]+):(?P<rest>[^:].*)$")
 _SEPARATORS = re.compile(r"::|#|->")
 _FILE = filters.eq("kind", "file")
@@ -76,18 +77,16 @@ async def _by_name(rows: GraphRows, asked: str) -> Target | None:
     """By full name, else by qualified name, else by the end of one."""
     dotted = _SEPARATORS.sub(".", asked.removesuffix("()")).strip(".")
     last = dotted.rpartition(".")[2]
-    named = filters.one_of("full_name", list(dict.fromkeys((asked, dotted))))
+    if not last:
+        return None
+    if found := await rows.symbols(filters.one_of("full_name", sorted({asked, dotted})), limit=_MOST_MEANT):
+        return await _target(rows, found)
     ending = filters.eq("simple", last) & DEFINED
     if last != dotted:
         ending &= filters.ends_with_parts("name", dotted, ".")
-    found = await rows.symbols(named | ending) if last else []
-    ranked = [
-        [row for row in found if row["full_name"] in (asked, dotted)],
-        [row for row in found if row["name"] == dotted],
-        found,
-    ]
-    best = next((each for each in ranked if each), None)
-    return await _target(rows, best) if best else None
+    found = await rows.symbols(ending, limit=_MOST_MEANT)
+    exactly = [row for row in found if row["name"] == dotted]
+    return await _target(rows, exactly or found) if found else None
 
 
 async def _target(rows: GraphRows, found: Sequence[Row]) -> Target:

@@ -66,7 +66,19 @@ class World:
         }
 
     def link(self, kind: str, source: str, target: str, line: int = 1, confidence: float = 1.0) -> None:
-        """An edge between nodes; a target that is no node is a name outside."""
+        """An edge between nodes; a target that is no node is a name outside.
+
+        It makes the file of the one depend on that of the other, too.
+        """
+        self._link(kind, source, target, line, confidence)
+        made_in, met = self.symbols[source], self.symbols.get(target)
+        file = _node(made_in["source"], made_in["path"], "")
+        there = _node(met["source"], met["path"], "") if met else target
+        known = {(edge["source_id"], edge["target_id"] or edge["target_name"]) for edge in self.edges}
+        if file != there and (file, there) not in known and confidence >= 0.5:
+            self._link("depends", file, there, line, confidence)
+
+    def _link(self, kind: str, source: str, target: str, line: int, confidence: float) -> None:
         made_in, met = self.symbols[source], self.symbols.get(target)
         names = ("source", "source_type", "repo", "branch", "tags", "visibility", "tenant", "principals")
         self.edges.append(
