@@ -13,19 +13,18 @@ API: https://cloud.google.com/storage/docs/json_api/v1/objects
 from __future__ import annotations
 
 import json
-import threading
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote
 
 from knowledge_pipeline.config_connections import GcsConnection
+from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 _LIST, _MEDIA = "/storage/v1/b/", "/download/storage/v1/b/"
 
@@ -67,10 +66,11 @@ def _private_key() -> str:
     ).decode()
 
 
-class GcsServer:
+class GcsServer(Served):
     """A context manager with one bucket; `page_size` is the most that a page holds."""
 
     def __init__(self, folder: Path, *, page_size: int = 1000) -> None:
+        super().__init__()
         self.bucket = "the-bucket"
         self.page_size = page_size
         self.public = False  # whether nobody has to say who asks
@@ -83,25 +83,18 @@ class GcsServer:
         self.faults: deque[Fault] = deque()
         self._pages = 0
         self._generation = 1_700_000_000_000_000
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self.key_file = folder / "service-account.json"
 
     def __enter__(self) -> GcsServer:
-        self._thread.start()
+        super().__enter__()
         account = {"type": "service_account", "project_id": "p", "client_email": "reader@example.org"}
         account |= {"private_key": _private_key(), "private_key_id": "1", "token_uri": f"{self.url}/token"}
         self.key_file.write_text(json.dumps(account))
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self.address
 
     @property
     def connection(self) -> GcsConnection:
@@ -130,6 +123,43 @@ class GcsServer:
 
     def fail_next(self, *faults: Fault) -> None:
         self.faults.extend(faults)
+
+    def send(self, asked: Asked) -> Sent:
+        if asked.verb == "POST":
+            return self._token()
+        self.requests.append((asked.path, asked.query))
+        self.listed(asked.path)
+        fault = self.faults.popleft() if self.faults and self.faults[0].only in asked.path else None
+        if fault and not fault.cut_off:
+            return Sent(fault.status, fault.body or b"{}", fault.headers)
+        if status := self.refusal(asked.authorization):
+            return _refused(status, "on purpose")
+        sent = self._page(asked) if asked.path.startswith(_LIST) else self._media(asked)
+        return replace(sent, cut_off=fault is not None)
+
+    def _token(self) -> Sent:
+        if self.known:
+            return _told(200, {"access_token": self.token, "expires_in": 3600, "token_type": "Bearer"})
+        return _told(400, {"error": "invalid_grant", "error_description": "no such account"})
+
+    def _page(self, asked: Asked) -> Sent:
+        if asked.path.removeprefix(_LIST) != f"{self.bucket}/o":
+            return _refused(404, "no such bucket")
+        return _told(200, self.listing(asked.query))
+
+    def _media(self, asked: Asked) -> Sent:
+        bucket, _, name = asked.path.removeprefix(_MEDIA).partition("/o/")
+        stored = self.objects.get(unquote(name)) if bucket == self.bucket else None
+        if stored is None:
+            return Sent(404, b"No such object")
+        first, last = _range(asked.headers.get("Range"))
+        part, whole = stored.payload[first : last + 1], len(stored.payload)
+        if first >= whole:
+            return Sent(416, b"not satisfiable")
+        headers = {"Content-Type": "application/octet-stream", "ETag": stored.etag}
+        headers |= {"Content-Range": f"bytes {first}-{first + len(part) - 1}/{whole}"}
+        headers |= {"x-goog-generation": str(stored.generation)}
+        return Sent(206, part, headers | ({"Content-Encoding": stored.encoding} if stored.encoding else {}))
 
     def refusal(self, authorization: str) -> int | None:
         if self.public:
@@ -165,82 +195,14 @@ class GcsServer:
         return told | ({"contentEncoding": stored.encoding} if stored.encoding else {})
 
 
-def _handler(server: GcsServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            if server.known:
-                self._json(200, {"access_token": server.token, "expires_in": 3600, "token_type": "Bearer"})
-            else:
-                self._json(400, {"error": "invalid_grant", "error_description": "no such account"})
-
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            query = parse_qs(parts.query)
-            server.requests.append((parts.path, query))
-            server.listed(parts.path)
-            fault = server.faults.popleft() if server.faults and server.faults[0].only in parts.path else None
-            if fault and not fault.cut_off:
-                self._send(fault.status, fault.body or b"{}", headers=fault.headers)
-                return
-            if status := server.refusal(self.headers.get("Authorization", "")):
-                self._json(status, {"error": {"code": status, "message": "on purpose"}})
-            elif parts.path.startswith(_LIST):
-                self._list(parts.path.removeprefix(_LIST), query, cut_off=fault is not None)
-            else:
-                self._media(parts.path.removeprefix(_MEDIA), cut_off=fault is not None)
-
-        def _list(self, path: str, query: dict[str, list[str]], *, cut_off: bool) -> None:
-            if path != f"{server.bucket}/o":
-                self._json(404, {"error": {"code": 404, "message": "no such bucket"}})
-                return
-            self._send(200, json.dumps(server.listing(query)).encode(), cut_off=cut_off)
-
-        def _media(self, path: str, *, cut_off: bool) -> None:
-            bucket, _, name = path.partition("/o/")
-            stored = server.objects.get(unquote(name)) if bucket == server.bucket else None
-            if stored is None:
-                self._send(404, b"No such object", kind="text/html")
-                return
-            first, last = _range(self.headers.get("Range"))
-            if first >= len(stored.payload):
-                self._send(416, b"not satisfiable", kind="text/html")
-                return
-            part, whole = stored.payload[first : last + 1], len(stored.payload)
-            headers = {"Content-Range": f"bytes {first}-{first + len(part) - 1}/{whole}"}
-            headers |= {"ETag": stored.etag, "x-goog-generation": str(stored.generation)}
-            if stored.encoding:
-                headers["Content-Encoding"] = stored.encoding
-            self._send(206, part, headers=headers, kind="application/octet-stream", cut_off=cut_off)
-
-        def _json(self, status: int, value: Any) -> None:
-            self._send(status, json.dumps(value).encode())
-
-        def _send(
-            self,
-            status: int,
-            body: bytes,
-            *,
-            headers: dict[str, str] | None = None,
-            kind: str = "application/json",
-            cut_off: bool = False,
-        ) -> None:
-            self.send_response(status)
-            for name, value in {"Content-Type": kind, **(headers or {})}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body[: len(body) // 2] if cut_off else body)
-            self.close_connection = self.close_connection or cut_off
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    return Handler
-
-
 def _range(told: str | None) -> tuple[int, int]:
     first, _, last = (told or "bytes=0-").removeprefix("bytes=").partition("-")
     return int(first), int(last) if last else 1 << 60
+
+
+def _told(status: int, value: Any) -> Sent:
+    return Sent(status, json.dumps(value).encode())
+
+
+def _refused(status: int, message: str) -> Sent:
+    return _told(status, {"error": {"code": status, "message": message}})

@@ -15,19 +15,17 @@ import threading
 import time
 from base64 import b64decode
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from pydantic import SecretStr
 
 from knowledge_pipeline.config_connections import ConfluenceConnection
 from knowledge_pipeline_tests.fakes.confluence.content import Content, Space
 from knowledge_pipeline_tests.fakes.confluence.rest import Query, Rest
+from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +49,12 @@ class Request:
     status: int
 
 
-class ConfluenceServer(Rest):
+class ConfluenceServer(Rest, Served):
     """A context manager; `edition` is "cloud" or "server"."""
 
     def __init__(self, edition: str = "cloud", *, utc_offset_h: int = 0) -> None:
-        super().__init__(edition, utc_offset_h)
+        Rest.__init__(self, edition, utc_offset_h)
+        Served.__init__(self)
         self.email = "ada@example.org" if edition == "cloud" else None
         self.token = "-".join(("wiki", "token", "canary"))
         self.requests: list[Request] = []
@@ -64,23 +63,17 @@ class ConfluenceServer(Rest):
         self._limited: tuple[int, float] | None = None  # requests left, and how long they are none
         self._next_id = 1000
         self._lock = threading.RLock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self.space("OPS", "Operations")
         self.person("u-ada", "Ada Lovelace")
 
-    def __enter__(self) -> ConfluenceServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def send(self, asked: Asked) -> Sent:
+        fault, content = self.answer(asked.path, asked.query, asked.authorization)
+        headers = {"Content-Type": fault.content_type, **fault.headers}
+        return Sent(fault.status, content, headers, fault.wait_s, fault.cut_off)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}{self.context}"
+        return f"{self.address}{self.context}"
 
     @property
     def connection(self) -> ConfluenceConnection:
@@ -178,7 +171,6 @@ class ConfluenceServer(Rest):
                 status, body, headers = self.routed(path, query)
                 fault = Fault(status, headers, fault.wait_s, fault.cut_off)
             self.requests.append(Request(path.removeprefix(self.context), query, fault.status))
-        time.sleep(fault.wait_s)
         return fault, fault.body if fault.body is not None else json.dumps(body).encode()
 
     def _limit(self) -> Fault | None:
@@ -222,31 +214,3 @@ class ConfluenceServer(Rest):
     def _id(self) -> str:
         self._next_id += 1
         return str(self._next_id)
-
-
-def _handler(server: ConfluenceServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def handle(self) -> None:
-            with suppress(ConnectionError):  # the client has gone
-                super().handle()
-
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            authorization = self.headers.get("Authorization", "")
-            fault, content = server.answer(parts.path, parse_qs(parts.query), authorization)
-            self.send_response(fault.status)
-            self.send_header("Content-Type", fault.content_type)
-            self.send_header("Content-Length", str(len(content)))
-            for name, value in fault.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content[: len(content) // 2] if fault.cut_off else content)
-            self.close_connection = self.close_connection or fault.cut_off
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    return Handler

@@ -10,15 +10,12 @@ What it keeps is in `records`, what it answers in `graphql`.
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 import jwt
@@ -27,6 +24,7 @@ from pydantic import SecretStr
 from knowledge_pipeline.config_connections import GithubApp, GithubConnection
 from knowledge_pipeline_tests.fakes.github.graphql import MOST_NODES, Answerer, cost
 from knowledge_pipeline_tests.fakes.github.records import Record, Repository
+from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 POINTS_AN_HOUR = 5000
 
@@ -54,7 +52,7 @@ class Request:
     points: int
 
 
-class GithubServer:
+class GithubServer(Served):
     """A context manager. With `enterprise`, the addresses are those of GitHub Enterprise Server."""
 
     def __init__(
@@ -66,6 +64,7 @@ class GithubServer:
         kind: Literal["pull", "issue"] = "pull",
         app_key: str = "",
     ) -> None:
+        super().__init__()
         self.repository = Repository(repository)
         self.answerer = Answerer(self.repository)
         self.token = token
@@ -85,13 +84,10 @@ class GithubServer:
         self._points_left, self._reset = POINTS_AN_HOUR, time.time() + 3600
         self._tokens: list[str] = []
         self._lock = threading.RLock()  # a hook may tell of faults
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self.connections: set[socket.socket] = set()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}{self.prefix}"
+        return f"{self.address}{self.prefix}"
 
     @property
     def points(self) -> int:
@@ -130,17 +126,9 @@ class GithubServer:
         with self._lock:
             self._points_left, self._reset = after, time.time() + reset_s
 
-    def __enter__(self) -> GithubServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        for connection in list(self.connections):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
+    def send(self, asked: Asked) -> Sent:
+        fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content)
+        return Sent(fault.status, body, fault.headers, fault.wait_s, fault.cut_off)
 
     def answer(self, verb: str, path: str, authorization: str, content: bytes) -> tuple[Fault, bytes]:
         with self._lock:
@@ -215,44 +203,3 @@ class GithubServer:
         except (jwt.PyJWTError, ValueError):
             return False
         return told["iss"] == str(self.app_id) and told["exp"] - time.time() <= 600
-
-
-def _handler(server: GithubServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def setup(self) -> None:
-            super().setup()
-            server.connections.add(self.connection)
-
-        def finish(self) -> None:
-            server.connections.discard(self.connection)
-            super().finish()
-
-        def handle(self) -> None:
-            with suppress(ConnectionError):  # the client has gone
-                super().handle()
-
-        def do_GET(self) -> None:
-            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            fault, body = server.answer(
-                self.command, self.path.partition("?")[0], self.headers.get("Authorization", ""), content
-            )
-            time.sleep(fault.wait_s)
-            self.send_response(fault.status)
-            kind = "application/json; charset=utf-8" if body[:1] in b"{[" else "text/html; charset=utf-8"
-            headers = {"Content-Type": kind, "Content-Length": str(len(body)), **fault.headers}
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.close_connection = self.close_connection or fault.cut_off
-            with suppress(ConnectionError):  # the client did not wait
-                self.wfile.write(body[: len(body) // 2] if fault.cut_off else body)
-
-        do_POST = do_GET
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    return Handler

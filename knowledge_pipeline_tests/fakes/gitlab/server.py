@@ -10,15 +10,12 @@ What it keeps is in `records`, what it answers in `graphql`.
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 from pydantic import SecretStr
@@ -26,6 +23,7 @@ from pydantic import SecretStr
 from knowledge_pipeline.config_connections import GitlabConnection
 from knowledge_pipeline_tests.fakes.gitlab.graphql import Answerer
 from knowledge_pipeline_tests.fakes.gitlab.records import Project, Record
+from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 CALLS_A_MINUTE = 2000
 
@@ -52,7 +50,7 @@ class Request:
     variables: Record
 
 
-class GitlabServer:
+class GitlabServer(Served):
     """A context manager. `prefix` is the path that an instance may lie under: "/gitlab"."""
 
     def __init__(
@@ -63,6 +61,7 @@ class GitlabServer:
         prefix: str = "",
         kind: Literal["merge_request", "issue"] = "merge_request",
     ) -> None:
+        super().__init__()
         self.project = Project(project)
         self.answerer = Answerer(self.project)
         self.token = token
@@ -78,13 +77,10 @@ class GitlabServer:
         self._faults: deque[Fault] = deque()
         self._left, self._reset = CALLS_A_MINUTE, time.time() + 60
         self._lock = threading.RLock()  # a hook may tell of faults
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self.connections: set[socket.socket] = set()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}{self.prefix}"
+        return f"{self.address}{self.prefix}"
 
     def connection(self, **changed: Any) -> GitlabConnection:
         """How the connector is told of this server."""
@@ -113,17 +109,9 @@ class GitlabServer:
         with self._lock:
             self._left, self._reset = after, time.time() + reset_s
 
-    def __enter__(self) -> GitlabServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        for connection in list(self.connections):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
+    def send(self, asked: Asked) -> Sent:
+        fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content)
+        return Sent(fault.status, body, fault.headers, fault.wait_s, fault.cut_off)
 
     def answer(self, verb: str, path: str, authorization: str, content: bytes) -> tuple[Fault, bytes]:
         with self._lock:
@@ -184,49 +172,3 @@ class GitlabServer:
 
 def _errors(message: str) -> Record:
     return {"errors": [{"message": message}]}
-
-
-def _handler(server: GitlabServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def setup(self) -> None:
-            super().setup()
-            server.connections.add(self.connection)
-
-        def finish(self) -> None:
-            server.connections.discard(self.connection)
-            super().finish()
-
-        def handle(self) -> None:
-            with suppress(ConnectionError):  # the client has gone
-                super().handle()
-
-        def do_GET(self) -> None:
-            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            fault, body = server.answer(
-                self.command, self.path.partition("?")[0], self.headers.get("Authorization", ""), content
-            )
-            time.sleep(fault.wait_s)
-            self.send_response(fault.status)
-            kind = (
-                "application/json; charset=utf-8" if body[:1] in (b"{", b"[") else "text/html; charset=utf-8"
-            )
-            for name, value in {
-                "Content-Type": kind,
-                "Content-Length": str(len(body)),
-                **fault.headers,
-            }.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.close_connection = self.close_connection or fault.cut_off
-            with suppress(ConnectionError):  # the client did not wait
-                self.wfile.write(body[: len(body) // 2] if fault.cut_off else body)
-
-        do_POST = do_GET
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    return Handler

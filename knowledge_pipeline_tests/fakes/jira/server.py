@@ -17,17 +17,15 @@ import json
 import threading
 import time
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from pydantic import SecretStr
 
 from knowledge_pipeline.config_connections import JiraConnection
 from knowledge_pipeline_tests.fakes.jira.answers import JiraAnswers, said
 from knowledge_pipeline_tests.fakes.jira.site import JiraSite
+from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 
 @dataclass
@@ -52,11 +50,12 @@ class Request:
     status: int
 
 
-class JiraServer(JiraAnswers):
+class JiraServer(JiraAnswers, Served):
     """A context manager. `site` is what it holds; its methods change that between calls."""
 
     def __init__(self, *, cloud: bool = True, zone: str = "Europe/Berlin", context: str = "") -> None:
-        super().__init__(JiraSite(cloud=cloud, zone=zone))
+        JiraAnswers.__init__(self, JiraSite(cloud=cloud, zone=zone))
+        Served.__init__(self)
         self.email = "reader@example.com" if cloud else None
         self.token = "-".join(["canary", "token", "of", "jira"])
         self.guests = False  # a wrong token is let in as a guest, as some sites do
@@ -66,13 +65,10 @@ class JiraServer(JiraAnswers):
         self._faults: deque[Fault] = deque()
         self._limit: tuple[int, float, float | None] | None = None
         self._lock = threading.RLock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}{self.context}"
+        return f"{self.address}{self.context}"
 
     def connection(self, **changed: Any) -> JiraConnection:
         """How to reach it."""
@@ -115,14 +111,11 @@ class JiraServer(JiraAnswers):
         """How many requests there were, to paths that begin like this."""
         return sum(request.path.startswith(path) for request in self.requests)
 
-    def __enter__(self) -> JiraServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def send(self, asked: Asked) -> Sent:
+        told: dict[str, Any] = {name: ",".join(values) for name, values in asked.query.items()}
+        told = json.loads(asked.content) if asked.verb == "POST" else told
+        fault = self.answer(asked.verb, asked.path, told, asked.authorization)
+        return Sent(fault.status, fault.body or b"", fault.headers, fault.wait_s, fault.cut_off)
 
     def answer(self, method: str, path: str, asked: dict[str, Any], authorization: str) -> Fault:
         """The answer to one request; a fault is one that goes wrong."""
@@ -132,7 +125,6 @@ class JiraServer(JiraAnswers):
             if fault.status == 200:
                 fault = self._answered(method, path, below, asked, authorization, fault)
             self.requests.append(Request(method, below, asked, authorization, fault.status))
-        time.sleep(fault.wait_s)
         return fault
 
     def _answered(
@@ -178,39 +170,3 @@ class JiraServer(JiraAnswers):
 
 def _errors(message: str) -> bytes:
     return json.dumps(said(message)).encode()
-
-
-def _handler(server: JiraServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def handle(self) -> None:
-            with suppress(ConnectionError):  # the client has gone
-                super().handle()
-
-        def do_GET(self) -> None:
-            asked = {name: ",".join(values) for name, values in parse_qs(urlsplit(self.path).query).items()}
-            self._answer("GET", asked)
-
-        def do_POST(self) -> None:
-            self._answer("POST", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-        def _answer(self, method: str, asked: dict[str, Any]) -> None:
-            path = urlsplit(self.path).path
-            answer = server.answer(method, path, asked, self.headers.get("Authorization", ""))
-            content = answer.body or b""
-            self.send_response(answer.status)
-            kind = "text/html" if content.startswith(b"<") else "application/json"
-            for name, value in {"Content-Type": kind, **answer.headers}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            with suppress(ConnectionError):
-                self.wfile.write(content[: len(content) // 2] if answer.cut_off else content)
-            self.close_connection = answer.cut_off
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    return Handler

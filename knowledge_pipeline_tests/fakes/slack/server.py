@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from base64 import b64decode, b64encode
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl
 
 from pydantic import SecretStr
 
 from knowledge_pipeline.config_connections import SlackConnection
+from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 from knowledge_pipeline_tests.fakes.slack.site import Json, Room, SlackSite, padded
 
 _SCOPES = {
@@ -62,11 +61,12 @@ class Refused(Exception):
         self.told: Json = {"ok": False, "error": code, **more}
 
 
-class SlackServer(SlackSite):
+class SlackServer(SlackSite, Served):
     """A context manager; see `SlackSite` for what is said and done in it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        SlackSite.__init__(self)
+        Served.__init__(self)
         self.token = "-".join(("xoxb", "0" * 12, "canary"))
         self.scopes = {"channels:read", "channels:history", "groups:read", "groups:history", "users:read"}
         self.most_a_call = 999  # 15 for apps that are distributed outside of Slack's marketplace
@@ -76,21 +76,16 @@ class SlackServer(SlackSite):
         self._faults: deque[Fault] = deque()
         self._limited: tuple[int, float] | None = None  # requests left, and how long they are none
         self._lock = threading.RLock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
-    def __enter__(self) -> SlackServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def send(self, asked: Asked) -> Sent:
+        method, parameters = asked.path.removeprefix("/api/"), dict(parse_qsl(asked.content.decode()))
+        fault, content = self.answer(method, parameters, asked.authorization)
+        headers = {"Content-Type": "application/json; charset=utf-8", **fault.headers}
+        return Sent(fault.status, content, headers, fault.wait_s, fault.cut_off)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/api/"
+        return f"{self.address}/api/"
 
     @property
     def connection(self) -> SlackConnection:
@@ -129,7 +124,6 @@ class SlackServer(SlackSite):
                     body = refused.told
             said = str(fault.status) if fault.status != 200 else str(body.get("error") or "ok")
             self.requests.append(Request(method, parameters, said))
-        time.sleep(fault.wait_s)
         return fault, fault.body if fault.body is not None else json.dumps(body).encode()
 
     def _limit(self) -> Fault | None:
@@ -260,33 +254,3 @@ def _told_by(cursor: str, kind: str) -> str:
         if given == kind:
             return value
     raise Refused("invalid_cursor")
-
-
-def _handler(server: SlackServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def handle(self) -> None:
-            with suppress(ConnectionError):  # the client has gone
-                super().handle()
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-            method = self.path.removeprefix("/api/")
-            fault, content = server.answer(
-                method, dict(parse_qsl(body)), self.headers.get("Authorization", "")
-            )
-            self.send_response(fault.status)
-            self.send_header("Content-Type", "application/json; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            for name, value in fault.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content[: len(content) // 2] if fault.cut_off else content)
-            self.close_connection = self.close_connection or fault.cut_off
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    return Handler

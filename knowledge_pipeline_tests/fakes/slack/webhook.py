@@ -7,11 +7,11 @@ Answers as https://docs.slack.dev/messaging/sending-messages-using-incoming-webh
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,32 +23,27 @@ class Answer:
     retry_after: str | None = None
 
 
-class SlackWebhook:
+class SlackWebhook(Served):
     """A context manager; `texts` are the messages that reached the channel."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.secret = "/".join(("T0000000", "B0000000", "x" * 24))
         self.texts: list[str] = []
         self.times: list[float] = []  # of all requests, time.monotonic()
         self._next: deque[Answer] = deque()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/services/{self.secret}"
+        return f"{self.address}/services/{self.secret}"
 
     def answer_next(self, *answers: Answer) -> None:
         self._next.extend(answers)
 
-    def __enter__(self) -> SlackWebhook:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def send(self, asked: Asked) -> Sent:
+        answer = self.answer(asked.path, asked.content)
+        wait = {} if answer.retry_after is None else {"Retry-After": answer.retry_after}
+        return Sent(answer.status, answer.body.encode(), wait)
 
     def answer(self, path: str, body: bytes) -> Answer:
         self.times.append(time.monotonic())
@@ -66,23 +61,3 @@ class SlackWebhook:
             return Answer(400, "no_text")
         self.texts.append(message["text"])
         return Answer(200, "ok")
-
-
-def _handler(webhook: SlackWebhook) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            answer = webhook.answer(self.path, body)
-            content = answer.body.encode()
-            self.send_response(answer.status)
-            if answer.retry_after is not None:
-                self.send_header("Retry-After", answer.retry_after)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing: tests read `texts`."""
-
-    return Handler

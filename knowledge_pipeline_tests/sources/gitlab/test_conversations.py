@@ -17,7 +17,7 @@ from knowledge_pipeline.sources.gitlab.merge_requests import MergeRequests
 from knowledge_pipeline_tests.fakes.gitlab.graphql import COMPLEXITY, complexity
 from knowledge_pipeline_tests.fakes.gitlab.records import BOB
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
-from knowledge_pipeline_tests.sources.gitlab.opening import Open, opened, read, read_one, uris
+from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, read_one, uris
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from knowledge_pipeline.sources.forge import ConversationFilters
 from knowledge_pipeline.sources.gitlab.issues import Issues
 from knowledge_pipeline.sources.gitlab.merge_requests import MergeRequests
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
-from knowledge_pipeline_tests.sources.gitlab.opening import Open, opened, read, read_one
+from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, read_one
 
 
 @pytest.fixture

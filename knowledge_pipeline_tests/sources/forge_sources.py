@@ -1,33 +1,28 @@
-"""Sources of a fake GitLab, opened for a test and closed after it."""
+"""Sources of a fake GitHub or GitLab, opened for a test and closed after it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
-from knowledge_pipeline.config_connections import GitlabConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.forge import ConversationFilters
-from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
 
 Read = dict[str, Document | DocumentSkipped]
 Open = Callable[..., Any]
 
 
-def opened(kind: Any, server: GitlabServer, waits: list[float]) -> Iterator[Open]:
+def opened(kind: Any, server: Any, waits: list[float]) -> Iterator[Open]:
     """Opens a source with filters; waits are told, not waited."""
-    to_close: list[Any] = []
+    with ExitStack() as to_close:
 
-    def open_source(connection: GitlabConnection | None = None, **filters: Any) -> Any:
-        told = ConversationFilters(**filters)
-        source = kind(connection or server.connection(), told, sleep=waits.append)
-        to_close.append(source.__enter__())
-        return source
+        def open_source(connection: Any = None, **filters: Any) -> Any:
+            told = ConversationFilters(**filters)
+            return to_close.enter_context(kind(connection or server.connection(), told, sleep=waits.append))
 
-    yield open_source
-    for source in to_close:
-        source.__exit__(None, None, None)
+        yield open_source
 
 
 def read(source: Any) -> Read:
@@ -40,6 +35,10 @@ def read_one(source: Any, uri: str) -> Document:
     document = read(source)[uri]
     assert isinstance(document, Document), document
     return document
+
+
+def text_of(source: Any, uri: str) -> str:
+    return read_one(source, uri).text
 
 
 def uris(items: Any) -> list[str]:
