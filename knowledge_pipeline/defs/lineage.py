@@ -130,7 +130,7 @@ _INDEXED: Mapping[str, tuple[str, ...]] = {
     "url": ("url", "path"),
     "tags": ("metadata",),
     "extension": ("path",),
-    **dict.fromkeys(("labels", "project", "status", "wiki_space"), ("metadata",)),
+    **dict.fromkeys(("labels", "project", "status", "wiki_space", "names", "mentions"), ("metadata",)),
     "words": ("header", "text"),
     "fingerprint": ("row_hash",),
 }
