@@ -83,7 +83,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "project": "Project of the ticket or record.",
         "status": "State of the ticket, request or record.",
         "wiki_space": "Space of the page.",
-        "names": "What others call the document: key, number, commit, path, address; on its first chunk alone.",
+        "names": "What others call the document: key, number, commit, path, address; of its first chunk.",
         "mentions": "Names of other documents that it mentions: what relations are found by.",
         "words": "What full text searches: header and text, all of a small document; identifiers split.",
         "vector": "Vector of header and text in the table's space.",

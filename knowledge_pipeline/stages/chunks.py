@@ -114,7 +114,8 @@ class _Cutting:
             metadata["page_starts"] = list(accumulate((len(page.text) for page in clean[:-1]), initial=0))
         document = Document(**_known(stored | base), text=text, metadata=metadata)
         chunks = self._cut(document)
-        self._stats.notes.update(chunk.metadata["note"] for chunk in chunks[:1] if "note" in chunk.metadata)
+        told = (metadata.get("note"), *(chunk.metadata.get("note") for chunk in chunks[:1]))
+        self._stats.notes.update({note for note in told if note})
         self._stats.tokens += sum(chunk.tokens for chunk in chunks)
         shared = {key: value for key, value in metadata.items() if key not in _UNSHARED}
         related = _Related(_ground(self._this.source, base["path"]), document, shared, chunks)
