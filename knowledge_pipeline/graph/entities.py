@@ -24,7 +24,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A file, or a folder of them ("google/")."""
+    """A file, or a folder or package of them ("google/", "com.acme.app/")."""
 
     path: str
 
@@ -54,7 +54,15 @@ class Above:
     of: tuple[str, str]  # the class of the instance
 
 
-Entity = Known | Instance | Module | Outside | Place | Above
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What lies around a scope, its local variables left out."""
+
+    path: str
+    scope: str
+
+
+Entity = Known | Instance | Module | Outside | Place | Above | Around
 Found = dict[Entity, float]
 """What a path may mean, with how sure that is."""
 

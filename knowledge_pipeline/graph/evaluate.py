@@ -13,10 +13,11 @@ Several meanings share: each is as sure as the way to it, divided by the root of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from knowledge_pipeline.graph.entities import (
     Above,
+    Around,
     Entity,
     Found,
     Instance,
@@ -29,7 +30,7 @@ from knowledge_pipeline.graph.entities import (
 from knowledge_pipeline.graph.facts import Binding, Import
 from knowledge_pipeline.graph.hierarchy import linearized
 from knowledge_pipeline.graph.index import TYPE_KINDS, FileIndex
-from knowledge_pipeline.graph.paths import steps_of
+from knowledge_pipeline.graph.paths import last_of, steps_of
 from knowledge_pipeline.graph.view import View
 
 DECLARED = 0.9
@@ -66,6 +67,17 @@ class Evaluator:
         self._work_left = _MAX_WORK
         return self.imported(self.view.index(self.view.path), each)
 
+    def handed_on(self, each: Import) -> Iterator[tuple[str, Entity]]:
+        """What others can take from the file by an import of it, under which names."""
+        if each.name != "*":
+            yield from ((each.local, entity) for entity in self.meaning_of_import(each) if each.local)
+            return
+        for file in self.view.modules(self.language, self.view.path, each.module):
+            if not file.endswith("/"):
+                index = self.view.index(file)
+                names = [name for name in index.kinds if "." not in name and _exports(index, name)]
+                yield from ((name, Known(file, name)) for name in names)
+
     def value(self, file: str, scope: str, path: str) -> Found:
         """The same as a part of another question."""
 
@@ -93,14 +105,15 @@ class Evaluator:
         return self._lines[key]
 
     def member(self, line: list[tuple[str, str] | str], name: str, of: tuple[str, str]) -> Found:
-        """A member of the first class of a lineage that has it."""
+        """A member of the first class of a lineage that defines it, and what nearer ones put into it."""
+        found: Found = {}
         for each in line:
             if isinstance(each, str):
-                return {Outside(f"{each}.{name}"): INFERRED}
-            found = self._own_member(*each, name, of)
-            if found:
-                return found
-        return {}
+                return found or {Outside(f"{each}.{name}"): INFERRED}
+            add(found, self._own_member(*each, name, of))
+            if any(isinstance(entity, Known) and last_of(entity.name) == name for entity in found):
+                break
+        return found
 
     def result(self, known: Known) -> Found:
         """What calling a function gives."""
@@ -147,12 +160,29 @@ class Evaluator:
         if name.startswith("@"):
             return _special(index, scope, name)
         for each in index.scopes(scope):
-            if each != scope and index.kinds.get(each) in TYPE_KINDS:
-                found = self._of_instance(file, each, name) if index.language.members_in_scope else None
-            else:
-                found = self._local(index, each, name)
-            if found is None:
-                found = self._by_stars(index, each, name)
+            found = self._in_scope(index, each, name, own=each == scope)
+            if found is not None:
+                return found
+        return self._unimported(index, name)
+
+    def _in_scope(self, index: FileIndex, scope: str, name: str, *, own: bool) -> Found | None:
+        """What a name means by one scope alone; what is in a type, others than itself see as members."""
+        found: Found | None = None
+        of_type = index.kinds.get(scope) in TYPE_KINDS
+        if own or not of_type:
+            found = self._local(index, scope, name)
+        if found is None and of_type and index.language.members_in_scope:
+            found = self._of_instance(index.facts.path, scope, name)
+        return self._by_stars(index, scope, name) if found is None else found
+
+    def _around(self, file: str, scope: str, name: str) -> Found:
+        """The same as `_head`, but what is a variable of a function is passed over."""
+        index = self.view.index(file)
+        for each in index.scopes(scope):
+            in_function = each and index.kinds.get(each) not in TYPE_KINDS
+            if in_function and f"{each}.{name}" not in index.kinds:
+                continue
+            found = self._in_scope(index, each, name, own=True)
             if found is not None:
                 return found
         return self._unimported(index, name)
@@ -177,32 +207,41 @@ class Evaluator:
 
     def imported(self, index: FileIndex, each: Import) -> Found:
         """What an import brings."""
-        language, path = index.language, index.facts.path
-        files = self.view.modules(language, path, each.module)
-        if not files:
+        found = self._module(index, each.module)
+        if not found:
+            language, path = index.language, index.facts.path
             outside = language.outside(each.module, each.name, path, self.view.world.layout)
             return {Outside(outside): 1.0} if outside else {}
-        found: Found = {}
-        for file in files:
-            add(found, self._of_module(file, each.name) if each.name else {Module(file): 1.0})
-        return found
+        return self.step(found, f".{each.name}") if each.name not in ("", "*") else found
+
+    def _module(self, index: FileIndex, name: str) -> Found:
+        """What the name of a module means: its files, or what is named within one of them."""
+        files = self.view.modules(index.language, index.facts.path, name)
+        if files or not index.language.dotted or "." not in name:
+            return {Module(file): 1.0 for file in files}
+        around, _, last = name.rpartition(".")
+        return self.step(self._module(index, around), f".{last}")
 
     def _by_stars(self, index: FileIndex, scope: str, name: str) -> Found | None:
         found: Found = {}
         for each in index.stars.get(scope, ()):
-            for file in self.view.modules(index.language, index.facts.path, each.module):
-                if file.endswith("/") or not _exports(self.view.index(file), name):
-                    continue
-                add(found, self._of_module(file, name))
+            for entity in self._module(index, each.module):
+                path = entity.path if isinstance(entity, Module) else ""
+                if not path or path.endswith("/") or _exports(self.view.index(path), name):
+                    add(found, self._step(entity, f".{name}"))
         return found or None
 
     def _unimported(self, index: FileIndex, name: str) -> Found:
         """What a name means that a file does not mention: of its package, of the language."""
         found: Found = {}
-        for file in self.view.siblings(index.language, index.facts.path, name):
+        language, home = index.language, index.language.home(index.facts)
+        for file in self.view.siblings(language, home, name):
             add(found, self._local(self.view.index(file), "", name) or {})
-        if not found and name in index.language.builtins:
+        if not found and name in language.builtins:
             found[Outside(name)] = 1.0
+        if not found and language.dotted:
+            files = self.view.modules(language, home, name)
+            found = {Module(file): 1.0 for file in files}
         return found
 
     def _of_module(self, file: str, name: str) -> Found:
@@ -213,9 +252,16 @@ class Evaluator:
             if not file.endswith("/"):
                 index = self.view.index(file)
                 found = self._local(index, "", name) or self._by_stars(index, "", name)
-            return found or self._submodule(file, name)
+            return found or self._of_package(file, name) or self._submodule(file, name)
 
         return self._guarded((file, "@module", name), compute)
+
+    def _of_package(self, package: str, name: str) -> Found:
+        """What the files of a package define."""
+        found: Found = {}
+        for file in self.view.siblings(self.language, package, name) if package.endswith("/") else ():
+            add(found, self._local(self.view.index(file), "", name) or {})
+        return found
 
     def _submodule(self, file: str, name: str) -> Found:
         written = self.language.submodule(name)
@@ -234,9 +280,7 @@ class Evaluator:
         return found
 
     def _of_binding(self, index: FileIndex, each: Binding, of: tuple[str, str] | None) -> Found:
-        if of is not None and each.value == "@self":
-            return {Instance(*of): 1.0}
-        if of is not None and each.value == "@class()":
+        if of is not None and index.is_receiver(each.scope, each.value):
             return {Instance(*of): 1.0}
         return self.value(index.facts.path, each.scope, each.value)
 
@@ -251,6 +295,8 @@ class Evaluator:
             return self._of_module(entity.path, step[1:]) if step[0] == "." else {}
         if isinstance(entity, Outside):
             return self._from_outside(entity, step)
+        if isinstance(entity, Around):
+            return self._around(entity.path, entity.scope, step[1:]) if step[0] == "." else {}
         if step == "()":
             return {entity: 1.0}
         line = self.lineage(*entity.of)
@@ -268,7 +314,7 @@ class Evaluator:
             here = (known.path, known.name)
             return self.member(self.lineage(*here), step[1:], here)
         if index.is_computed(known.name):
-            return self.step(self.result(known), step)
+            return self.step(self.result(known), step) if step else self.result(known)
         return self.result(known) if step == "()" and kind in ("function", "method") else {}
 
     def _from_instance(self, instance: Instance, step: str) -> Found:
@@ -347,6 +393,8 @@ def _special(index: FileIndex, scope: str, name: str) -> Found:
     path = index.facts.path
     if name == "@":
         return {Known(path, scope): 1.0}
+    if name == "@around":
+        return {Around(path, scope): 1.0}
     owner = index.class_of(scope)
     if owner is None:
         return {}

@@ -36,7 +36,11 @@ class Expressions:
         default_factory=dict[str, "tuple[str | int, ...]"]
     )  # worth what one of its parts is
     contents: Mapping[str, Contents] = field(default_factory=dict[str, Contents])
+    written: Mapping[str, Callable[[Writer, Node], str | None]] = field(
+        default_factory=dict[str, "Callable[[Writer, Node], str | None]"]
+    )  # paths that a function writes: `((Store) x)` as `Store()`
     rewrite: Callable[[Writer, Node], str | None] | None = None  # another path for a call
+    bare: str = ""  # goes before a method that is called without an object: "@around."
 
 
 class Writer:
@@ -83,11 +87,14 @@ class Writer:
         owner, name = parts[0], parts[-1]
         if name is None:
             return None
-        of = self.path(owner) if owner is not None else ""
-        return None if of is None else f"{of}.{self.text(name)}".lstrip(".")
+        if owner is None:
+            return self.expressions.bare + self.text(name)
+        return _with(self.path(owner), f".{self.text(name)}")
 
     def _path(self, node: Node) -> str | None:
         table, kind = self.expressions, node.type
+        if kind in table.written:
+            return table.written[kind](self, node)
         if kind in table.members:
             return self._member(node, *table.members[kind])
         if kind in table.calls:

@@ -9,6 +9,7 @@ from importlib import resources
 
 from tree_sitter import Node
 
+from knowledge_pipeline.graph.expressions import part_of
 from knowledge_pipeline.graph.facts import Facts
 from knowledge_pipeline.graph.languages.extractions import EXTRACTIONS
 from knowledge_pipeline.graph.reading import Extraction, Reading
@@ -33,10 +34,10 @@ def extract(path: str, text: str, language: str) -> Facts:
     if syntax is None:
         return empty
     extraction = EXTRACTIONS.get(language, Extraction.of_definitions())
-    reading = Reading(syntax, Outline(syntax), extraction)
+    reading = Reading(path, syntax, Outline(syntax), extraction)
     if language in EXTRACTIONS:
         _read(reading, find(syntax, "knowledge_pipeline.graph"))
-    return reading.facts(path)
+    return reading.facts()
 
 
 @cache
@@ -71,7 +72,7 @@ def _calls(reading: Reading, calls: list[Node] | tuple[()]) -> set[tuple[int, in
     called: set[tuple[int, int]] = set()
     table = reading.extraction.expressions.calls
     for node in calls:
-        callee = node.child_by_field_name(table[node.type][-1])
+        callee = part_of(node, table[node.type][-1])
         if callee is not None:
             called.add((callee.start_byte, callee.end_byte))
             reading.use("calls", reading.writer.callee(node), callee)

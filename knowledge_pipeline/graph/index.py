@@ -30,9 +30,8 @@ class FileIndex:
             self._import(each)
         self.tables: dict[str, dict[str, list[Binding]]] = {}
         self.beneath: dict[str, set[str]] = {}
-        self._selves = {
-            (each.scope, each.path) for each in facts.bindings if each.value in ("@self", "@class")
-        }
+        selves = (each for each in facts.bindings if each.value in ("@self", "@class"))
+        self._selves = {(each.scope, each.path): each.value for each in selves}
         for each in facts.bindings:
             self._bind(each)
         self.bases: dict[str, list[str]] = {}
@@ -59,7 +58,15 @@ class FileIndex:
         """Whether a definition is read like a field, but computed."""
         return "@" in self.tables.get(name, ())
 
+    def is_receiver(self, scope: str, value: str) -> bool:
+        """Whether a value is the instance that a method is called on, or a new one of its class."""
+        head = value.removesuffix("()")
+        special = head if head[0] == "@" else self._selves.get((scope, head))
+        return special == ("@self" if head == value else "@class")
+
     def _define(self, each: Definition) -> None:
+        if self.language.constructors_named_after_type and _is_constructor(each):
+            return
         if self.kinds.get(each.name, "variable") == "variable":
             self.kinds[each.name] = each.kind
             self.by_last.setdefault(last_of(each.name), []).append(each.name)
@@ -92,3 +99,8 @@ class FileIndex:
             if owner is not None:
                 return owner, "".join(steps[1:])[1:]
         return each.scope, each.path
+
+
+def _is_constructor(each: Definition) -> bool:
+    of, _, name = each.name.rpartition(".")
+    return each.kind == "method" and name == last_of(of)

@@ -10,6 +10,19 @@ from knowledge_pipeline.graph.facts import Facts
 Built = TypeVar("Built")
 
 
+def defines(facts: Facts) -> frozenset[str]:
+    """All for which `Project.defining` gives a file: last segments of its definitions, and its package.
+
+    That is "package com.acme.app" ("package " for none), and "within com", "within com.acme", "within com.acme.app".
+    """
+    names = {each.name.rpartition(".")[2] for each in facts.definitions}
+    for module in facts.settings.get("namespaces", facts.module).split() or [""]:
+        parts = module.split(".")
+        names.add(f"package {module}")
+        names.update(f"within {'.'.join(parts[:end])}" for end in range(1, len(parts) + 1))
+    return frozenset(names)
+
+
 class Project(Protocol):
     """The source whose files are resolved, as it is at one moment: after an edit, make another."""
 
@@ -22,7 +35,7 @@ class Project(Protocol):
         ...
 
     def defining(self, name: str) -> Collection[str]:
-        """The files with a definition of which this is the last segment."""
+        """The files with a definition of which this is the last segment; see `defines`."""
         ...
 
 

@@ -15,6 +15,7 @@ from knowledge_pipeline.graph.paths import head_of
 from knowledge_pipeline.syntax.grammars import Syntax
 from knowledge_pipeline.syntax.outline import TYPES, Definition, Outline
 
+VARIABLES = frozenset({"constant", "global"})
 _KINDS: Mapping[str, told.SymbolKind] = {
     **dict.fromkeys(TYPES, "class"),
     "interface": "interface",
@@ -54,7 +55,8 @@ class Extraction:
 class Reading:
     """One file while it is read."""
 
-    def __init__(self, syntax: Syntax, outline: Outline, extraction: Extraction) -> None:
+    def __init__(self, path: str, syntax: Syntax, outline: Outline, extraction: Extraction) -> None:
+        self.path = path
         self.syntax = syntax
         self.outline = outline
         self.extraction = extraction
@@ -62,8 +64,9 @@ class Reading:
         self.module = ""
         self.settings: dict[str, str] = {}
         self.imports: list[told.Import] = []
-        self.definitions: dict[told.Definition, None] = {}
+        self._definitions: dict[tuple[str, int], told.Definition] = {}
         self.skipped: set[int] = set()  # bytes at which names start that refer to nothing
+        self.locals: set[tuple[str, str]] = set()  # variables of functions: naming one refers to nothing
         self.elsewhere: dict[tuple[str, str], str] = {}  # a scope's name is one of another scope
         self._bindings: dict[tuple[str, str, str], bool] = {}
         self._uses: dict[told.Use, None] = {}
@@ -113,16 +116,19 @@ class Reading:
         """Note a definition that the outline leaves out, as a variable of a module."""
         first, last = node.start_point.row + 1, node.end_point.row + 1
         signature = " ".join(self.text(node)[:200].split())[:120]
-        self.definitions.setdefault(told.Definition(name, kind, first, last, signature, exported))
+        definition = told.Definition(name, kind, first, last, signature, exported)
+        self._definitions.setdefault((name, first), definition)
 
     def skip(self, node: Node) -> None:
         """A name that is not referred to where it stands: it is given a value there."""
         self.skipped.add(node.start_byte)
 
-    def facts(self, path: str) -> told.Facts:
+    def facts(self) -> told.Facts:
         """What was read; hints that can hide nothing, and uses of what the language has, left out."""
         known = self._known()
-        unknown = {(scope, name) for scope, name, value in self._bindings if not value}
+        unknown = {
+            (scope, path) for scope, path, value in self._bindings if not value and head_of(path) == path
+        }
         silent = unknown - {(scope, head_of(name)) for scope, name, value in self._bindings if value}
         bindings = (told.Binding(*key, declared) for key, declared in self._bindings.items())
         bindings = tuple(
@@ -130,8 +136,8 @@ class Reading:
         )
         uses = (each for each in self._uses if not self._says_nothing(each, silent, known))
         return told.Facts(
-            path, self.syntax.language, self.module, tuple(self.definitions), tuple(self.imports),
-            bindings, tuple(uses), self.settings,
+            self.path, self.syntax.language, self.module, tuple(self._definitions.values()),
+            tuple(self.imports), bindings, tuple(uses), self.settings,
         )  # fmt: skip
 
     def _hides(self, each: told.Binding, known: set[str], silent: set[tuple[str, str]]) -> bool:
@@ -146,11 +152,12 @@ class Reading:
     def _says_nothing(self, use: told.Use, silent: set[tuple[str, str]], known: set[str]) -> bool:
         if use.path in self.extraction.builtins and use.path not in known:
             return use.kind in ("calls", "references")
-        return use.kind == "references" and (use.scope, use.path) in silent
+        place = (use.scope, use.path)
+        return use.kind == "references" and (place in silent or place in self.locals)
 
     def _known(self) -> set[str]:
         """Names that mean something somewhere in the file."""
-        found = {each.name.rpartition(".")[2] for each in self.definitions}
+        found = {each.name.rpartition(".")[2] for each in self._definitions.values()}
         found.update(each.local for each in self.imports)
         found.update(head_of(path) for _, path, value in self._bindings if value)
         return found
@@ -159,9 +166,9 @@ class Reading:
         first = bisect_left(self._line_ends, each.start_char) + 1
         last = max(first, bisect_left(self._line_ends, each.end_char - 1) + 1)
         signature = self.outline.signature(each)
-        self.definitions.setdefault(
-            told.Definition(self.name(each), _KINDS.get(each.kind, "variable"), first, last, signature)
-        )
+        kind = _KINDS.get(each.kind, "variable")
+        definition = told.Definition(self.name(each), kind, first, last, signature)
+        self._definitions.setdefault((definition.name, first), definition)
 
 
 def _spans(outline: Outline, names: dict[int, str]) -> tuple[list[int], list[str]]:
@@ -179,6 +186,8 @@ def _spans(outline: Outline, names: dict[int, str]) -> tuple[list[int], list[str
 def _changes(outline: Outline, names: dict[int, str]) -> Iterator[tuple[int, str]]:
     around: list[Definition] = []
     for each in outline.definitions:
+        if each.kind in VARIABLES:
+            continue
         while around and around[-1].end_char <= each.start_char:
             yield from _left(around, names)
         yield each.start_char, names[id(each)]

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, replace
 
+from knowledge_pipeline.graph.edges import edges_out, edges_to, unresolved
 from knowledge_pipeline.graph.entities import Found, Instance, Known, Module, Outside
 from knowledge_pipeline.graph.evaluate import Evaluator
+from knowledge_pipeline.graph.extract import facts_version
 from knowledge_pipeline.graph.facts import Edge, EdgeKind, Import, Use
 from knowledge_pipeline.graph.index import TYPE_KINDS, FileIndex
 from knowledge_pipeline.graph.interface import interface
 from knowledge_pipeline.graph.layout import Project
-from knowledge_pipeline.graph.paths import head_of, last_of, parent_of, steps_of
+from knowledge_pipeline.graph.paths import last_of, parent_of, steps_of
 from knowledge_pipeline.graph.view import Trace, View, world_of
 
-__all__ = ["Project", "Resolved", "Trace", "ask", "full_name", "interface", "resolve"]
+__all__ = [
+    "Alias",
+    "Project",
+    "Resolved",
+    "Trace",
+    "ask",
+    "full_name",
+    "interface",
+    "resolve",
+    "resolve_version",
+]
 
-LEAST = 0.3
-"""What is less sure than this is no edge to a definition."""
-GUESSED = 0.5
-_MAX_TARGETS = 8
+_GUESSED = 0.5
+_CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another full name of a definition: `app.Store` of what `app/store.py` defines."""
+
+    full_name: str
+    target: str  # qualified name within `target_path`
+    target_path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +47,29 @@ class Resolved:
 
     edges: tuple[Edge, ...]
     trace: Trace
+    aliases: tuple[Alias, ...] = ()  # names by which the file hands on definitions of others
 
 
 def resolve(path: str, project: Project) -> Resolved:
     """The edges of one file.
 
-    A call or reference of which the target is not found stays as an edge without `target_path`;
-    what the language itself defines has none. The same project gives the same answer.
+    A call of which the target is not found stays as an edge without `target_path`; so does
+    what is outside of the source, by its full name. The same project gives the same answer.
     """
     view = View(world_of(project), path)
     edges: dict[tuple[EdgeKind, str, str, str | None, int], float] = {}
-    for edge in _Resolver(view).edges():
+    view.full_name("")
+    resolver = _Resolver(view)
+    for edge in resolver.edges():
         key = (edge.kind, edge.source, edge.target, edge.target_path, edge.line)
         edges[key] = max(edge.confidence, edges.get(key, 0.0))
-    return Resolved(tuple(Edge(*key, round(sure, 2)) for key, sure in edges.items()), view.trace)
+    found = tuple(Edge(*key, round(sure, 2)) for key, sure in edges.items())
+    return Resolved(found, view.trace, tuple(dict.fromkeys(resolver.aliases())))
+
+
+def resolve_version() -> str:
+    """Changes whenever the same facts could give other edges."""
+    return facts_version()
 
 
 def ask(question: str, project: Project) -> str:
@@ -57,35 +84,45 @@ def full_name(path: str, name: str, project: Project) -> str:
 
 
 class _Resolver:
+    """Goes through the facts of one file."""
+
     def __init__(self, view: View) -> None:
         self.view = view
         self.index: FileIndex = view.index(view.path)
         self.evaluator = Evaluator(view)
 
     def edges(self) -> Iterator[Edge]:
+        """All edges of the file; the same one may come more than once."""
         yield from self._contained()
         for each in self.index.facts.imports:
             yield from self._imported(each)
         for use in self.index.facts.uses:
-            yield from self._used(use)
+            if use.path not in self.index.language.heads:
+                yield from self._used(use)
+
+    def aliases(self) -> Iterator[Alias]:
+        """What the file exports of others."""
+        for each in self.index.facts.imports:
+            if not each.exported:
+                continue
+            for name, entity in self.evaluator.handed_on(each):
+                if isinstance(entity, Known):
+                    yield Alias(self.view.full_name(name), entity.name, entity.path)
 
     def _contained(self) -> Iterator[Edge]:
-        kinds = self.index.kinds
         for each in self.index.facts.definitions:
             around = parent_of(each.name)
-            source = around if around in kinds else ""
+            source = around if around in self.index.kinds else ""
             yield Edge("contains", source, each.name, self.view.path, each.start_line, 1.0)
 
     def _imported(self, each: Import) -> Iterator[Edge]:
-        language = self.index.language
-        files = self.view.modules(language, self.view.path, each.module)
+        files = self.view.modules(self.index.language, self.view.path, each.module)
         for file in files:
             if not file.endswith("/"):
                 yield Edge("imports", each.scope, "", file, each.line, 1.0)
         if each.name in ("", "*") and files:
             return
-        found = self.evaluator.meaning_of_import(each)
-        for entity, sure in found.items():
+        for entity, sure in self.evaluator.meaning_of_import(each).items():
             if isinstance(entity, Known):
                 yield Edge("imports", each.scope, entity.name, entity.path, each.line, sure)
             elif isinstance(entity, Module) and not entity.path.endswith("/"):
@@ -99,42 +136,46 @@ class _Resolver:
         yield from self._named_on_the_way(use, scope)
         found = self.evaluator.meaning(self.view.path, scope, use.path)
         if extends:
-            yield from self._targets(use, {e: sure for e, sure in found.items() if self._is_type(e)}, found)
+            yield from self._extended(use, found)
         elif use.kind == "calls":
-            yield from self._called(use, scope, found)
+            yield from self._called(use, found)
         else:
             yield from self._referred(use, found)
+            if not any(isinstance(entity, Known) for entity in found):
+                yield from edges_out(use, found, self.index.language)
 
     def _named_on_the_way(self, use: Use, scope: str) -> Iterator[Edge]:
         """`Store` of `Store.open()` is referred to, too."""
         steps = steps_of(use.path)
         for end in range(1, len(steps)):
-            if steps[end - 1][0] in "([":
-                continue
-            path = "".join(steps[:end])
-            called = steps[end] == "()"
-            if not called:
+            if steps[end - 1][0] not in "([@" and steps[end] != "()":
+                path = "".join(steps[:end])
                 found = self.evaluator.meaning(self.view.path, scope, path)
-                yield from self._referred(Use("references", path, use.scope, use.line), found, on_way=True)
+                yield from self._referred(Use("references", path, use.scope, use.line), found)
 
-    def _called(self, use: Use, scope: str, found: Found) -> Iterator[Edge]:
-        named = {entity: sure for entity, sure in found.items() if isinstance(entity, Known)}
-        targets = {entity: sure for entity, sure in named.items() if self._is_callable(entity)}
-        computed = {entity for entity in targets if self._is_computed(entity)}
-        for entity in computed:
-            sure = targets.pop(entity)
-            yield Edge("references", use.scope, entity.name, entity.path, use.line, sure)
-            targets |= {e: s for e, s in self.evaluator.result(entity).items() if isinstance(e, Known)}
+    def _extended(self, use: Use, found: Found) -> Iterator[Edge]:
+        types: Found = {entity: sure for entity, sure in found.items() if self._kind(entity) in TYPE_KINDS}
+        yield from edges_to(use, types)
+        if not types:
+            yield from edges_out(use, found, self.index.language)
+            yield from unresolved(use, found, self.index.language)
+
+    def _called(self, use: Use, found: Found) -> Iterator[Edge]:
+        """What is called; a definition that is no function where nothing else is."""
+        targets: Found = {entity: sure for entity, sure in found.items() if self._kind(entity) in _CALLABLE}
+        for entity in [each for each in targets if self._is_computed(each)]:
+            yield from edges_to(replace(use, kind="references"), {entity: targets.pop(entity)})
+            targets |= self.evaluator.step({entity: 1.0}, "")
         targets |= self._called_instances(found)
-        meant = computed.union(targets)
-        variables: Found = {entity: sure for entity, sure in named.items() if entity not in meant}
-        if not targets and variables:
-            yield from self._referred(use, variables)
-        if targets or computed or variables:
-            yield from self._targets(use, targets, {})
+        written: Found = {each: sure for each, sure in found.items() if self._is_written(each, use)}
+        if targets or written:
+            yield from edges_to(use, targets or written)
             return
-        guess = self._guess(use) if not found else {}
-        yield from self._targets(use, guess, found)
+        guess = {} if found else self._guess(use)
+        yield from edges_to(use, guess)
+        if not guess:
+            yield from edges_out(use, found, self.index.language)
+            yield from unresolved(use, found, self.index.language)
 
     def _called_instances(self, found: Found) -> Found:
         """The methods that calling an instance calls."""
@@ -145,52 +186,22 @@ class _Resolver:
         reached = self.evaluator.step(instances, f".{method}")
         return {entity: sure for entity, sure in reached.items() if isinstance(entity, Known)}
 
-    def _referred(self, use: Use, found: Found, *, on_way: bool = False) -> Iterator[Edge]:
-        last = last_of(use.path)
-        is_name = "." not in use.path and "(" not in use.path and "[" not in use.path
-        imported = is_name and (
-            ("", use.path) in self.index.imports or (use.scope, use.path) in self.index.imports
-        )
-        kept: Found = {
-            entity: sure
-            for entity, sure in found.items()
-            if isinstance(entity, Known) and (last_of(entity.name) == last or imported)
-        }
-        outside: Found = {} if kept or on_way else {e: s for e, s in found.items() if isinstance(e, Outside)}
-        yield from self._targets(Use("references", use.path, use.scope, use.line), kept, outside, silent=True)
+    def _referred(self, use: Use, found: Found) -> Iterator[Edge]:
+        yield from edges_to(use, {each: sure for each, sure in found.items() if self._is_written(each, use)})
 
-    def _targets(self, use: Use, targets: Found, others: Found, *, silent: bool = False) -> Iterator[Edge]:
-        """Edges to what was found; else to what lies outside; else to the path as it is written."""
-        known = {e: sure for e, sure in targets.items() if isinstance(e, Known)}
-        kept = sorted(known.items(), key=lambda each: -each[1])[:_MAX_TARGETS]
-        any_kept = False
-        for entity, sure in kept:
-            shared = sure / sqrt(len(kept))
-            if shared >= LEAST:
-                any_kept = True
-                yield Edge(use.kind, use.scope, entity.name, entity.path, use.line, shared)
-        if any_kept:
-            return
-        outside = {_plain(e.name): sure for e, sure in others.items() if isinstance(e, Outside)}
-        named = [(name, sure) for name, sure in outside.items() if "(" not in name and "[" not in name]
-        for name, sure in named:
-            if not self._is_standard(name, use.kind):
-                yield Edge(use.kind, use.scope, name, None, use.line, sure)
-        if not named and not silent:
-            yield Edge(use.kind, use.scope, use.path, None, use.line, 0.0)
-
-    def _is_standard(self, name: str, kind: EdgeKind) -> bool:
-        """Whether a name of the language itself is not worth an edge."""
-        if kind in ("extends", "implements"):
+    def _is_written(self, entity: object, use: Use) -> bool:
+        """Whether a use names a definition, rather than a variable that has it as value."""
+        if not isinstance(entity, Known):
             return False
-        language = self.index.language
-        return head_of(name) in language.builtins or (kind == "references" and language.is_standard(name))
+        imports = self.index.imports
+        imported = (use.scope, use.path) in imports or ("", use.path) in imports
+        return imported or last_of(entity.name) == last_of(use.path)
 
     def _guess(self, use: Use) -> Found:
         """The only definition of a method's name in the source."""
         steps = steps_of(use.path)
         name = steps[-1].lstrip(".")
-        if len(steps) < 2 or name in self.index.language.common:
+        if len(steps) < 2 or steps[0] == "@around" or name in self.index.language.common:
             return {}
         files = self.view.defining(name)
         if len(files) != 1:
@@ -199,27 +210,10 @@ class _Resolver:
         if index.language is not self.index.language:
             return {}
         methods = [each for each in index.by_last.get(name, ()) if index.kinds[each] == "method"]
-        return {Known(files[0], methods[0]): GUESSED} if len(methods) == 1 else {}
+        return {Known(files[0], methods[0]): _GUESSED} if len(methods) == 1 else {}
 
-    def _kind(self, entity: Known) -> str | None:
-        return self.view.index(entity.path).kinds.get(entity.name)
+    def _kind(self, entity: object) -> str | None:
+        return self.view.index(entity.path).kinds.get(entity.name) if isinstance(entity, Known) else None
 
-    def _is_type(self, entity: object) -> bool:
-        return isinstance(entity, Known) and self._kind(entity) in TYPE_KINDS
-
-    def _is_callable(self, entity: Known) -> bool:
-        return self._kind(entity) in ("class", "interface", "function", "method", "type")
-
-    def _is_computed(self, entity: Known) -> bool:
-        return self.view.index(entity.path).is_computed(entity.name)
-
-
-def _plain(name: str) -> str:
-    """`requests.Session().get` as `requests.Session.get`: a type's member, whoever makes an instance."""
-    steps = steps_of(name)
-    kept = [
-        step
-        for before, step in zip(("", *steps), steps, strict=False)
-        if step != "()" or not before.lstrip(".")[:1].isupper()
-    ]
-    return "".join(kept)
+    def _is_computed(self, entity: object) -> bool:
+        return isinstance(entity, Known) and self.view.index(entity.path).is_computed(entity.name)

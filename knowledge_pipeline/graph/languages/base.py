@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from knowledge_pipeline.graph.facts import Facts
 from knowledge_pipeline.graph.layout import Layout
 
 
@@ -26,6 +27,15 @@ class Language:
     common: frozenset[str] = frozenset()
     """Methods of the language's own types: too common to be known by their names alone."""
 
+    dotted: bool = False
+    """Whether names of modules are paths of the program, too, and go on into types: `java.util.Map.Entry`."""
+    constructors_named_after_type: bool = False
+    """Whether a method with the name of its type makes instances, and cannot be named."""
+
+    def home(self, facts: Facts) -> str:
+        """From where a file asks for names without import: itself, or its package ("com.acme.app/")."""
+        return facts.path
+
     def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The files, or folders (with "/" last), that a module's name means within a file.
 
@@ -44,7 +54,13 @@ class Language:
         return ""
 
     def siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
-        """Files whose own definitions a file sees without import, and that may define a name."""
+        """Files whose own definitions a file, or package, sees without import, and that may define a name.
+
+        Args:
+            name: the first segment of a name.
+            path: what `home` says; or a package, as `modules` names it.
+            layout: the source's files.
+        """
         return ()
 
     def outside(self, module: str, name: str, path: str, layout: Layout) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tree_sitter import Node
 
@@ -24,6 +25,7 @@ _QUOTED = re.compile(r"""["']([^\W\d]\w*)["']""")
 _PLAIN_LIST = re.compile(r"""[\[(](?:\s*["']\w+["']\s*,?|\s*\#[^\n]*\n)*\s*[\])]""")
 _ANNOTATION = re.compile(r"""[^\W\d][\w.]*(?:\[[\w., \[\]|]*\])?(?:\s*\|\s*[\w.\[\], ]+)*""")
 _NAME = re.compile(r"[^\W\d][\w.]*")
+_PATTERNS = frozenset({"pattern_list", "tuple_pattern", "tuple", "list_pattern", "list"})
 _SIMPLE = frozenset({"identifier", "attribute", "subscript"})
 _WITHIN_TYPES = frozenset({"type_parameter", "generic_type", "binary_operator", "subscript"})
 _Values = list[tuple[str, str]]
@@ -59,8 +61,8 @@ def _aliased(reading: Reading, node: Node) -> tuple[str, str]:
 
 def _take(reading: Reading, node: Node, module: str, name: str, local: str) -> None:
     scope = reading.scope(node)
-    line = node.start_point.row + 1
-    reading.imports.append(Import(module, name, local, line, scope, exported=not scope))
+    exported = not scope and (reading.path.endswith("__init__.py") or local == "*")
+    reading.imports.append(Import(module, name, local, node.start_point.row + 1, scope, exported))
 
 
 def _assignment(reading: Reading, node: Node) -> None:
@@ -71,15 +73,22 @@ def _assignment(reading: Reading, node: Node) -> None:
     declared = node.child_by_field_name("type")
     if declared is not None:
         _declare(reading, scope, reading.writer.path(left), declared)
-    if left.type == "identifier":
-        _name_a_variable(reading, scope, left, node)
+    if node.type == "assignment":
+        _name_variables(reading, scope, left, node)
     if right is not None or declared is None:
         while right is not None and right.type == "assignment":  # a = b = c
             right = right.child_by_field_name("right")
         _give(reading, scope, left, reading.writer.values(right))
 
 
-def _name_a_variable(reading: Reading, scope: str, left: Node, node: Node) -> None:
+def _name_variables(reading: Reading, scope: str, left: Node, node: Node) -> None:
+    """Variables of a module or a class are definitions."""
+    if left.type in _PATTERNS:
+        for each in left.named_children:
+            _name_variables(reading, scope, each, node)
+    if left.type != "identifier":
+        return
+    reading.skip(left)
     name = reading.text(left)
     if name == "__all__":
         listed = node.child_by_field_name("right")
@@ -87,8 +96,7 @@ def _name_a_variable(reading: Reading, scope: str, left: Node, node: Node) -> No
         if _PLAIN_LIST.fullmatch(text):
             reading.settings["__all__"] = " ".join(_QUOTED.findall(text))
     elif not scope or scope in reading.types:
-        qualified = f"{scope}.{name}" if scope else name
-        reading.define(qualified, "variable", node)
+        reading.define(f"{scope}.{name}" if scope else name, "variable", node)
 
 
 def _declare(reading: Reading, scope: str, path: str | None, annotation: Node, prefix: str = "") -> None:
@@ -103,7 +111,7 @@ def _declare(reading: Reading, scope: str, path: str | None, annotation: Node, p
 
 def _give(reading: Reading, scope: str, target: Node, values: _Values) -> None:
     """Bind a target to values; the parts of a tuple to the places of theirs."""
-    if target.type in ("pattern_list", "tuple_pattern", "tuple", "list_pattern", "list"):
+    if target.type in _PATTERNS:
         for place, each in enumerate(target.named_children):
             starred = each.type == "list_splat_pattern"
             _give(reading, scope, each, [] if starred else list(of_place(values, place)))
@@ -306,6 +314,15 @@ def _string(reading: Reading, node: Node) -> None:
             reading.use("references", name, node)
 
 
+def _listed(reading: Reading) -> None:
+    """What `__all__` lists is handed on."""
+    names = reading.settings.get("__all__", "").split()
+    reading.imports[:] = [
+        replace(each, exported=True) if not each.scope and each.local in names else each
+        for each in reading.imports
+    ]
+
+
 EXTRACTION = Extraction(
     expressions=EXPRESSIONS,
     handlers={
@@ -325,4 +342,5 @@ EXTRACTION = Extraction(
         "string": _string,
     },
     builtins=BUILTINS,
+    finish=_listed,
 )

@@ -1,0 +1,77 @@
+"""A source of a few files, resolved as a whole or by what an edit touches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from knowledge_pipeline.graph.extract import extract
+from knowledge_pipeline.graph.facts import Edge, Facts
+from knowledge_pipeline.graph.layout import defines
+from knowledge_pipeline.graph.resolve import Trace, ask, resolve
+from knowledge_pipeline.languages import language_of
+
+
+class Files:
+    """Texts by their paths, as a project."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._facts = {
+            path: extract(path, text, language_of(path, text) or "text") for path, text in texts.items()
+        }
+        self._defining: dict[str, set[str]] = {}
+        for path, facts in self._facts.items():
+            for name in defines(facts):
+                self._defining.setdefault(name, set()).add(path)
+
+    def paths(self) -> set[str]:
+        return set(self._facts)
+
+    def facts(self, path: str) -> Facts:
+        return self._facts[path]
+
+    def defining(self, name: str) -> set[str]:
+        return self._defining.get(name, set())
+
+
+def edges_of(texts: Mapping[str, str]) -> dict[str, tuple[Edge, ...]]:
+    """The edges of all files."""
+    files = Files(texts)
+    return {path: resolve(path, files).edges for path in sorted(files.paths())}
+
+
+def targets(texts: Mapping[str, str], kind: str, source: str) -> set[str]:
+    """What a definition, written "path:name", has edges of a kind to, written in the same way."""
+    path, _, name = source.partition(":")
+    found = resolve(path, Files(texts)).edges
+    return {
+        f"{edge.target_path}:{edge.target}" if edge.target_path else edge.target
+        for edge in found
+        if edge.kind == kind and edge.source == name
+    }
+
+
+@dataclass
+class Kept:
+    """The edges of a source, kept up to date by traces alone."""
+
+    edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
+    resolved: list[str] = field(default_factory=list)  # at the last update
+    _traces: dict[str, Trace] = field(default_factory=dict)
+    _facts: dict[str, Facts] = field(default_factory=dict)
+
+    def update(self, texts: Mapping[str, str]) -> None:
+        files = Files(texts)
+        for path in set(self.edges) - files.paths():
+            del self.edges[path], self._traces[path], self._facts[path]
+        due = [path for path in sorted(files.paths()) if self._is_due(path, files)]
+        for path in due:
+            found = resolve(path, files)
+            self.edges[path], self._traces[path] = found.edges, found.trace
+            self._facts[path] = files.facts(path)
+        self.resolved = due
+
+    def _is_due(self, path: str, files: Files) -> bool:
+        if self._facts.get(path) != files.facts(path):
+            return True
+        return any(ask(question, files) != answer for question, answer in self._traces[path].items())
