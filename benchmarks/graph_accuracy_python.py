@@ -32,6 +32,8 @@ class Parsed:
     text: str
     definitions: dict[tuple[int, str], str]  # line and simple name: qualified name
     sites: list[tuple[Site, Place]]
+    variables: set[str]  # qualified names
+    nameless: list[Site]  # calls of what a call gave: no tool is asked
 
 
 def parsed(path: str, text: str) -> Parsed:
@@ -40,8 +42,8 @@ def parsed(path: str, text: str) -> Parsed:
     try:
         reader.visit_body(ast.parse(text).body)
     except (SyntaxError, RecursionError):
-        return Parsed(path, text, {}, [])
-    return Parsed(path, text, reader.definitions, reader.sites)
+        return Parsed(path, text, {}, [], set(), [])
+    return Parsed(path, text, reader.definitions, reader.sites, reader.variables, reader.nameless)
 
 
 class _Reader(ast.NodeVisitor):
@@ -52,6 +54,8 @@ class _Reader(ast.NodeVisitor):
         self.in_function = 0
         self.definitions: dict[tuple[int, str], str] = {}
         self.sites: list[tuple[Site, Place]] = []
+        self.variables: set[str] = set()
+        self.nameless: list[Site] = []
 
     def visit_body(self, body: Iterable[ast.AST]) -> None:
         for each in body:
@@ -91,6 +95,7 @@ class _Reader(ast.NodeVisitor):
             if isinstance(node.func, ast.Attribute):
                 self.visit(node.func.value)
         else:
+            self.nameless.append(Site("calls", (self.path, ".".join(self.scope)), node.lineno, ""))
             self.visit(node.func)
         self.visit_body([*node.args, *node.keywords])
 
@@ -131,7 +136,9 @@ class _Reader(ast.NodeVisitor):
             for each in target.elts:
                 self._variables(each)
         elif isinstance(target, ast.Name) and not self.in_function:
-            self.definitions.setdefault((target.lineno, target.id), ".".join([*self.scope, target.id]))
+            qualified = ".".join([*self.scope, target.id])
+            self.definitions.setdefault((target.lineno, target.id), qualified)
+            self.variables.add(qualified)
 
     def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         for each in node.decorator_list:
@@ -171,8 +178,11 @@ class Truth:
             answer = self._answer(site, places)
             before = found.get(site, Answer())
             inside = tuple(dict.fromkeys(before.inside + answer.inside))
-            found[site] = Answer(inside, before.outside or answer.outside)
-        return found
+            found[site] = Answer(inside, before.outside or answer.outside, self._of_variable(inside))
+        return found | {site: Answer() for file in self.files.values() for site in file.nameless}
+
+    def _of_variable(self, inside: tuple[Definition, ...]) -> bool:
+        return bool(inside) and all(name in self.files[path].variables for path, name in inside)
 
     def _answer(self, site: Site, places: list[tuple[str, int, str]]) -> Answer:
         inside: list[Definition] = []

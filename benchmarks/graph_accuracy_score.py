@@ -36,6 +36,7 @@ class Answer:
 
     inside: tuple[Definition, ...] = ()  # definitions in the package
     outside: bool = False  # a definition elsewhere
+    of_variable: bool = False  # all of them are variables: what they are worth, it does not say
 
     @property
     def known(self) -> bool:
@@ -118,7 +119,7 @@ class _Lines:
         self._written: dict[tuple[Definition, int], set[str]] = {}
         for site, answer in sites.items():
             self._written.setdefault((site.source, site.line), set()).add(site.name)
-            if not answer.known:
+            if not answer.known or answer.of_variable:
                 self._open.setdefault((site.source, site.line), set()).add(site.name)
 
     def leave_open(self, source: Definition, line: int, target: str) -> bool:

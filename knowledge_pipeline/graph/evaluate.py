@@ -13,7 +13,7 @@ Several meanings share: each is as sure as the way to it, divided by the root of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from knowledge_pipeline.graph.entities import (
     Above,
@@ -38,6 +38,8 @@ INFERRED = 0.8
 
 _MAX_DEPTH = 40  # questions within questions
 _MAX_WORK = 3_000  # questions for one use
+_MAX_WORK_OF_FILE = 100_000
+_MAX_LINE = 30  # generations of classes
 _MAX_MEANINGS = 12
 _NEVER = 1_000_000
 
@@ -54,17 +56,19 @@ class Evaluator:
         self._active: dict[_Key, int] = {}
         self._assumed: dict[_Key, Found] = {}
         self._lowest_cut = _NEVER
-        self._work_left = 0
+        self._work_left = _MAX_WORK
+        self._generation = 0
+        self._work_left_of_file = _MAX_WORK_OF_FILE
         self._lines: dict[tuple[str, str], list[tuple[str, str] | str]] = {}
 
     def meaning(self, file: str, scope: str, path: str) -> Found:
         """What a path means within a scope of a file: a fresh question, with all the work allowed."""
-        self._work_left = _MAX_WORK
+        self._allow_work()
         return self.value(file, scope, path)
 
     def meaning_of_import(self, each: Import) -> Found:
         """What an import of the file brings: a fresh question."""
-        self._work_left = _MAX_WORK
+        self._allow_work()
         return self.imported(self.view.index(self.view.path), each)
 
     def handed_on(self, each: Import) -> Iterator[tuple[str, Entity]]:
@@ -78,6 +82,10 @@ class Evaluator:
                 names = [name for name in index.kinds if "." not in name and _exports(index, name)]
                 yield from ((name, Known(file, name)) for name in names)
 
+    def _allow_work(self) -> None:
+        self._work_left_of_file -= _MAX_WORK - self._work_left
+        self._work_left = min(_MAX_WORK, self._work_left_of_file)
+
     def value(self, file: str, scope: str, path: str) -> Found:
         """The same as a part of another question."""
 
@@ -85,9 +93,20 @@ class Evaluator:
             steps = steps_of(path)
             if len(steps) < 2:
                 return self._head(file, scope, path)
-            return self.step(self.value(file, scope, path[: -len(steps[-1])]), steps[-1])
+            found, known = self._before(file, scope, steps)
+            for step in steps[known:]:
+                found = self.step(found, step)
+            return found
 
         return self._guarded((file, scope, path), compute)
+
+    def _before(self, file: str, scope: str, steps: tuple[str, ...]) -> tuple[Found, int]:
+        """What is known of the longest part of a path, and of how many steps that is."""
+        for end in range(len(steps) - 1, 1, -1):
+            found = self._memo.get((file, scope, "".join(steps[:end])))
+            if found is not None:
+                return found, end
+        return self.value(file, scope, steps[0]), 1
 
     def step(self, found: Found, step: str) -> Found:
         """What a step leads to from any of the meanings."""
@@ -99,10 +118,19 @@ class Evaluator:
     def lineage(self, path: str, name: str) -> list[tuple[str, str] | str]:
         """A class and what it extends, nearest first; as text what is outside of the source."""
         key = (path, name)
-        if key not in self._lines:
-            self._lines[key] = [key]  # what a class reaches of itself, should it extend itself
-            self._lines[key] = linearized(key, self._bases, self.lineage)
-        return self._lines[key]
+        if key in self._lines or self._generation >= _MAX_LINE:
+            return self._lines.get(key, [key])
+        self._lines[key] = [key]  # what a class reaches of itself, should it extend itself
+        self._generation += 1
+        around, self._lowest_cut = self._lowest_cut, _NEVER
+        line = linearized(key, self._bases, self.lineage)
+        self._generation -= 1
+        if self._lowest_cut < _NEVER:
+            del self._lines[key]
+        else:
+            self._lines[key] = line
+        self._lowest_cut = min(around, self._lowest_cut)
+        return line
 
     def member(self, line: list[tuple[str, str] | str], name: str, of: tuple[str, str]) -> Found:
         """A member of the first class of a lineage that defines it, and what nearer ones put into it."""
@@ -147,7 +175,7 @@ class Evaluator:
             found = compute()
         del self._active[key]
         self._assumed.pop(key, None)
-        if self._lowest_cut >= depth:
+        if self._lowest_cut >= depth or not depth:
             self._memo[key] = found
             self._lowest_cut = around
         else:
@@ -159,16 +187,24 @@ class Evaluator:
         name = index.language.heads.get(name, name)
         if name.startswith("@"):
             return _special(index, scope, name)
-        for each in index.scopes(scope):
-            found = self._in_scope(index, each, name, own=each == scope)
-            if found is not None:
+        return self._first(index, name, ((each, each == scope) for each in index.scopes(scope)))
+
+    def _first(self, index: FileIndex, name: str, scopes: Iterable[tuple[str, bool]]) -> Found:
+        """What a name means by the innermost scope that knows it; at last, what an outside type may have."""
+        inherited: Found = {}
+        for each, own in scopes:
+            found = self._in_scope(index, each, name, own=own)
+            if found and _is_type(index, each) and all(isinstance(entity, Outside) for entity in found):
+                inherited = inherited or found
+            elif found is not None:
                 return found
-        return self._unimported(index, name)
+        found = self._unimported(index, name)
+        return found or ({} if index.stars and name[:1].isupper() else inherited)
 
     def _in_scope(self, index: FileIndex, scope: str, name: str, *, own: bool) -> Found | None:
         """What a name means by one scope alone; what is in a type, others than itself see as members."""
         found: Found | None = None
-        of_type = index.kinds.get(scope) in TYPE_KINDS
+        of_type = _is_type(index, scope)
         if own or not of_type:
             found = self._local(index, scope, name)
         if found is None and of_type and index.language.members_in_scope:
@@ -178,14 +214,12 @@ class Evaluator:
     def _around(self, file: str, scope: str, name: str) -> Found:
         """The same as `_head`, but what is a variable of a function is passed over."""
         index = self.view.index(file)
-        for each in index.scopes(scope):
-            in_function = each and index.kinds.get(each) not in TYPE_KINDS
-            if in_function and f"{each}.{name}" not in index.kinds:
-                continue
-            found = self._in_scope(index, each, name, own=True)
-            if found is not None:
-                return found
-        return self._unimported(index, name)
+        scopes = (
+            (each, True)
+            for each in index.scopes(scope)
+            if not each or _is_type(index, each) or f"{each}.{name}" in index.kinds
+        )
+        return self._first(index, name, scopes)
 
     def _local(self, index: FileIndex, scope: str, name: str) -> Found | None:
         """What a name means by definitions, imports and bindings of one scope; None: nothing."""
@@ -322,6 +356,11 @@ class Evaluator:
         if step[0] == ".":
             return self._of_instance(instance.path, instance.name, step[1:]) or {}
         reads = (language.when_called,) if step == "()" else language.elements
+        key = (instance.path, f"@in {instance.name}", step)
+        return self._guarded(key, lambda: self._read(instance, reads, step))
+
+    def _read(self, instance: Instance, reads: tuple[str, ...], step: str) -> Found:
+        """What the first of some methods of an instance gives."""
         for each in reads:
             found: Found = {instance: 1.0}
             for inner in steps_of(f"x.{each}")[1:] if each else ():
@@ -387,6 +426,10 @@ class Evaluator:
                 elif isinstance(entity, Outside):
                     bases.append(entity.name)
         return bases
+
+
+def _is_type(index: FileIndex, scope: str) -> bool:
+    return index.kinds.get(scope) in TYPE_KINDS
 
 
 def _special(index: FileIndex, scope: str, name: str) -> Found:

@@ -122,8 +122,10 @@ class _Resolver:
                 yield Edge("imports", each.scope, "", file, each.line, 1.0)
         if each.name in ("", "*") and files:
             return
-        for entity, sure in self.evaluator.meaning_of_import(each).items():
-            if isinstance(entity, Known):
+        found = self.evaluator.meaning_of_import(each)
+        surest = max(found.values(), default=0.0)
+        for entity, sure in found.items():
+            if isinstance(entity, Known) and sure == surest:
                 yield Edge("imports", each.scope, entity.name, entity.path, each.line, sure)
             elif isinstance(entity, Module) and not entity.path.endswith("/"):
                 yield Edge("imports", each.scope, "", entity.path, each.line, sure)
@@ -167,9 +169,10 @@ class _Resolver:
             yield from edges_to(replace(use, kind="references"), {entity: targets.pop(entity)})
             targets |= self.evaluator.step({entity: 1.0}, "")
         targets |= self._called_instances(found)
-        written: Found = {each: sure for each, sure in found.items() if self._is_written(each, use)}
+        written = self._written(use, found)
         if targets or written:
-            yield from edges_to(use, targets or written)
+            yield from edges_to(use, targets)
+            yield from edges_to(use, {each: sure for each, sure in written.items() if each not in targets})
             return
         guess = {} if found else self._guess(use)
         yield from edges_to(use, guess)
@@ -187,7 +190,13 @@ class _Resolver:
         return {entity: sure for entity, sure in reached.items() if isinstance(entity, Known)}
 
     def _referred(self, use: Use, found: Found) -> Iterator[Edge]:
-        yield from edges_to(use, {each: sure for each, sure in found.items() if self._is_written(each, use)})
+        yield from edges_to(use, self._written(use, found))
+
+    def _written(self, use: Use, found: Found) -> Found:
+        """The definitions that a use names, without those that they are worth."""
+        named: Found = {each: sure for each, sure in found.items() if self._is_written(each, use)}
+        surest = max(named.values(), default=0.0)
+        return {each: sure for each, sure in named.items() if sure == surest}
 
     def _is_written(self, entity: object, use: Use) -> bool:
         """Whether a use names a definition, rather than a variable that has it as value."""
