@@ -13,7 +13,8 @@ Built = TypeVar("Built")
 def defines(facts: Facts) -> frozenset[str]:
     """All for which `Project.defining` gives a file: last segments of its definitions, and its package.
 
-    That is "package com.acme.app" ("package " for none), and "within com", "within com.acme", "within com.acme.app".
+    That is "package com.acme.app" ("package " for none), and "within com", "within com.acme",
+    "within com.acme.app".
     """
     names = {each.name.rpartition(".")[2] for each in facts.definitions}
     for module in facts.settings.get("namespaces", facts.module).split() or [""]:

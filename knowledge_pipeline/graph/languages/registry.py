@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from knowledge_pipeline.graph.languages.base import Language
+from knowledge_pipeline.graph.languages.java import Java
 from knowledge_pipeline.graph.languages.python import Python
 
 _PLAIN = Language()
-LANGUAGES: Mapping[str, Language] = {"python": Python()}
+LANGUAGES: Mapping[str, Language] = {each.name: each for each in (Python(), Java())}
 """By the names of `knowledge_pipeline.languages`."""
 
 

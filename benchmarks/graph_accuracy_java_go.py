@@ -1,0 +1,121 @@
+"""How well the code graph agrees with the compilers of Java and Go, on folders of sources.
+
+    python -m benchmarks.graph_accuracy_java_go java|go FOLDER... [--errors] [--keep FOLDER]
+
+Java is asked through javac's tree API (JDK 17 or later), Go through go/types (Go 1.18 or later): two
+small programs beside this one print what every use means. A folder of Java is a source root, one of
+Go a module with its go.mod, or a package of the standard library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
+from knowledge_pipeline.graph.extract import extract
+from knowledge_pipeline.graph.facts import Edge, Facts
+from knowledge_pipeline.graph.layout import defines
+from knowledge_pipeline.graph.resolve import resolve
+from knowledge_pipeline.languages import language_of
+
+KINDS = ("calls", "references", "imports", "extends")
+_HERE = Path(__file__).parent
+_COMMANDS = {
+    "java": ["java", str(_HERE / "graph_accuracy_java.java")],
+    "go": ["go", "run", str(_HERE / "graph_accuracy_go.go")],
+}
+_SUFFIXES = {"java": (".java",), "go": (".go", "go.mod")}
+
+
+class Sources:
+    """The files of a folder as the code graph's project."""
+
+    def __init__(self, root: Path, suffixes: tuple[str, ...]) -> None:
+        self.files: dict[str, Facts] = {}
+        self._defining: dict[str, set[str]] = {}
+        for file in sorted(each for each in root.rglob("*") if each.name.endswith(suffixes)):
+            path, text = file.relative_to(root).as_posix(), file.read_text("utf-8", "replace")
+            self.files[path] = extract(path, text, language_of(path, text) or "text")
+            for name in defines(self.files[path]):
+                self._defining.setdefault(name, set()).add(path)
+
+    def paths(self) -> set[str]:
+        """All files."""
+        return set(self.files)
+
+    def facts(self, path: str) -> Facts:
+        """What a file says."""
+        return self.files[path]
+
+    def defining(self, name: str) -> set[str]:
+        """Files that define a name."""
+        return self._defining.get(name, set())
+
+    def edges(self) -> Iterator[tuple[str, Edge]]:
+        """All edges, each with the file that it starts in; `implements` counts as `extends`."""
+        for path in sorted(self.files):
+            for edge in resolve(path, self).edges:
+                yield path, replace(edge, kind="extends") if edge.kind == "implements" else edge
+
+
+def main() -> None:
+    """Print the table."""
+    options = _options()
+    rows: list[tuple[str, str, Score]] = []
+    totals = {kind: Score() for kind in KINDS}
+    for root in options.folders:
+        answers = _answers(_told(options.language, root.resolve(), options.keep))
+        edges = list(Sources(root.resolve(), _SUFFIXES[options.language]).edges())
+        for kind in KINDS:
+            score = scored(kind, edges, answers)
+            rows.append((root.name, kind, score))
+            totals[kind] += score
+    rows += [("all", kind, score) for kind, score in totals.items()]
+    print("\n".join(table(rows)))
+    if options.errors:
+        print("\n".join(error for score in totals.values() for error in score.errors))
+
+
+def _told(language: str, root: Path, keep: Path | None) -> str:
+    """What the compiler's program prints of a folder; kept, where a folder is given for it."""
+    mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
+    kept = keep / f"{root.name}.{mark}.tsv" if keep else None
+    if kept is not None and kept.exists():
+        return kept.read_text("utf-8")
+    ran = subprocess.run([*_COMMANDS[language], str(root)], cwd=root, check=True, capture_output=True)
+    told = ran.stdout.decode("utf-8")
+    if kept is not None:
+        kept.write_text(told, "utf-8")
+    return told
+
+
+def _answers(told: str) -> dict[Site, Answer]:
+    """The lines of a program (kind, file, definition, line, name, target's file, target) as answers."""
+    found: dict[Site, Answer] = {}
+    for line in told.splitlines():
+        kind, path, source, number, name, target_path, target = line.split("\t")
+        site = Site(kind, (path, source), int(number), name)
+        answer = found.setdefault(site, Answer())
+        if target_path == "-":
+            found[site] = replace(answer, outside=True)
+        elif target_path != "?" and (target_path, target) not in answer.inside:
+            found[site] = replace(answer, inside=(*answer.inside, (target_path, target)))
+    return found
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("language", choices=_COMMANDS)
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--keep", type=Path, help="folder in which the compiler's answers are kept")
+    parser.add_argument("--errors", action="store_true", help="list all that is wrong or missed")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
