@@ -228,9 +228,10 @@ class Evaluator:
         imports = index.imports.get((scope, name), [])
         bound = name in index.tables.get(scope, ())
         beneath = name in index.beneath.get(scope, ())
-        if not (qualified in index.kinds or imports or bound or beneath):
+        defined = qualified in index.kinds and not index.is_hidden(scope, qualified)
+        if not (defined or imports or bound or beneath):
             return None
-        found: Found = {Known(path, qualified): 1.0} if qualified in index.kinds else {}
+        found: Found = {Known(path, qualified): 1.0} if defined else {}
         for each in imports:
             add(found, self.imported(index, each))
         if bound:
@@ -349,7 +350,12 @@ class Evaluator:
             return self.member(self.lineage(*here), step[1:], here)
         if index.is_computed(known.name):
             return self.step(self.result(known), step) if step else self.result(known)
-        return self.result(known) if step == "()" and kind in ("function", "method") else {}
+        if step[:1] == "." and kind in ("function", "method"):
+            member = f"{known.name}{step}"
+            return {Known(known.path, member): 1.0} if index.kinds.get(member) == "method" else {}
+        if step[:1] == ".":
+            return self._own_member(known.path, known.name, step[1:], None)
+        return self.result(known) if step == "()" and kind in ("function", "method", "type") else {}
 
     def _from_instance(self, instance: Instance, step: str) -> Found:
         language = self.view.index(instance.path).language
@@ -374,7 +380,7 @@ class Evaluator:
         here = (path, name)
         return self._guarded(key, lambda: self.member(self.lineage(*here), member, here)) or None
 
-    def _own_member(self, path: str, owner: str, name: str, of: tuple[str, str]) -> Found:
+    def _own_member(self, path: str, owner: str, name: str, of: tuple[str, str] | None) -> Found:
         index = self.view.index(path)
         qualified = f"{owner}.{name}"
         found: Found = {Known(path, qualified, of): 1.0} if qualified in index.kinds else {}
@@ -438,9 +444,12 @@ def _special(index: FileIndex, scope: str, name: str) -> Found:
         return {Known(path, scope): 1.0}
     if name == "@around":
         return {Around(path, scope): 1.0}
+    if name == "@file":
+        return {Module(path): 1.0}
     owner = index.class_of(scope)
     if owner is None:
-        return {}
+        holder = index.holder_of(scope) if name == "@self" else None
+        return {Known(path, holder): 1.0} if holder else {}
     if name == "@super":
         return {Above(path, owner, (path, owner)): 1.0}
     return {Known(path, owner): 1.0} if name == "@class" else {Instance(path, owner): 1.0}
@@ -449,4 +458,4 @@ def _special(index: FileIndex, scope: str, name: str) -> Found:
 def _exports(index: FileIndex, name: str) -> bool:
     """Whether an import of everything brings a name."""
     listed = index.facts.settings.get("__all__")
-    return not name.startswith("_") if listed is None else name in listed.split()
+    return index.language.by_star(name) if listed is None else name in listed.split()

@@ -49,6 +49,7 @@ class Writer:
     def __init__(self, syntax: Syntax, expressions: Expressions) -> None:
         self.syntax = syntax
         self.expressions = expressions
+        self.defined: Mapping[tuple[int, int], str] = {}  # names of definitions, by their first and last byte
         self._written: dict[tuple[int, int], str | None] = {}
         self._depth = 0
 

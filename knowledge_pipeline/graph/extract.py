@@ -11,7 +11,7 @@ from tree_sitter import Node
 
 from knowledge_pipeline.graph.expressions import part_of
 from knowledge_pipeline.graph.facts import Facts
-from knowledge_pipeline.graph.languages.extractions import EXTRACTIONS
+from knowledge_pipeline.graph.languages.extractions import EXTRACTIONS, MANIFESTS
 from knowledge_pipeline.graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.grammars import GRAMMARS, find, parse
 from knowledge_pipeline.syntax.outline import Outline
@@ -29,6 +29,9 @@ def extract(path: str, text: str, language: str) -> Facts:
         language: as `languages.language_of` names it; for one without a grammar, and for a text
             that is no sensible code, the facts are empty.
     """
+    for is_one, settings_of in MANIFESTS:
+        if is_one(path):
+            return Facts(path, language, settings=settings_of(path, text))
     empty = Facts(path, language)
     syntax = parse(text, language) if language in GRAMMARS else None
     if syntax is None:
@@ -38,6 +41,11 @@ def extract(path: str, text: str, language: str) -> Facts:
     if language in EXTRACTIONS:
         _read(reading, find(syntax, "knowledge_pipeline.graph"))
     return reading.facts()
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file has facts because it tells how modules are named, whatever its language."""
+    return any(is_one(path) for is_one, _ in MANIFESTS)
 
 
 @cache

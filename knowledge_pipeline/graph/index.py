@@ -47,6 +47,21 @@ class FileIndex:
             scope = parent_of(scope)
         return None
 
+    def holder_of(self, scope: str) -> str | None:
+        """What is no type, and has the method that a scope is in, or is: an object, a prototype."""
+        while scope:
+            around = parent_of(scope)
+            if self.kinds.get(scope) == "method" and around in self.kinds:
+                return around
+            scope = around
+        return None
+
+    def is_hidden(self, scope: str, name: str) -> bool:
+        """Whether a definition within a scope is no name there: a method of an object that it gives."""
+        if not scope or self.language.bare_methods or self.kinds[name] != "method":
+            return False
+        return self.kinds.get(scope) not in TYPE_KINDS
+
     def scopes(self, scope: str) -> Iterator[str]:
         """A scope and those around it, the file last."""
         while scope:

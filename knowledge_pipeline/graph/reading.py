@@ -73,6 +73,9 @@ class Reading:
         self._line_ends = [found.start() for found in _LINE_END.finditer(syntax.text)]
         self._name = extraction.qualified or (lambda each: each.symbol)
         self._names = {id(each): self._name(each) for each in outline.definitions}
+        self.writer.defined = {
+            (each.node.start_byte, each.node.end_byte): self._names[id(each)] for each in outline.definitions
+        }
         self.types = {self._names[id(each)] for each in outline.definitions if each.kind in TYPES}
         self._starts, self._scopes = _spans(outline, self._names)
         for each in outline.definitions:

@@ -44,7 +44,7 @@ GRAMMARS = {
     "python": Grammar("tree_sitter_python", ("python",)),
     "javascript": Grammar("tree_sitter_javascript", ("ecmascript", "javascript")),
     "typescript": Grammar("tree_sitter_typescript", ("ecmascript", "typescript"), "language_typescript"),
-    "tsx": Grammar("tree_sitter_typescript", ("ecmascript", "typescript"), "language_tsx"),
+    "tsx": Grammar("tree_sitter_typescript", ("ecmascript", "typescript", "tsx"), "language_tsx"),
     "go": Grammar("tree_sitter_go", ("go",)),
     "java": Grammar("tree_sitter_java", ("java",)),
     "rust": Grammar("tree_sitter_rust", ("rust",)),

@@ -32,6 +32,13 @@ class Language:
     constructors_named_after_type: bool = False
     """Whether a method with the name of its type makes instances, and cannot be named."""
 
+    bare_methods: bool = True
+    """Whether a method that a function's scope holds is a name there."""
+
+    def by_star(self, name: str) -> bool:
+        """Whether an import of everything brings a name, where the module lists none."""
+        return not name.startswith("_")
+
     def home(self, facts: Facts) -> str:
         """From where a file asks for names without import: itself, or its package ("com.acme.app/")."""
         return facts.path

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from knowledge_pipeline.graph.languages import java_facts, python_facts
+from knowledge_pipeline.graph.languages import (
+    ecmascript_facts,
+    ecmascript_manifests,
+    java_facts,
+    python_facts,
+)
 from knowledge_pipeline.graph.reading import Extraction
 
 EXTRACTIONS: Mapping[str, Extraction] = {
     "java": java_facts.EXTRACTION,
+    "javascript": ecmascript_facts.EXTRACTION,
     "python": python_facts.EXTRACTION,
+    "tsx": ecmascript_facts.EXTRACTION,
+    "typescript": ecmascript_facts.EXTRACTION,
 }
 """By the names of `knowledge_pipeline.languages`; of other languages, definitions alone are read."""
+
+MANIFESTS: tuple[tuple[Callable[[str], bool], Callable[[str, str], dict[str, str]]], ...] = (
+    (ecmascript_manifests.is_manifest, ecmascript_manifests.settings_of),
+)
+"""Files that tell how modules are named: by path, and what they say."""

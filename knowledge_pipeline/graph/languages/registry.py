@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from knowledge_pipeline.graph.languages.base import Language
+from knowledge_pipeline.graph.languages.ecmascript import EcmaScript
 from knowledge_pipeline.graph.languages.java import Java
 from knowledge_pipeline.graph.languages.python import Python
 
 _PLAIN = Language()
-LANGUAGES: Mapping[str, Language] = {each.name: each for each in (Python(), Java())}
+_ECMASCRIPT = EcmaScript()
+LANGUAGES: Mapping[str, Language] = {
+    **{each.name: each for each in (Python(), Java())},
+    **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
+}
 """By the names of `knowledge_pipeline.languages`."""
 
 

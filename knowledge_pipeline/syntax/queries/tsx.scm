@@ -1,0 +1,1 @@
+; TSX adds no definitions to typescript.scm.
