@@ -233,7 +233,8 @@ class Engine:
         mentions = dict.fromkeys(each for subject in asked for each in subject.mentions)
         elsewhere = tuple(each for each in mentions if each.target not in known)
         documents = tuple(map(document_of, rows))
-        return Relations(watch.took_ms, opened.release.release, documents, relations, elsewhere, cut)
+        release, id_ = opened.release.release, str(uuid.uuid4())
+        return Relations(id_, watch.took_ms, release, (), documents, relations, elsewhere, cut)
 
     async def _prepared(self, asked: _Asked, watch: Stopwatch) -> Preparation:
         """What goes with the question, where the settings ask for any of it."""

@@ -107,7 +107,7 @@ class KnowledgeBase:
 
     def related(self, target: str, *, access: Access | None = None) -> Relations:
         """See `Engine.related`."""
-        return self._wait(self._engine.related(target, access or self.access))
+        return self._wait(self._related(target, access or self.access))
 
     def context(
         self,
@@ -171,7 +171,7 @@ class KnowledgeBase:
 
     async def arelated(self, target: str, *, access: Access | None = None) -> Relations:
         """See `Engine.related`."""
-        return await self._elsewhere(self._engine.related(target, access or self.access))
+        return await self._elsewhere(self._related(target, access or self.access))
 
     async def acontext(
         self,
@@ -227,6 +227,12 @@ class KnowledgeBase:
 
     async def _get(self, id: str, who: Access) -> Answer:
         return self._noted("get", id, who, await self._engine.get(id, who))
+
+    async def _related(self, target: str, who: Access) -> Relations:
+        found = await self._engine.related(target, who)
+        if self._log:
+            self._log.note("related", target, who, found)
+        return found
 
     async def _of_graph(self, asked: Asked, question: Question, who: Access | None) -> GraphAnswer:
         found = await question(who or self.access)

@@ -10,6 +10,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.filters import clean
 from knowledge_pipeline.query.graph_answers import GraphAnswer
+from knowledge_pipeline.query.relations import Relations
 from knowledge_pipeline.query.row_writer import CLOSE_S, EVERY_S, Row, RowWriter
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
@@ -36,7 +37,7 @@ class QueryLog:
         """Start the thread, which gets ready while the first question is answered."""
         self._rows.start()
 
-    def note(self, kind: str, text: str, access: Access, answer: Answer | GraphAnswer) -> None:
+    def note(self, kind: str, text: str, access: Access, answer: Answer | GraphAnswer | Relations) -> None:
         """Take one answered question; takes microseconds and never fails."""
         row: Row = {
             "query_id": answer.query_id,

@@ -45,12 +45,19 @@ class Subject:
 class Relations:
     """What a target has to do with other documents."""
 
+    query_id: str
     took_ms: float
     release: int
+    degraded: tuple[str, ...]
     documents: tuple[Related, ...]  # that the target means; several where a path is in several sources
     relations: tuple[Relation, ...]  # the most telling kinds first, then the newest
     elsewhere: tuple[Mention, ...]  # of documents that are not here, or not for the caller to see
     cut: bool  # more mention it than were read
+
+    @property
+    def found(self) -> tuple[Relation, ...]:
+        """What the log counts."""
+        return self.relations
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers."""

@@ -177,3 +177,11 @@ def test_what_nobody_has_heard_of_is_said_to_be_unknown(organisation: Organisati
     for target in ("PROJ-999", "x' OR true --", "", "no/such/file.md", "https://example.org/nothing"):
         with pytest.raises(NotFound, match="give a ticket's key"):
             organisation.related(target)
+
+
+def test_what_was_asked_is_in_the_log(organisation: Organisation) -> None:
+    found = organisation.related("PROJ-1")
+    (row,) = (
+        organisation.project.lake.log("queries").rows(["query_id", "type", "text", "results"]).to_pylist()
+    )
+    assert row == {"query_id": found.query_id, "type": "related", "text": "PROJ-1", "results": 4}
