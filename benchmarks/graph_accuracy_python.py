@@ -33,7 +33,7 @@ class Parsed:
     definitions: dict[tuple[int, str], str]  # line and simple name: qualified name
     sites: list[tuple[Site, Place]]
     variables: set[str]  # qualified names
-    nameless: list[Site]  # calls of what a call gave: no tool is asked
+    nameless: list[Site]  # calls of what a call gave, names within texts: no tool is asked
 
 
 def parsed(path: str, text: str) -> Parsed:
@@ -120,6 +120,12 @@ class _Reader(ast.NodeVisitor):
         for each in node.names:
             if each.name != "*":
                 self._add("imports", each.name, each.lineno, each.col_offset)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        """What a text names, where it is an annotation, no tool is asked."""
+        if isinstance(node.value, str):
+            source = (self.path, ".".join(self.scope))
+            self.nameless.append(Site("references", source, node.lineno, ""))
 
     def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:

@@ -6,7 +6,8 @@ How sure a meaning is:
 - 1.0: said by scopes and imports alone;
 - 0.9: through a declared type;
 - 0.8: through a value that was seen, an assignment or a result;
-- 0.5: the only definition of that name in the source (see `resolve`).
+- 0.7: a method that a known class lacks, of a class that extends it (see `guess`);
+- 0.5: the only method of that name in the source.
 
 Several meanings share: each is as sure as the way to it, divided by the root of their number.
 """
@@ -142,6 +143,12 @@ class Evaluator:
             if any(isinstance(entity, Known) and last_of(entity.name) == name for entity in found):
                 break
         return found
+
+    def is_below(self, method: Known, receivers: Found) -> bool:
+        """Whether a method's class extends one of some classes, or instances of them."""
+        line = self.lineage(method.path, method.name.rpartition(".")[0])
+        wanted = ((each.path, each.name) for each in receivers if isinstance(each, Instance | Known))
+        return any(each in line for each in wanted)
 
     def result(self, known: Known) -> Found:
         """What calling a function gives."""
@@ -382,6 +389,15 @@ class Evaluator:
 
     def _own_member(self, path: str, owner: str, name: str, of: tuple[str, str] | None) -> Found:
         index = self.view.index(path)
+        found = self._member_here(index, owner, name, of)
+        if not found and index.language.scattered:
+            for file in self.view.siblings(index.language, index.language.home(index.facts), name):
+                add(found, self._member_here(self.view.index(file), owner, name, of))
+        return found
+
+    def _member_here(self, index: FileIndex, owner: str, name: str, of: tuple[str, str] | None) -> Found:
+        """A member of a type as one file says."""
+        path = index.facts.path
         qualified = f"{owner}.{name}"
         found: Found = {Known(path, qualified, of): 1.0} if qualified in index.kinds else {}
         add(found, self._bound(index, owner, name))

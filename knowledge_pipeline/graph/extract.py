@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
 
@@ -12,12 +12,11 @@ from tree_sitter import Node
 from knowledge_pipeline.graph.expressions import part_of
 from knowledge_pipeline.graph.facts import Facts
 from knowledge_pipeline.graph.languages.extractions import EXTRACTIONS, MANIFESTS
-from knowledge_pipeline.graph.reading import Extraction, Reading
+from knowledge_pipeline.graph.reading import Captures, Extraction, Reading
 from knowledge_pipeline.syntax.grammars import GRAMMARS, find, parse
 from knowledge_pipeline.syntax.outline import Outline
 
 _PACKAGES = ("knowledge_pipeline.graph", "knowledge_pipeline.graph.languages", "knowledge_pipeline.syntax")
-_Captures = Mapping[str, list[Node]]
 
 
 def extract(path: str, text: str, language: str) -> Facts:
@@ -62,7 +61,7 @@ def facts_version() -> str:
     return digest.hexdigest()
 
 
-def _read(reading: Reading, captures: _Captures) -> None:
+def _read(reading: Reading, captures: Captures) -> None:
     extraction = reading.extraction
     for node in captures.get("skip", ()):
         reading.skipped.add(node.start_byte)
@@ -72,7 +71,7 @@ def _read(reading: Reading, captures: _Captures) -> None:
             handler(reading, node)
     _references(reading, captures, called)
     if extraction.finish is not None:
-        extraction.finish(reading)
+        extraction.finish(reading, captures)
 
 
 def _calls(reading: Reading, calls: list[Node] | tuple[()]) -> set[tuple[int, int]]:
@@ -87,7 +86,7 @@ def _calls(reading: Reading, calls: list[Node] | tuple[()]) -> set[tuple[int, in
     return called
 
 
-def _references(reading: Reading, captures: _Captures, called: set[tuple[int, int]]) -> None:
+def _references(reading: Reading, captures: Captures, called: set[tuple[int, int]]) -> None:
     """Note all names, each with the longest chain that starts with it, that are not called."""
     longest: dict[int, Node] = {}
     for node in captures.get("chain", ()):

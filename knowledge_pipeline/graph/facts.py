@@ -8,7 +8,8 @@ A name with `@` is no name of the program: `@self` is the instance that the scop
 `@class` its class, `@super` what that class extends, and `@` the scope's own definition. A declared
 type is written as the value that it promises: `x: Store` binds `x` to `Store()`, `x: list[Store]`
 binds `x[]` to `Store()`, and within `def f() -> Store`, `@()` is bound to `Store()`, as it is by
-`return Store(…)`. `@around.get` is `get` as the types around a scope, and their file, know it: local
+`return Store(…)`. `@in run@job` is what the scope `run` calls `job`: where one scope gives it to
+another. `@around.get` is `get` as the types around a scope, and their file, know it: local
 variables of that name are passed over. What is read as if it were a field, but is computed, binds
 `@` to `@()`. A parameter or local variable of which nothing is known is bound to "": it hides what
 has its name.

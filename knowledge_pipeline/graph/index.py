@@ -103,6 +103,9 @@ class FileIndex:
 
     def _owner(self, each: Binding) -> tuple[str, str]:
         """The table that a binding belongs to, and its path there."""
+        if each.path.startswith("@in "):
+            scope, _, path = each.path[4:].partition("@")
+            return scope, path
         steps = steps_of(each.path)
         if len(steps) < 2 or steps[1][0] != ".":
             return each.scope, each.path

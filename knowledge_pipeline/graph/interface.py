@@ -33,7 +33,7 @@ def _reached(facts: Facts) -> list[Binding]:
     """Bindings that are seen from outside, and those that their values depend on."""
     local: dict[tuple[str, str], list[int]] = {}
     for place, each in enumerate(facts.bindings):
-        local.setdefault((each.scope, head_of(each.path)), []).append(place)
+        local.setdefault(_place(each), []).append(place)
     functions = {each.name for each in facts.definitions if each.kind in ("function", "method")}
     waiting = [place for place, each in enumerate(facts.bindings) if _is_seen(each, functions)]
     reached = set(waiting)
@@ -47,8 +47,18 @@ def _reached(facts: Facts) -> list[Binding]:
     return [facts.bindings[place] for place in sorted(reached)]
 
 
+def _place(each: Binding) -> tuple[str, str]:
+    """The scope and the name that a binding is of."""
+    if each.path.startswith("@in "):
+        scope, _, path = each.path[4:].partition("@")
+        return scope, head_of(path)
+    return each.scope, head_of(each.path)
+
+
 def _is_seen(each: Binding, functions: set[str]) -> bool:
     """Whether a binding is of a module, a class, a field, a result."""
+    if each.path.startswith("@in "):
+        return False
     return each.scope not in functions or each.path[0] == "@" or each.value[:1] == "@" or "." in each.path
 
 

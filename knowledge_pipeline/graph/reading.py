@@ -31,6 +31,9 @@ _KINDS: Mapping[str, told.SymbolKind] = {
 
 _LINE_END = re.compile("\n")
 
+Captures = Mapping[str, list[Node]]
+"""What the queries found, by capture."""
+
 Handler = Callable[["Reading", Node], None]
 """Reads one captured node."""
 
@@ -44,7 +47,8 @@ class Extraction:
     builtins: frozenset[str] = frozenset()  # names that no file defines; not facts unless one does
     hides_siblings: bool = False  # names of other files are seen without import: keep all that hide one
     qualified: Callable[[Definition], str] | None = None  # a definition's name, where `symbol` will not do
-    finish: Callable[[Reading], None] | None = None  # after all captures
+    kind: Callable[[Definition], told.SymbolKind | None] | None = None  # a definition's, where it is special
+    finish: Callable[[Reading, Captures], None] | None = None  # after all captures
 
     @classmethod
     def of_definitions(cls) -> Extraction:
@@ -169,7 +173,8 @@ class Reading:
         first = bisect_left(self._line_ends, each.start_char) + 1
         last = max(first, bisect_left(self._line_ends, each.end_char - 1) + 1)
         signature = self.outline.signature(each)
-        kind = _KINDS.get(each.kind, "variable")
+        special = self.extraction.kind(each) if self.extraction.kind is not None else None
+        kind = special or _KINDS.get(each.kind, "variable")
         definition = told.Definition(self.name(each), kind, first, last, signature)
         self._definitions.setdefault((definition.name, first), definition)
 

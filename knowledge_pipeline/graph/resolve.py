@@ -10,6 +10,7 @@ from knowledge_pipeline.graph.entities import Found, Instance, Known, Module, Ou
 from knowledge_pipeline.graph.evaluate import Evaluator
 from knowledge_pipeline.graph.extract import facts_version
 from knowledge_pipeline.graph.facts import Edge, EdgeKind, Import, Use
+from knowledge_pipeline.graph.guess import guessed
 from knowledge_pipeline.graph.index import TYPE_KINDS, FileIndex
 from knowledge_pipeline.graph.interface import interface
 from knowledge_pipeline.graph.layout import Project
@@ -28,7 +29,6 @@ __all__ = [
     "resolve_version",
 ]
 
-_GUESSED = 0.5
 _CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
 
 
@@ -140,7 +140,7 @@ class _Resolver:
         if extends:
             yield from self._extended(use, found)
         elif use.kind == "calls":
-            yield from self._called(use, found)
+            yield from self._called(use, scope, found)
         else:
             yield from self._referred(use, found)
             if not any(isinstance(entity, Known) for entity in found):
@@ -162,23 +162,30 @@ class _Resolver:
             yield from edges_out(use, found, self.index.language)
             yield from unresolved(use, found, self.index.language)
 
-    def _called(self, use: Use, found: Found) -> Iterator[Edge]:
+    def _called(self, use: Use, scope: str, found: Found) -> Iterator[Edge]:
         """What is called; a definition that is no function where nothing else is."""
         targets: Found = {entity: sure for entity, sure in found.items() if self._kind(entity) in _CALLABLE}
         for entity in [each for each in targets if self._is_computed(each)]:
             yield from edges_to(replace(use, kind="references"), {entity: targets.pop(entity)})
             targets |= self.evaluator.step({entity: 1.0}, "")
         targets |= self._called_instances(found)
+        if self.index.language.types_convert and (types := self._types(targets)):
+            yield from edges_to(replace(use, kind="references"), types)
+            return
         written = self._written(use, found)
         if targets or written:
             yield from edges_to(use, targets)
             yield from edges_to(use, {each: sure for each, sure in written.items() if each not in targets})
             return
-        guess = {} if found else self._guess(use)
+        guess = {} if found else guessed(use, scope, self.view, self.evaluator)
         yield from edges_to(use, guess)
         if not guess:
             yield from edges_out(use, found, self.index.language)
             yield from unresolved(use, found, self.index.language)
+
+    def _types(self, found: Found) -> Found:
+        types = TYPE_KINDS | {"type"}
+        return {entity: sure for entity, sure in found.items() if self._kind(entity) in types}
 
     def _called_instances(self, found: Found) -> Found:
         """The methods that calling an instance calls."""
@@ -205,21 +212,6 @@ class _Resolver:
         imports = self.index.imports
         imported = (use.scope, use.path) in imports or ("", use.path) in imports
         return imported or last_of(entity.name) == last_of(use.path)
-
-    def _guess(self, use: Use) -> Found:
-        """The only definition of a method's name in the source."""
-        steps = steps_of(use.path)
-        name = steps[-1].lstrip(".")
-        if len(steps) < 2 or steps[0] == "@around" or name in self.index.language.common:
-            return {}
-        files = self.view.defining(name)
-        if len(files) != 1:
-            return {}
-        index = self.view.index(files[0])
-        if index.language is not self.index.language:
-            return {}
-        methods = [each for each in index.by_last.get(name, ()) if index.kinds[each] == "method"]
-        return {Known(files[0], methods[0]): _GUESSED} if len(methods) == 1 else {}
 
     def _kind(self, entity: object) -> str | None:
         return self.view.index(entity.path).kinds.get(entity.name) if isinstance(entity, Known) else None

@@ -32,6 +32,11 @@ class Language:
     constructors_named_after_type: bool = False
     """Whether a method with the name of its type makes instances, and cannot be named."""
 
+    scattered: bool = False
+    """Whether members of a type may lie in other files of its package: Go's methods, partial classes."""
+    types_convert: bool = False
+    """Whether calling a type converts a value, which is no call, rather than making an instance."""
+
     bare_methods: bool = True
     """Whether a method that a function's scope holds is a name there."""
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tree_sitter import Node
 
 from knowledge_pipeline.graph.facts import Import
-from knowledge_pipeline.graph.languages.python_types import promised
+from knowledge_pipeline.graph.languages.python_arguments import hand_over
+from knowledge_pipeline.graph.languages.python_functions import (
+    Values,
+    bind,
+    declare,
+    read_definition,
+    read_lambda,
+    read_return,
+    read_yield,
+)
 from knowledge_pipeline.graph.languages.python_values import EXPRESSIONS, of_elements, of_place
 from knowledge_pipeline.graph.paths import parent_of
-from knowledge_pipeline.graph.reading import Extraction, Reading
+from knowledge_pipeline.graph.reading import Captures, Extraction, Reading
 
 BUILTINS = frozenset(dir(builtins)) - {"super"}
 
-_COMPUTED = ("property", "cached_property", "hybrid_property", "abstractproperty", "getter", "setter")
-_CONTEXT_MANAGERS = {"contextmanager": "__enter__", "asynccontextmanager": "__aenter__"}
 _ADDS_FIRST = frozenset({"append", "add", "appendleft", "put", "put_nowait", "push"})
 _ADDS_SECOND = frozenset({"insert", "setdefault", "__setitem__"})
 _QUOTED = re.compile(r"""["']([^\W\d]\w*)["']""")
@@ -28,7 +34,6 @@ _NAME = re.compile(r"[^\W\d][\w.]*")
 _PATTERNS = frozenset({"pattern_list", "tuple_pattern", "tuple", "list_pattern", "list"})
 _SIMPLE = frozenset({"identifier", "attribute", "subscript"})
 _WITHIN_TYPES = frozenset({"type_parameter", "generic_type", "binary_operator", "subscript"})
-_Values = list[tuple[str, str]]
 
 
 def _import(reading: Reading, node: Node) -> None:
@@ -72,7 +77,7 @@ def _assignment(reading: Reading, node: Node) -> None:
     scope, right = reading.scope(node), node.child_by_field_name("right") or node.child_by_field_name("value")
     declared = node.child_by_field_name("type")
     if declared is not None:
-        _declare(reading, scope, reading.writer.path(left), declared)
+        declare(reading, scope, reading.writer.path(left), declared)
     if node.type == "assignment":
         _name_variables(reading, scope, left, node)
     if right is not None or declared is None:
@@ -99,17 +104,7 @@ def _name_variables(reading: Reading, scope: str, left: Node, node: Node) -> Non
         reading.define(f"{scope}.{name}" if scope else name, "variable", node)
 
 
-def _declare(reading: Reading, scope: str, path: str | None, annotation: Node, prefix: str = "") -> None:
-    if path is None:
-        return
-    values = promised(reading.text(annotation))
-    for suffix, value in values:
-        reading.bind(scope, path + prefix + suffix, value, declared=True)
-    if not any(suffix == prefix == "" for suffix, _ in values):
-        reading.bind(scope, path, "")
-
-
-def _give(reading: Reading, scope: str, target: Node, values: _Values) -> None:
+def _give(reading: Reading, scope: str, target: Node, values: Values) -> None:
     """Bind a target to values; the parts of a tuple to the places of theirs."""
     if target.type in _PATTERNS:
         for place, each in enumerate(target.named_children):
@@ -121,16 +116,7 @@ def _give(reading: Reading, scope: str, target: Node, values: _Values) -> None:
     elif target.type in _SIMPLE:
         if target.type == "identifier":
             reading.skip(target)
-        _bind(reading, scope, reading.writer.path(target), values)
-
-
-def _bind(reading: Reading, scope: str, path: str | None, values: _Values) -> None:
-    if path is None:
-        return
-    for suffix, value in values:
-        reading.bind(scope, path + suffix, value)
-    if not any(not suffix for suffix, _ in values):
-        reading.bind(scope, path, "")
+        bind(reading, scope, reading.writer.path(target), values)
 
 
 def _loop(reading: Reading, node: Node) -> None:
@@ -156,7 +142,7 @@ def _alias(reading: Reading, node: Node) -> None:
     _give(reading, scope, target, values)
 
 
-def _entered(values: _Values, is_async: bool) -> _Values:
+def _entered(values: Values, is_async: bool) -> Values:
     enter = ".__aenter__()" if is_async else ".__enter__()"
     under = [(suffix.removeprefix(enter), value) for suffix, value in values if suffix.startswith(enter)]
     return under or [("", value + enter) for suffix, value in values if not suffix]
@@ -166,61 +152,6 @@ def _is_async(item: Node) -> bool:
     clause = item.parent
     statement = clause.parent if clause is not None else None
     return statement is not None and statement.children[0].type == "async"
-
-
-def _definition(reading: Reading, node: Node) -> None:
-    parameters = node.child_by_field_name("parameters")
-    if parameters is None or not parameters.parent:
-        return
-    scope = reading.scope(parameters)
-    marks = set(_decorators(reading, node))
-    names = list(_parameters(reading, scope, parameters))
-    if parent_of(scope) in reading.types and "staticmethod" not in marks and names:
-        is_class = "classmethod" in marks or scope.endswith((".__new__", ".__init_subclass__"))
-        reading.bind(scope, names[0], "@class" if is_class else "@self", declared=True)
-    result = node.child_by_field_name("return_type")
-    if result is not None:
-        for suffix, value in promised(reading.text(result)):
-            reading.bind(scope, "@()" + suffix, value, declared=True)
-    if marks.intersection(_COMPUTED):
-        reading.bind(scope, "@", "@()")
-    for mark in marks.intersection(_CONTEXT_MANAGERS):
-        reading.bind(scope, f"@().{_CONTEXT_MANAGERS[mark]}()", "@()[]")
-
-
-def _decorators(reading: Reading, node: Node) -> Iterator[str]:
-    """Last names of a definition's decorators."""
-    parent = node.parent
-    if parent is None or parent.type != "decorated_definition":
-        return
-    for each in parent.children:
-        if each.type == "decorator":
-            found = _NAME.search(reading.text(each)[:200])
-            yield found[0].rpartition(".")[2] if found else ""
-
-
-def _parameters(reading: Reading, scope: str, parameters: Node) -> Iterator[str]:
-    """Bind parameters to what their types and defaults promise; give their names."""
-    for each in parameters.named_children:
-        named = each.child_by_field_name("name") or (
-            each.named_children[0] if each.named_child_count and each.type != "identifier" else each
-        )
-        name = reading.text(named)
-        held = "[]" if name.startswith("*") else ""
-        name = name.strip("*( ")
-        if not name.isidentifier():
-            continue
-        reading.skip(named.named_children[0] if named.named_child_count else named)
-        declared = each.child_by_field_name("type")
-        if declared is not None:
-            _declare(reading, scope, name, declared, held)
-        default = each.child_by_field_name("value")
-        _bind(reading, scope, name, reading.writer.values(default))
-        yield name
-
-
-def _lambda(reading: Reading, node: Node) -> None:
-    list(_parameters(reading, reading.scope(node), node))
 
 
 def _class(reading: Reading, node: Node) -> None:
@@ -233,22 +164,6 @@ def _class(reading: Reading, node: Node) -> None:
         if given is not None and given.type in ("identifier", "attribute"):
             reading.use("extends", reading.writer.path(given), given, scope)
             reading.skip(given)
-
-
-def _return(reading: Reading, node: Node) -> None:
-    value = node.named_children[0] if node.named_child_count else None
-    scope = reading.scope(node)
-    for suffix, path in reading.writer.values(value):
-        reading.bind(scope, "@()" + suffix, path)
-
-
-def _yield(reading: Reading, node: Node) -> None:
-    value = node.named_children[0] if node.named_child_count else None
-    values = reading.writer.values(value)
-    is_from = any(each.type == "from" for each in node.children)
-    scope = reading.scope(node)
-    for suffix, path in of_elements(values) if is_from else values:
-        reading.bind(scope, "@()[]" + suffix, path)
 
 
 def _decorator(reading: Reading, node: Node) -> None:
@@ -314,8 +229,9 @@ def _string(reading: Reading, node: Node) -> None:
             reading.use("references", name, node)
 
 
-def _listed(reading: Reading) -> None:
-    """What `__all__` lists is handed on."""
+def _finish(reading: Reading, captures: Captures) -> None:
+    """What `__all__` lists is handed on; what calls give to functions of the file becomes known."""
+    hand_over(reading, captures)
     names = reading.settings.get("__all__", "").split()
     reading.imports[:] = [
         replace(each, exported=True) if not each.scope and each.local in names else each
@@ -329,18 +245,18 @@ EXTRACTION = Extraction(
         "import": _import,
         "from": _from,
         "outer": _outer,
-        "def": _definition,
+        "def": read_definition,
         "type": _class,
         "decorator": _decorator,
         "assignment": _assignment,
         "loop": _loop,
         "alias": _alias,
-        "lambda": _lambda,
-        "return": _return,
-        "yield": _yield,
+        "lambda": read_lambda,
+        "return": read_return,
+        "yield": read_yield,
         "call": _call,
         "string": _string,
     },
     builtins=BUILTINS,
-    finish=_listed,
+    finish=_finish,
 )
