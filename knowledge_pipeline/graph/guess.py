@@ -27,7 +27,7 @@ def guessed(use: Use, scope: str, view: View, evaluator: Evaluator) -> Found:
     receivers = evaluator.meaning(view.path, scope, use.path[: -len(steps[-1])])
     methods = _methods(name, view)
     if any(isinstance(each, Instance | Known) for each in receivers):
-        return dict.fromkeys([each for each in methods if evaluator.is_below(each, receivers)], BELOW)
+        return dict.fromkeys([each for each in methods if evaluator.members.is_below(each, receivers)], BELOW)
     return dict.fromkeys(methods, ALONE) if len(methods) == 1 else {}
 
 

@@ -105,7 +105,7 @@ class _Resolver:
         for each in self.index.facts.imports:
             if not each.exported:
                 continue
-            for name, entity in self.evaluator.handed_on(each):
+            for name, entity in self.evaluator.names.handed_on(each):
                 if isinstance(entity, Known):
                     yield Alias(self.view.full_name(name), entity.name, entity.path)
 

@@ -34,6 +34,8 @@ class Language:
 
     scattered: bool = False
     """Whether members of a type may lie in other files of its package: Go's methods, partial classes."""
+    members_in_body: bool = True
+    """Whether what stands directly in a type names its members without more."""
     types_convert: bool = False
     """Whether calling a type converts a value, which is no call, rather than making an instance."""
 

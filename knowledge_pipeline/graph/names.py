@@ -1,0 +1,197 @@
+"""What a name means where it is written: scopes, imports, modules, packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from knowledge_pipeline.graph.entities import (
+    Above,
+    Around,
+    Entity,
+    Found,
+    Instance,
+    Known,
+    Module,
+    Outside,
+    Place,
+    add,
+)
+from knowledge_pipeline.graph.facts import Import
+from knowledge_pipeline.graph.index import TYPE_KINDS, FileIndex
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.graph.evaluate import Evaluator
+
+
+class Names:
+    """Looks names up for an evaluator."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.view = evaluator.view
+        self.language = evaluator.language
+
+    def head(self, file: str, scope: str, name: str) -> Found:
+        """What the first name of a path means within a scope."""
+        index = self.view.index(file)
+        name = index.language.heads.get(name, name)
+        if name.startswith("@"):
+            return _special(index, scope, name)
+        return self._first(index, name, ((each, each == scope) for each in index.scopes(scope)))
+
+    def around(self, file: str, scope: str, name: str) -> Found:
+        """The same as `head`, but what is a variable of a function is passed over."""
+        index = self.view.index(file)
+        scopes = (
+            (each, True)
+            for each in index.scopes(scope)
+            if not each or _is_type(index, each) or f"{each}.{name}" in index.kinds
+        )
+        return self._first(index, name, scopes)
+
+    def _first(self, index: FileIndex, name: str, scopes: Iterable[tuple[str, bool]]) -> Found:
+        """What a name means by the innermost scope that knows it; at last, what an outside type may have."""
+        inherited: Found = {}
+        for each, own in scopes:
+            found = self._in_scope(index, each, name, own=own)
+            if found and _is_type(index, each) and all(isinstance(entity, Outside) for entity in found):
+                inherited = inherited or found
+            elif found is not None:
+                return found
+        found = self._unimported(index, name)
+        return found or ({} if index.stars and name[:1].isupper() else inherited)
+
+    def _in_scope(self, index: FileIndex, scope: str, name: str, *, own: bool) -> Found | None:
+        """What a name means by one scope alone; what is in a type, others than itself see as members."""
+        found: Found | None = None
+        of_type = _is_type(index, scope)
+        if of_type and not index.language.members_in_body and f"{scope}.{name}" in index.kinds:
+            return None
+        if own or not of_type:
+            found = self._local(index, scope, name)
+        if found is None and of_type and index.language.members_in_scope:
+            found = self.evaluator.members.of_instance(index.facts.path, scope, name)
+        return self._by_stars(index, scope, name) if found is None else found
+
+    def _local(self, index: FileIndex, scope: str, name: str) -> Found | None:
+        """What a name means by definitions, imports and bindings of one scope; None: nothing."""
+        path = index.facts.path
+        qualified = f"{scope}.{name}" if scope else name
+        imports = index.imports.get((scope, name), [])
+        bound = name in index.tables.get(scope, ())
+        beneath = name in index.beneath.get(scope, ())
+        defined = qualified in index.kinds and not index.is_hidden(scope, qualified)
+        if not (defined or imports or bound or beneath):
+            return None
+        found: Found = {Known(path, qualified): 1.0} if defined else {}
+        for each in imports:
+            add(found, self.imported(index, each))
+        if bound:
+            add(found, self.evaluator.bound(index, scope, name))
+        if beneath:
+            found[Place(path, scope, name)] = 1.0
+        return found
+
+    def imported(self, index: FileIndex, each: Import) -> Found:
+        """What an import brings."""
+        found = self._module(index, each.module)
+        if not found:
+            language, path = index.language, index.facts.path
+            outside = language.outside(each.module, each.name, path, self.view.world.layout)
+            return {Outside(outside): 1.0} if outside else {}
+        return self.evaluator.step(found, f".{each.name}") if each.name not in ("", "*") else found
+
+    def _module(self, index: FileIndex, name: str) -> Found:
+        """What the name of a module means: its files, or what is named within one of them."""
+        files = self.view.modules(index.language, index.facts.path, name)
+        if files or not index.language.dotted or "." not in name:
+            return {Module(file): 1.0 for file in files}
+        around, _, last = name.rpartition(".")
+        return self.evaluator.step(self._module(index, around), f".{last}")
+
+    def _by_stars(self, index: FileIndex, scope: str, name: str) -> Found | None:
+        found: Found = {}
+        for each in index.stars.get(scope, ()):
+            for entity in self._module(index, each.module):
+                path = entity.path if isinstance(entity, Module) else ""
+                if not path or path.endswith("/") or _exports(self.view.index(path), name):
+                    add(found, self.evaluator.steps.take(entity, f".{name}"))
+        return found or None
+
+    def _unimported(self, index: FileIndex, name: str) -> Found:
+        """What a name means that a file does not mention: of its package, of the language."""
+        found: Found = {}
+        language, home = index.language, index.language.home(index.facts)
+        for file in self.view.siblings(language, home, name):
+            add(found, self._local(self.view.index(file), "", name) or {})
+        if not found and name in language.builtins:
+            found[Outside(name)] = 1.0
+        if not found and language.dotted:
+            files = self.view.modules(language, home, name)
+            found = {Module(file): 1.0 for file in files}
+        return found
+
+    def of_module(self, file: str, name: str) -> Found:
+        """What a module gives under a name: its own, what it re-exports, a module within it."""
+
+        def compute() -> Found:
+            found: Found | None = None
+            if not file.endswith("/"):
+                index = self.view.index(file)
+                found = self._local(index, "", name) or self._by_stars(index, "", name)
+            return found or self._of_package(file, name) or self._submodule(file, name)
+
+        return self.evaluator.ask((file, "@module", name), compute)
+
+    def _of_package(self, package: str, name: str) -> Found:
+        """What the files of a package define."""
+        found: Found = {}
+        for file in self.view.siblings(self.language, package, name) if package.endswith("/") else ():
+            add(found, self._local(self.view.index(file), "", name) or {})
+        return found
+
+    def _submodule(self, file: str, name: str) -> Found:
+        written = self.language.submodule(name)
+        files = self.view.modules(self.language, file, written) if written else ()
+        return {Module(each): 1.0 for each in files}
+
+    def handed_on(self, each: Import) -> Iterator[tuple[str, Entity]]:
+        """What others can take from the file by an import of it, under which names."""
+        if each.name != "*":
+            yield from (
+                (each.local, entity) for entity in self.evaluator.meaning_of_import(each) if each.local
+            )
+            return
+        for file in self.view.modules(self.language, self.view.path, each.module):
+            if not file.endswith("/"):
+                index = self.view.index(file)
+                names = [name for name in index.kinds if "." not in name and _exports(index, name)]
+                yield from ((name, Known(file, name)) for name in names)
+
+
+def _is_type(index: FileIndex, scope: str) -> bool:
+    return index.kinds.get(scope) in TYPE_KINDS
+
+
+def _special(index: FileIndex, scope: str, name: str) -> Found:
+    path = index.facts.path
+    if name == "@":
+        return {Known(path, scope): 1.0}
+    if name == "@around":
+        return {Around(path, scope): 1.0}
+    if name == "@file":
+        return {Module(path): 1.0}
+    owner = index.class_of(scope)
+    if owner is None:
+        holder = index.holder_of(scope) if name == "@self" else None
+        return {Known(path, holder): 1.0} if holder else {}
+    if name == "@super":
+        return {Above(path, owner, (path, owner)): 1.0}
+    return {Known(path, owner): 1.0} if name == "@class" else {Instance(path, owner): 1.0}
+
+
+def _exports(index: FileIndex, name: str) -> bool:
+    """Whether an import of everything brings a name."""
+    listed = index.facts.settings.get("__all__")
+    return index.language.by_star(name) if listed is None else name in listed.split()
