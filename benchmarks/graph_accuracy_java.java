@@ -41,6 +41,7 @@ class GraphAnswers {
         task.analyze();
         PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
         for (CompilationUnitTree unit : units) {
+            out.println(String.join("\t", "file", file(unit), "", "1", "", "-", "-"));
             new Uses(unit, out).scan(unit, null);
         }
         out.flush();

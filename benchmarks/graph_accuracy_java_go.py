@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
 from knowledge_pipeline.graph.extract import extract
@@ -57,10 +58,23 @@ class Sources:
         return self._defining.get(name, set())
 
     def edges(self) -> Iterator[tuple[str, Edge]]:
-        """All edges, each with the file that it starts in; `implements` counts as `extends`."""
+        """All edges, each with the file that it starts in."""
         for path in sorted(self.files):
-            for edge in resolve(path, self).edges:
-                yield path, replace(edge, kind="extends") if edge.kind == "implements" else edge
+            yield from ((path, _comparable(edge)) for edge in resolve(path, self).edges)
+
+
+def _files(path: str, edge: Edge) -> set[str]:
+    """The files that an edge is between."""
+    return {path, edge.target_path} if edge.target_path and edge.kind != "imports" else {path}
+
+
+def _comparable(edge: Edge) -> Edge:
+    """`implements` counts as `extends`; of an imported package of Go its folder counts, not one file."""
+    if edge.kind == "implements":
+        return replace(edge, kind="extends")
+    if edge.kind == "imports" and (edge.target_path or "").endswith(".go"):
+        return replace(edge, target_path=str(PurePosixPath(edge.target_path or "").parent))
+    return edge
 
 
 def main() -> None:
@@ -70,7 +84,9 @@ def main() -> None:
     totals = {kind: Score() for kind in KINDS}
     for root in options.folders:
         answers = _answers(_told(options.language, root.resolve(), options.keep))
-        edges = list(Sources(root.resolve(), _SUFFIXES[options.language]).edges())
+        told_of = {site.source[0] for site in answers}  # neither files for other platforms nor Go's tests
+        sources = Sources(root.resolve(), _SUFFIXES[options.language])
+        edges = [each for each in sources.edges() if told_of.issuperset(_files(*each))]
         for kind in KINDS:
             score = scored(kind, edges, answers)
             rows.append((root.name, kind, score))
@@ -87,11 +103,19 @@ def _told(language: str, root: Path, keep: Path | None) -> str:
     kept = keep / f"{root.name}.{mark}.tsv" if keep else None
     if kept is not None and kept.exists():
         return kept.read_text("utf-8")
-    ran = subprocess.run([*_COMMANDS[language], str(root)], cwd=root, check=True, capture_output=True)
+    ran = subprocess.run(
+        [*_COMMANDS[language], str(root)], cwd=root, check=True, capture_output=True, env=_environment(root)
+    )
     told = ran.stdout.decode("utf-8")
     if kept is not None:
         kept.write_text(told, "utf-8")
     return told
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """Where Go looks for packages: in the tree `src` that the folder lies in, if there is one."""
+    above, found, _ = str(root).rpartition("/src/")
+    return {**os.environ, "GO111MODULE": "off", "GOPATH": above} if found else dict(os.environ)
 
 
 def _answers(told: str) -> dict[Site, Answer]:

@@ -11,7 +11,7 @@ from tree_sitter import Node
 
 from knowledge_pipeline.graph import facts as told
 from knowledge_pipeline.graph.expressions import Expressions, Writer
-from knowledge_pipeline.graph.paths import head_of
+from knowledge_pipeline.graph.paths import head_of, last_of, parent_of
 from knowledge_pipeline.syntax.grammars import Syntax
 from knowledge_pipeline.syntax.outline import TYPES, Definition, Outline
 
@@ -137,6 +137,8 @@ class Reading:
             (scope, path) for scope, path, value in self._bindings if not value and head_of(path) == path
         }
         silent = unknown - {(scope, head_of(name)) for scope, name, value in self._bindings if value}
+        defined = ((parent_of(each.name), last_of(each.name)) for each in self._definitions.values())
+        silent.difference_update(defined)
         bindings = (told.Binding(*key, declared) for key, declared in self._bindings.items())
         bindings = tuple(
             self._moved(each) for each in bindings if each.value or self._hides(each, known, silent)

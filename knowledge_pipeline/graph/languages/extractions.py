@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from knowledge_pipeline.graph.languages import (
     ecmascript_facts,
     ecmascript_manifests,
+    go_facts,
+    go_modules,
     java_facts,
     python_facts,
 )
 from knowledge_pipeline.graph.reading import Extraction
 
 EXTRACTIONS: Mapping[str, Extraction] = {
+    "go": go_facts.EXTRACTION,
     "java": java_facts.EXTRACTION,
     "javascript": ecmascript_facts.EXTRACTION,
     "python": python_facts.EXTRACTION,
@@ -22,6 +25,7 @@ EXTRACTIONS: Mapping[str, Extraction] = {
 """By the names of `knowledge_pipeline.languages`; of other languages, definitions alone are read."""
 
 MANIFESTS: tuple[tuple[Callable[[str], bool], Callable[[str, str], dict[str, str]]], ...] = (
+    (go_modules.is_manifest, go_modules.settings_of),
     (ecmascript_manifests.is_manifest, ecmascript_manifests.settings_of),
 )
 """Files that tell how modules are named: by path, and what they say."""

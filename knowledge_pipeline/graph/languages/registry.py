@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from knowledge_pipeline.graph.languages.base import Language
 from knowledge_pipeline.graph.languages.ecmascript import EcmaScript
+from knowledge_pipeline.graph.languages.go import Go
 from knowledge_pipeline.graph.languages.java import Java
 from knowledge_pipeline.graph.languages.python import Python
 
 _PLAIN = Language()
 _ECMASCRIPT = EcmaScript()
 LANGUAGES: Mapping[str, Language] = {
-    **{each.name: each for each in (Python(), Java())},
+    **{each.name: each for each in (Python(), Java(), Go())},
     **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
 }
 """By the names of `knowledge_pipeline.languages`."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from knowledge_pipeline.graph.expressions import Writer, part_of
+from knowledge_pipeline.graph.paths import head_of
 from knowledge_pipeline.graph.reading import Reading
 
 Values = list[tuple[str, str]]
@@ -70,7 +71,8 @@ def declare(reading: Reading, scope: str, path: str | None, values: Values, *, l
     if not path:
         return
     for suffix, value in values:
-        reading.bind(scope, path + suffix, value, declared=True)
+        known = f"@around.{value}" if head_of(value) == path else value
+        reading.bind(scope, path + suffix, known, declared=True)
     _hide(reading, scope, path, values, local=local)
 
 
