@@ -48,6 +48,7 @@ class Checks(Frozen):
     outlier_share: Share = 0.05  # chunks far larger than the model reads, or far too small
     orphaned_share: Share = 0.5  # vectors that no chunk uses any more
     unindexed_share: Share = 0.1  # index rows that search finds by scanning
+    unresolved_share: Share = 0.6  # of the uses in a language, those whose target is not known
     monthly_budget: float | None = Field(default=None, ge=0)  # of embedding and language models
 
 

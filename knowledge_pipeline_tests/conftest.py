@@ -84,6 +84,8 @@ def tables(project: Project, *, archived: bool = True) -> dict[str, list[dict[st
     for space, dimensions in project.lake.spaces().items():
         table = project.lake.index(space, dimensions)
         held[f"index {space}"] = table.rows(table.schema.names).to_pylist()
+    for name, table in project.lake.graphs().items():
+        held[f"graph {name}"] = table.rows(table.schema.names).to_pylist()
     for name, rows in held.items():
         if not archived:
             rows[:] = [row for row in rows if not row.get("archived") and not row.get("archived_at")]

@@ -30,7 +30,7 @@ def refresh_of(source_type: SourceType) -> "UnresolvedAssetJobDefinition":
     The informing checks are left to the schedule: they look at the whole store.
     """
     keys = stage_keys(source_type)
-    guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in blocking()]
+    guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in blocking(source_type)]
     return dg.define_asset_job(
         f"refresh_{source_type}",
         selection=dg.AssetSelection.assets(*keys.values()).without_checks()

@@ -1,7 +1,8 @@
 """The assets: for each configured type the chain snapshot, chunks, embeddings, index; then the release.
 
-A chain is one step with four assets, as a dbt project is (docs/decisions/0006-dagster-shape.md):
-a source that fails stops itself alone, and a source costs one step.
+Of code there is the code graph beside the index. A chain is one step with all its assets, as a dbt
+project is (docs/decisions/0006-dagster-shape.md): a source that fails stops itself alone, and a source
+costs one step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,18 +28,25 @@ from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_one
 from knowledge_pipeline.defs.requests import SOURCES_PER_RUN
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages.checks import blocking_findings
-from knowledge_pipeline.stages.pipeline import STAGES, chosen
+from knowledge_pipeline.stages.pipeline import STAGES, chosen, stages_of
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.lake import Lake
 
+RELEASED = frozenset({"index", "graph"})
 
-def stage_keys(source_type: str) -> dict[str, dg.AssetKey]:
+
+def stage_keys(source_type: SourceType) -> dict[str, dg.AssetKey]:
     """The assets of a type by stage, in their order: `code/snapshot`, `code/chunks`, ..."""
-    return {stage: dg.AssetKey([source_type, stage]) for stage in STAGES}
+    return {stage: dg.AssetKey([source_type, stage]) for stage in stages_of(source_type)}
+
+
+def released_keys(types: Sequence[SourceType]) -> list[dg.AssetKey]:
+    """The assets whose tables a release names."""
+    return [key for type_ in types for stage, key in stage_keys(type_).items() if stage in RELEASED]
 
 
 def chain(source_type: SourceType, settings: Settings) -> dg.AssetsDefinition:
-    """The four assets of one type, partitioned by its sources, each runnable alone."""
+    """The assets of one type, partitioned by its sources, each runnable alone."""
 
     @dg.multi_asset(
         name=source_type,
@@ -71,12 +79,12 @@ def release_of(types: Sequence[SourceType], settings: Settings) -> dg.AssetsDefi
 
     spec = dg.AssetSpec(
         RELEASE,
-        deps=[EVALUATION, *(stage_keys(source_type)["index"] for source_type in types)],
+        deps=[EVALUATION, *released_keys(types)],
         group_name="release",
         kinds={"lancedb"},
-        description="One row per release: the version of each space's index table that queries read. "
-        "Made from all indexes together, once their blocking checks passed; readers see the one before until "
-        "then. `knowledge releases` lists them, `knowledge rollback` goes back to one.",
+        description="One row per release: the version of each space's index table, and of the code graph, "
+        "that queries read. Made from all of them together, once their blocking checks passed; readers see "
+        "the one before until then. `knowledge releases` lists them, `knowledge rollback` goes back to one.",
         code_version=schemas.VERSION,
         owners=list(settings.owners),
         freshness_policy=release_freshness(settings),

@@ -31,7 +31,7 @@ _CELL_CHARS = 80
 
 def checks_of(source_type: SourceType) -> list[dg.AssetCheckSpec]:
     """The blocking checks of a type, for `check_specs` of its chain."""
-    return [_spec(check, source_type) for check in blocking()]
+    return [_spec(check, source_type) for check in blocking(source_type)]
 
 
 def informing_checks_of(source_type: SourceType) -> dg.AssetChecksDefinition:
@@ -42,14 +42,14 @@ def informing_checks_of(source_type: SourceType) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(
         name=f"check_{source_type}",
-        specs=[_spec(check, source_type) for check in informing()],
+        specs=[_spec(check, source_type) for check in informing(source_type)],
         description=f"Looks at everything that is stored of the type {source_type}.",
         can_subset=True,
     )
     def look(context: dg.OpExecutionContext, project: ProjectResource) -> Iterator[dg.AssetCheckResult]:
         with failures(context, project.patience()):
             settings, lake = project.settings(), project.lake()
-            for check in informing():
+            for check in informing(source_type):
                 key = dg.AssetCheckKey(dg.AssetKey([source_type, check.stage]), check.name)
                 if key in context.selected_asset_check_keys:
                     again = _found_last(context, key) if "dagster/backfill" in context.run.tags else None

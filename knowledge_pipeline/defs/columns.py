@@ -16,6 +16,16 @@ _DOCUMENT = {
     "author": "Who wrote it, if the source told.",
     "last_modified": "When it last changed, if the source told.",
 }
+_CONTEXT = {
+    "source": "Source that it is from; the partition.",
+    "source_type": "Type of the source.",
+    "repo": "Repository or folder that the source reads.",
+    "branch": "Branch, where one is configured.",
+    "tags": "Tags of the source.",
+    "visibility": "Who may find the row: everybody, a tenant, or named principals.",
+    "tenant": "Tenant that it belongs to.",
+    "principals": "Who may find it where it is private.",
+}
 _SPAN = {
     "anchor": "Place in the document's structure: class and function, heading trail, method and path.",
     "start_char": "First character in the sanitized document, counted from 0.",
@@ -63,14 +73,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "index": {
         "id": "The chunk's id.",
-        "source": "Source that the chunk is from; the partition.",
-        "source_type": "Type of the source.",
-        "repo": "Repository or folder that the source reads.",
-        "branch": "Branch, where one is configured.",
+        **_CONTEXT,
         "tags": "Tags of the source and those found in the document.",
-        "visibility": "Who may find the row: everybody, a tenant, or named principals.",
-        "tenant": "Tenant that it belongs to.",
-        "principals": "Who may find it where it is private.",
         "uri": "Document that the chunk is from.",
         **_DOCUMENT,
         "url": "Page where a person opens it: as told, else made of repository and path.",
@@ -91,8 +95,29 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "indexed_at": "When the row was first written.",
         "updated_at": "When the row was last written.",
     },
+    "graph": {
+        "id": "Hash of source, path and name.",
+        **_CONTEXT,
+        "uri": "Document that it is defined in.",
+        "path": _DOCUMENT["path"],
+        "language": _DOCUMENT["language"],
+        "node": "What edges name it by: definitions of one name in a file share it.",
+        "url": "Page where a person opens the file, made of repository and path.",
+        "kind": "What it is: file, class, function, ...; an alias is another full name of its node.",
+        "name": "Name qualified within its file; empty for the file.",
+        "simple": "Last part of the name.",
+        "full_name": "As other repositories name it when they import it.",
+        "start_line": "First line, counted from 1.",
+        "end_line": "Last line, included.",
+        "signature": "Its head on one line.",
+        "exported": "Whether other files can name it.",
+        "made_of": "Of a file: hash of its facts, the settings and the code that resolves it.",
+        "trace": "Of a file: what was asked about other files, each with a hash of the answer.",
+        "fingerprint": "Of all rows of the file, its edges too.",
+        "indexed_at": "When the row was last written.",
+    },
 }
-"""One sentence for each column, by stage."""
+"""One sentence for each column, by stage; of the code graph those of its symbols."""
 
 
 def arrow_schema(stage: str) -> pa.Schema:
@@ -102,6 +127,7 @@ def arrow_schema(stage: str) -> pa.Schema:
         "chunks": schemas.CHUNKS,
         "embeddings": schemas.embeddings(_ANY_DIMENSIONS),
         "index": schemas.index(_ANY_DIMENSIONS),
+        "graph": schemas.SYMBOLS,
     }[stage]
 
 

@@ -18,7 +18,7 @@ from knowledge_pipeline.defs.columns import arrow_schema, table_schema
 from knowledge_pipeline.defs.freshness import freshness_of
 from knowledge_pipeline.defs.settings_assets import SETTINGS
 from knowledge_pipeline.defs.versions import code_versions
-from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline.stages.pipeline import STAGES, stages_of
 from knowledge_pipeline.store.tables import Table
 
 _FEEDS: Mapping[str, tuple[str, ...]] = {
@@ -26,6 +26,7 @@ _FEEDS: Mapping[str, tuple[str, ...]] = {
     "chunks": ("snapshot",),
     "embeddings": ("chunks",),
     "index": ("chunks", "embeddings"),  # a chunk that only moved has no new vector
+    "graph": ("snapshot",),
 }
 
 DOCUMENTS: Mapping[SourceType, str] = {
@@ -91,6 +92,10 @@ _MIDDLE: Mapping[str, str] = {
     "index": "Made from `chunks` and `embeddings`, in one table for all sources of the same model, each row "
     "with the source's access. Queries read it only once it is released. If something is not found, look "
     "for its `path` here, then at `archived`, `visibility` and the newest release.",
+    "graph": "Read from `snapshot` by tree-sitter, redacted first, and resolved across the files of the "
+    "source; edges are in a table beside. A file is resolved again when it, or what it was resolved by, "
+    "changed. Queries read it once it is released. Where a use is missing, look at `target_id` and "
+    "`confidence` of the edges with its `path`.",
 }
 _KINDS: Mapping[SourceType, str] = {
     "code": "source",
@@ -110,6 +115,7 @@ _TABLES: Mapping[str, str] = {
     "chunks": "chunks/{type}",
     "embeddings": "embeddings",
     "index": "index",
+    "graph": "graph",
 }
 
 _CUT: Mapping[str, tuple[str, ...]] = {
@@ -125,6 +131,14 @@ _CUT: Mapping[str, tuple[str, ...]] = {
     "archived": ("archived_at",),
     "fingerprint": ("content_hash", "archived_at"),
     "row_hash": ("content_hash", "archived_at"),
+}
+_GRAPHED: Mapping[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ("uri", "path", "language")},
+    "url": ("path",),
+    **dict.fromkeys(("id", "node", "full_name"), ("path", "text")),
+    **dict.fromkeys(("kind", "name", "simple", "start_line", "end_line", "signature", "exported"), ("text",)),
+    **dict.fromkeys(("made_of", "fingerprint"), ("path", "content_hash")),
+    "trace": ("path", "text"),
 }
 _INDEXED: Mapping[str, tuple[str, ...]] = {
     "url": ("url", "path"),
@@ -162,7 +176,7 @@ def stage_specs(source_type: SourceType, settings: Settings) -> list[dg.AssetSpe
             tags={"knowledge/stage": stage, "knowledge/type": source_type},
             kinds=kinds(source_type, stage, settings),
         )
-        for stage in STAGES
+        for stage in stages_of(source_type)
     ]
 
 
@@ -178,6 +192,7 @@ def description(source_type: SourceType, stage: str) -> str:
         "chunks": f"One row per {CHUNKS[source_type]}.",
         "embeddings": f"One row per embedded text of sources of the type {source_type}: its vector.",
         "index": f"One row per retrievable chunk: a {CHUNKS[source_type]}.",
+        "graph": "One row per file and definition: a node of the code graph.",
     }
     return f"{rows[stage]} {_MIDDLE[stage]}"
 
@@ -188,7 +203,8 @@ def kinds(source_type: SourceType, stage: str, settings: Settings) -> set[str]:
         mine = [source for source in settings.sources if source.type == source_type]
         providers = {settings.embedding_of(source).provider for source in mine}
         return {"lancedb", *("openai" if name == "openai" else "huggingface" for name in providers)}
-    return {"lancedb", {"snapshot": _KINDS[source_type], "chunks": "python", "index": "table"}[stage]}
+    words = {"snapshot": _KINDS[source_type], "chunks": "python", "index": "table", "graph": "treesitter"}
+    return {"lancedb", words[stage]}
 
 
 def column_lineage(source_type: SourceType, stage: str) -> dg.TableColumnLineage:
@@ -232,7 +248,9 @@ def _metadata(source_type: SourceType, stage: str, settings: Settings) -> dict[s
     return {
         "dagster/column_schema": table_schema(stage),
         **({"dagster/column_lineage": lineage} if lineage.deps_by_column else {}),
-        "dagster/table_name": "index" if stage == "index" else f"{stage}.{source_type}",
+        "dagster/table_name": {"index": "index", "graph": "graph.symbols"}.get(
+            stage, f"{stage}.{source_type}"
+        ),
         "dagster/storage_kind": "lancedb",
         "dagster/uri": str(settings.store / folder),
         "dagster/code_references": code_references(stage),
@@ -249,6 +267,8 @@ def _columns_from(stage: str) -> dict[str, Sequence[tuple[str, str]]]:
             "text_key": [("chunks", "text_key")],
             "vector": [("chunks", "header"), ("chunks", "text")],
         }
+    if stage == "graph":
+        return {name: [("snapshot", column) for column in made_of] for name, made_of in _GRAPHED.items()}
     copied = {name: (name,) for name in arrow_schema("index").names if name in arrow_schema("chunks").names}
     taken = {**copied, **_INDEXED}
     return {

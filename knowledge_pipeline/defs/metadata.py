@@ -5,9 +5,11 @@ from typing import Any
 
 import dagster as dg
 
+from knowledge_pipeline.defs.graph_metadata import graph_metadata
 from knowledge_pipeline.defs.lineage import table_metadata
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.stages.base import Pass, Stats
+from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.tables import Table
 
 _PREVIEW_ROWS = 5
@@ -15,6 +17,7 @@ _PREVIEW_CHARS = 80
 _PREVIEWED: Mapping[str, Sequence[str]] = {
     "snapshot": ("uri", "title", "language", "last_modified", "skipped"),
     "chunks": ("uri", "anchor", "start_line", "end_line", "tokens", "skipped"),
+    "graph": ("path", "kind", "name", "full_name", "start_line"),
 }
 
 
@@ -30,6 +33,7 @@ def metadata_of(this: Pass, stats: Stats) -> dict[str, Any]:
         **_consumption(stats),
         **_reasons(stats),
         **_preview(this, stats.stage),
+        **(graph_metadata(this.lake, stats.source) if stats.stage == "graph" else {}),
     }
 
 
@@ -51,6 +55,8 @@ def _reasons(stats: Stats) -> dict[str, Any]:
 
 
 def _table_of(this: Pass, stage: str) -> Table:
+    if stage == "graph":
+        return this.lake.graph("symbols")
     if stage in _PREVIEWED:
         open_table = {"snapshot": this.lake.snapshot, "chunks": this.lake.chunks}[stage]
         return open_table(this.source.type, this.source.id)
@@ -63,15 +69,16 @@ def _table_of(this: Pass, stage: str) -> Table:
 def _preview(this: Pass, stage: str) -> dict[str, Any]:
     if stage not in _PREVIEWED:
         return {}
-    rows = _first_rows(_table_of(this, stage), _PREVIEWED[stage])
+    mine = eq("source", this.source.id) if stage == "graph" else None
+    rows = _first_rows(_table_of(this, stage), _PREVIEWED[stage], mine)
     if not rows:
         return {}
     schema = dg.TableSchema(columns=[dg.TableColumn(name) for name in _PREVIEWED[stage]])
     return {"preview": dg.MetadataValue.table([dg.TableRecord(row) for row in rows], schema)}
 
 
-def _first_rows(table: Table, columns: Sequence[str]) -> list[dict[str, str]]:
-    for batch in table.batches(columns, batch_rows=_PREVIEW_ROWS):
+def _first_rows(table: Table, columns: Sequence[str], where: Filter | None) -> list[dict[str, str]]:
+    for batch in table.batches(columns, where, batch_rows=_PREVIEW_ROWS):
         found = batch.slice(0, _PREVIEW_ROWS).to_pylist()
         return [{name: _one_line(value) for name, value in row.items()} for row in found]
     return []

@@ -31,10 +31,13 @@ _STAGE_OF = {
     "raw_documents": "snapshot",
     "raw_chunks": "chunks",
     "raw_index": "index",
+    "raw_symbols": "graph",
+    "raw_edges": "graph",
     "raw_refreshes": "index",
     "raw_llm_calls": "embeddings",
 }
-_ROW_BY_ROW = {"raw_documents", "raw_chunks", "raw_index", "raw_releases"}  # the assets' own columns
+_ROW_BY_ROW = {"raw_documents", "raw_chunks", "raw_index", "raw_symbols", "raw_releases"}
+"""Raw tables with the columns of their assets."""
 _OF_THE_PLACE = {"raw_documents": ("source", "source_type"), "raw_chunks": ("source", "source_type")}
 _MOST_CELL_CHARS = 200
 
@@ -86,7 +89,8 @@ def _key(model: Model) -> dg.AssetKey:
 def _upstream(
     models: Mapping[str, Model], types: Sequence[SourceType], evaluation: dg.AssetKey | None
 ) -> _Upstream:
-    stages = {raw: [stage_keys(type_)[stage] for type_ in types] for raw, stage in _STAGE_OF.items()}
+    keys = [stage_keys(type_) for type_ in types]
+    stages = {raw: [each[stage] for each in keys if stage in each] for raw, stage in _STAGE_OF.items()}
     own = {name: [_key(model)] for name, model in models.items()}
     return {**stages, "raw_releases": [RELEASE], "raw_evaluations": [evaluation] if evaluation else [], **own}
 

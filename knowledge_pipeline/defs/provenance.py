@@ -28,7 +28,7 @@ from knowledge_pipeline.defs.settings_assets import (
 from knowledge_pipeline.defs.versions import code_versions
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.stages.base import Stats
-from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline.stages.pipeline import stages_of
 
 _INITIAL = "INITIAL"  # the data version of an asset of which nothing was ever recorded
 
@@ -122,7 +122,7 @@ def begin(instance: dg.DagsterInstance, settings: Settings, sources: Iterable[So
     deps = {
         dg.AssetKey([type_, stage]): [dg.AssetKey([type_, name]) for name in upstream(stage)]
         for type_ in types
-        for stage in STAGES
+        for stage in stages_of(type_)
     }
     versions = {
         dg.AssetKey([type_, stage]): version
@@ -144,7 +144,7 @@ def begin_release(
     code: str,
     between: Mapping[dg.AssetKey, str] | None = None,
 ) -> Provenance:
-    """Remember the index of every configured type, right before a release reads them.
+    """Remember the index of every configured type, and the code graph, right before a release reads them.
 
     Args:
         instance: whose event log it is.
@@ -155,7 +155,8 @@ def begin_release(
     """
     between = between or {}
     indexes = [dg.AssetKey([type_, "index"]) for type_ in ids_by_type(settings)]
-    deps = {**dict.fromkeys(between, indexes), key: [*between, *indexes]}
+    graphs = [dg.AssetKey([type_, "graph"]) for type_ in ids_by_type(settings) if "graph" in stages_of(type_)]
+    deps = {**dict.fromkeys(between, indexes), key: [*between, *indexes, *graphs]}
     return Provenance(instance, deps, {**between, key: code}, {})
 
 

@@ -18,7 +18,7 @@ from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.base import Pass, Stats, at_once
 from knowledge_pipeline.stages.journal import note_refreshes
-from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline.stages.pipeline import STAGES, stages_of
 from knowledge_pipeline.store.lake import Lake
 
 
@@ -79,7 +79,7 @@ def refresh_one(
     finished: list[Stats] = []
     try:
         with this.lake.source_lock(source):
-            for stage, refresh in STAGES.items():
+            for stage, refresh in stages_of(found.type).items():
                 if stage in stages:
                     stats = refresh(this)
                     finished.append(stats)

@@ -29,6 +29,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "chunks": ("chunking", "model"),  # limits and lengths are those of the model's tokenizer
     "embeddings": ("model",),
     "index": ("access",),
+    "graph": ("chunking", "access"),  # what is redacted is told with how it is cut
 }
 """Which settings decide a stage's rows, beside those of the stages before it."""
 

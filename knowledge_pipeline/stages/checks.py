@@ -9,6 +9,7 @@ from __future__ import annotations
 from knowledge_pipeline.config import Settings, SourceType
 from knowledge_pipeline.stages.allowances import find_cost, find_stale
 from knowledge_pipeline.stages.finding import Check, Finding
+from knowledge_pipeline.stages.graph_checks import find_dangling_edges, find_unresolved
 from knowledge_pipeline.stages.shares import (
     find_duplicates,
     find_odd_sizes,
@@ -43,6 +44,16 @@ CHECKS: tuple[Check, ...] = (
         blocking=True,
         find=find_unsound_vectors,
         look="select source, uri, id, updated_at from stg_index order by updated_at desc",
+    ),
+    Check(
+        name="edges_end_at_symbols",
+        stage="graph",
+        about="Every edge of the code graph that names a definition of its source ends at one.",
+        blocking=True,
+        find=find_dangling_edges,
+        look="select source, path, line, kind, target_name from stg_edges "
+        "where target_id is not null and target_id not in (select node from stg_symbols)",
+        types=("code",),
     ),
     Check(
         name="skipped_share",
@@ -104,20 +115,34 @@ CHECKS: tuple[Check, ...] = (
         find=find_unindexed,
         threshold="unindexed_share",
     ),
+    Check(
+        name="unresolved_share",
+        stage="graph",
+        about="In no language too many uses of the code graph are without a known target.",
+        blocking=False,
+        find=find_unresolved,
+        threshold="unresolved_share",
+        look="select source, path, line, kind, target_name from stg_edges where confidence = 0",
+        types=("code",),
+    ),
 )
 
 
-def blocking() -> tuple[Check, ...]:
+def blocking(source_type: SourceType | None = None) -> tuple[Check, ...]:
     """The checks that a release needs, and that every refresh shows; their cost follows the change.
 
-    Whoever runs them holds the index lock.
+    Whoever runs them holds the index lock. Of one type, or of all.
     """
-    return tuple(check for check in CHECKS if check.blocking)
+    return tuple(check for check in CHECKS if check.blocking and _is_of(check, source_type))
 
 
-def informing() -> tuple[Check, ...]:
+def informing(source_type: SourceType | None = None) -> tuple[Check, ...]:
     """The checks that a schedule runs; their cost follows the size of the store."""
-    return tuple(check for check in CHECKS if not check.blocking)
+    return tuple(check for check in CHECKS if not check.blocking and _is_of(check, source_type))
+
+
+def _is_of(check: Check, source_type: SourceType | None) -> bool:
+    return source_type is None or not check.types or source_type in check.types
 
 
 def blocking_findings(lake: Lake, settings: Settings, source_type: SourceType) -> list[tuple[Check, Finding]]:
@@ -127,4 +152,4 @@ def blocking_findings(lake: Lake, settings: Settings, source_type: SourceType) -
         Busy: another process kept the index for too long.
     """
     with lake.index_lock():
-        return [(check, check.find(lake, settings, source_type)) for check in blocking()]
+        return [(check, check.find(lake, settings, source_type)) for check in blocking(source_type)]

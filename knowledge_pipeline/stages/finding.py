@@ -38,6 +38,7 @@ class Check:
     find: Callable[[Lake, Settings, SourceType], Finding]
     threshold: str | None = None  # the key of `checks` in the settings that it is measured against
     look: str | None = None  # what shows all the rows: a model of dbt_like_sql, or a query over them
+    types: tuple[SourceType, ...] = ()  # of the sources that have such a stage; none: of all types
 
     @property
     def command(self) -> str | None:

@@ -86,14 +86,14 @@ def _planned(this: Pass, space: Space) -> tuple[Difference, _Marks]:
     chunks = this.lake.chunks(this.source.type, this.source.id)
     table = this.lake.index(space.name, space.dimensions)
     rows = chunks.rows(["id", *_MARKED], is_null("skipped"))
-    marks = _marks(rows, _context(this))
+    marks = _marks(rows, context_of(this))
     return difference(_desired(rows, marks), _held(table, this.source.id), full=this.full), marks
 
 
 def _write(this: Pass, space: Space, planned: Difference, marks: _Marks) -> None:
     chunks = this.lake.chunks(this.source.type, this.source.id)
     table = this.lake.index(space.name, space.dimensions)  # as the last writer left it
-    rows = _IndexRows(this, chunks, table, _context(this), marks)
+    rows = _IndexRows(this, chunks, table, context_of(this), marks)
     if planned.write:
         rows.require_vectors()
         table.delete(_doubled(table, this.source.id))  # an upsert would replace both and leave both
@@ -105,7 +105,7 @@ def _write(this: Pass, space: Space, planned: Difference, marks: _Marks) -> None
         indexes.maintain(table)
 
 
-def _context(this: Pass) -> dict[str, Any]:
+def context_of(this: Pass) -> dict[str, Any]:
     """Columns that the configuration decides, the same for all rows of the source."""
     source, where = this.source, place(this.source)
     return {

@@ -21,7 +21,7 @@ from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.stages.base import Report, silent
 from knowledge_pipeline.stages.leftovers import forgotten_spaces, leftovers
 from knowledge_pipeline.stages.upkeep import Maintained, Upkeep, Work
-from knowledge_pipeline.store import indexes, logs, schemas
+from knowledge_pipeline.store import graph_indexes, indexes, logs, schemas
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import lock
@@ -74,9 +74,10 @@ def _maintain(work: Work, settings: Settings, report: Report) -> None:
 
 
 def _stored_tables(lake: Lake) -> dict[str, list[Table]]:
-    """Snapshots and chunks by source; of every type that a source ever was."""
+    """Snapshots, chunks and facts by source; of every type that a source ever was."""
     found: dict[str, list[Table]] = {}
-    for stage, open_table in (("snapshot", lake.snapshot), ("chunks", lake.chunks)):
+    opening = {"snapshot": lake.snapshot, "chunks": lake.chunks, "facts": lake.facts}
+    for stage, open_table in opening.items():
         for path in sorted((lake.root / stage).glob("*/*.lance")):
             found.setdefault(path.stem, []).append(open_table(path.parent.name, path.stem))
     return found
@@ -128,7 +129,7 @@ def _collect(work: Work, vectors: Table, chunks: Iterable[Table], *, tolerated: 
 
 
 def _index(work: Work, settings: Settings) -> None:
-    """Releases and index tables: tags first, because they decide which versions stay."""
+    """Releases, index tables and the code graph: tags first, because they decide which versions stay."""
     with work.lake.index_lock():
         _releases(work, keep=settings.releases.keep)
         tables = [work.lake.index(space, size) for space, size in work.lake.spaces().items()]
@@ -137,10 +138,16 @@ def _index(work: Work, settings: Settings) -> None:
             work.compact(table)
             if work.asked.indexes and indexes.wanting(table):
                 work.do("indexes", table.path, lambda table=table: indexes.maintain(table))
+        graph = list(work.lake.graphs().values())
+        for table in graph:
+            work.forget(table)
+            work.compact(table)
+            if work.asked.indexes and graph_indexes.wanting(table):
+                work.do("indexes", table.path, lambda table=table: graph_indexes.maintain(table))
         if not work.asked.dry_run and (work.asked.compact or work.asked.indexes):
             work.maintained.release = publish_same(work.lake, keep=settings.releases.keep)
         work.compact(work.lake.releases())
-        for table in [*tables, work.lake.releases()]:
+        for table in [*tables, *graph, work.lake.releases()]:
             work.forget(table)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from knowledge_pipeline.config import Settings, SourceConfig
+from knowledge_pipeline.config import Settings, SourceConfig, SourceType
 from knowledge_pipeline.errors import KnowledgeError, NotFound, ReleaseRefused
-from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
+from knowledge_pipeline.stages import chunks, embeddings, evaluate, graph, index, release, snapshot
 from knowledge_pipeline.stages.base import Pass, Report, Stats, silent
 from knowledge_pipeline.stages.journal import note_refreshes
 from knowledge_pipeline.store.lake import Lake
@@ -20,7 +20,9 @@ STAGES: dict[str, Callable[[Pass], Stats]] = {
     "chunks": chunks.refresh,
     "embeddings": embeddings.refresh,
     "index": index.refresh,
+    "graph": graph.refresh,
 }
+_OF_SOME: dict[str, frozenset[SourceType]] = {"graph": frozenset({"code"})}
 
 _TRIES = 3  # of a release: another process may write the index while it is evaluated
 
@@ -34,6 +36,11 @@ class Outcome:
     release: Stats | None = None
 
 
+def stages_of(source_type: SourceType) -> dict[str, Callable[[Pass], Stats]]:
+    """The stages that sources of a type go through, in their order."""
+    return {stage: run for stage, run in STAGES.items() if source_type in _OF_SOME.get(stage, (source_type,))}
+
+
 def refresh_source(this: Pass) -> list[Stats]:
     """Bring one source up to date, stage by stage, without releasing it.
 
@@ -42,7 +49,7 @@ def refresh_source(this: Pass) -> list[Stats]:
         KnowledgeError: as the stages do.
     """
     with this.lake.source_lock(this.source.id):
-        return [refresh(this) for refresh in STAGES.values()]
+        return [refresh(this) for refresh in stages_of(this.source.type).values()]
 
 
 def refresh(

@@ -9,12 +9,14 @@ from shutil import rmtree
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.stages.pipeline import chosen
-from knowledge_pipeline.store import indexes
+from knowledge_pipeline.stages.pipeline import chosen, stages_of
+from knowledge_pipeline.store import graph_indexes, indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import forget, live, publish
 from knowledge_pipeline.store.tables import Table, portions
+
+_STAGES = ("facts", "chunks", "snapshot")  # the snapshot last: it says that the source is stored
 
 
 def purge_source(lake: Lake, settings: Settings, source: str) -> int:
@@ -27,10 +29,10 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
     source_type = _stored_type(lake, source)
     with lake.source_lock(source), lake.index_lock():
         documents = lake.snapshot(source_type, source).count()
-        _erase_index_rows(lake, settings, [eq("source", source)])
+        _erase_shared_rows(lake, settings, [eq("source", source)])
         for folder in (lake.root / "embeddings").glob(f"*/{source}.lance"):
             rmtree(folder)
-        for stage in ("chunks", "snapshot"):  # the snapshot last: it says that the source is stored
+        for stage in _STAGES:
             rmtree(lake.root / stage / source_type / f"{source}.lance", ignore_errors=True)
     return documents
 
@@ -47,11 +49,15 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
     (found,) = chosen(settings, [source])
     documents = 0
     with lake.source_lock(source):
-        for former in lake.stored_types(source):
-            if former != found.type:
-                documents += lake.snapshot(former, source).count()
-                for stage in ("chunks", "snapshot"):
-                    rmtree(lake.root / stage / former / f"{source}.lance", ignore_errors=True)
+        former_types = [former for former in lake.stored_types(source) if former != found.type]
+        if former_types and "graph" not in stages_of(found.type) and _has_graph(lake, source):
+            with lake.index_lock():
+                _erase_graph_rows(lake, [eq("source", source)])
+                _release_erased(lake, settings, list(lake.graphs().values()))
+        for former in former_types:
+            documents += lake.snapshot(former, source).count()
+            for stage in _STAGES:
+                rmtree(lake.root / stage / former / f"{source}.lance", ignore_errors=True)
     return documents
 
 
@@ -74,7 +80,9 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
             raise NotFound(f"source {source!r} holds no document {uri!r}")
         wheres = [one_of("uri", portion) for portion in portions(uris)]
         if uris:
-            _erase_index_rows(lake, settings, [eq("source", source) & where for where in wheres])
+            _cut_loose(lake, source_type, source, wheres)
+            _erase_shared_rows(lake, settings, [eq("source", source) & where for where in wheres])
+            _erase_rows(lake.facts(source_type, source), wheres)
             _erase_rows(chunks, wheres)
             _erase_unused_vectors(lake, chunks, source)
             _erase_rows(snapshot, wheres)
@@ -88,13 +96,42 @@ def _stored_type(lake: Lake, source: str) -> str:
     return stored[source]
 
 
-def _erase_index_rows(lake: Lake, settings: Settings, wheres: list[Filter]) -> None:
+def _erase_shared_rows(lake: Lake, settings: Settings, wheres: list[Filter]) -> None:
+    """From the index and the code graph, and from all releases."""
     tables = [lake.index(space, dimensions) for space, dimensions in lake.spaces().items()]
     for table in tables:
         for where in wheres:
             table.delete_where(where)
         table.erase_deleted()
         indexes.rebuild(table)
+    _release_erased(lake, settings, [*tables, *_erase_graph_rows(lake, wheres)])
+
+
+def _cut_loose(lake: Lake, source_type: str, source: str, wheres: list[Filter]) -> None:
+    """Delete the edges that lead into some documents, and let the next refresh resolve the others anew."""
+    mine, facts = eq("source", source), lake.facts(source_type, source)
+    for where in wheres if lake.graphs() else ():
+        paths = facts.rows(["path"], where)["path"].to_pylist()
+        lake.graph("edges").delete_where(mine & one_of("target_path", paths))
+    if lake.graphs():
+        lake.graph("symbols").set_where(mine & eq("kind", "file"), made_of="", fingerprint="")
+
+
+def _erase_graph_rows(lake: Lake, wheres: list[Filter]) -> list[Table]:
+    tables = list(lake.graphs().values())
+    for table in tables:
+        for where in wheres:
+            table.delete_where(where)
+        table.erase_deleted()
+        graph_indexes.rebuild(table)
+    return tables
+
+
+def _has_graph(lake: Lake, source: str) -> bool:
+    return any(table.count(eq("source", source)) for table in lake.graphs().values())
+
+
+def _release_erased(lake: Lake, settings: Settings, tables: list[Table]) -> None:
     if live(lake):
         publish(lake, keep=settings.releases.keep)
         forget(lake, keep=1)

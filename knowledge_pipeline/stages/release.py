@@ -48,7 +48,7 @@ def problems(lake: Lake, settings: Settings) -> Iterator[Finding]:
     """What forbids a release, looked for one check after the other; the caller holds the index lock."""
     types: list[SourceType] = [*(source.type for source in settings.sources), *unreleased_types(lake)]
     for check in blocking():
-        for source_type in dict.fromkeys(types):
+        for source_type in dict.fromkeys(types) if not check.types else check.types:
             finding = check.find(lake, settings, source_type)
             if not finding.passed:
                 yield finding

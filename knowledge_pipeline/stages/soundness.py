@@ -74,7 +74,7 @@ def find_differences(lake: Lake, settings: Settings, source_type: SourceType) ->
     """
     written = _written_sources(lake, source_type)
     differing = list(_differences(lake, settings, source_type, written))
-    settled = [it for it in differing if not _under_way(lake, it.source)]
+    settled = [it for it in differing if not under_way(lake, it.source)]
     figures = {
         "changed_sources": len(written),
         "differing_sources": len(differing),
@@ -249,7 +249,8 @@ def _held(lake: Lake, source_type: str, sources: list[str]) -> dict[str, dict[st
     return held
 
 
-def _under_way(lake: Lake, source: str) -> bool:
+def under_way(lake: Lake, source: str) -> bool:
+    """Whether somebody refreshes a source now."""
     try:
         with lake.source_lock(source, timeout_s=0):
             return False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MEMORY_LIMIT = "512MB"
 
 _BATCH_ROWS = 8192
-_LARGE = frozenset({"text", "header", "vector", "words"})
+_LARGE = frozenset({"text", "header", "vector", "words", "trace"})
 _PLACE = (pa.field("source", pa.string()), pa.field("source_type", pa.string()))
 
 
@@ -39,11 +39,12 @@ RAW: Mapping[str, pa.Schema] = {
     "raw_documents": _columns(schemas.SNAPSHOT, *_PLACE),
     "raw_chunks": _columns(schemas.CHUNKS, *_PLACE),
     "raw_index": _columns(schemas.index(1), pa.field("space", pa.string())),
+    **{f"raw_{name}": _columns(schema) for name, schema in schemas.GRAPH.items()},
     "raw_releases": _columns(schemas.RELEASES),
     **{f"raw_{name}": pa.schema(list(schema)) for name, schema in schemas.LOGS.items()},
 }
 """What models select from: the tables of all sources, each row with its `source` and `source_type`,
-index rows with their `space`; the releases; the logs."""
+index rows with their `space`; symbols and edges of the code graph; the releases; the logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,8 @@ def _parts(lake: Lake, name: str) -> Iterator[tuple[Mapping[str, str], Table]]:
             yield {"space": space}, lake.index(space, dimensions)
     elif name == "raw_releases":
         yield {}, lake.releases()
+    elif name.removeprefix("raw_") in schemas.GRAPH:
+        yield {}, lake.graph(name.removeprefix("raw_"))
     else:
         yield {}, lake.log(name.removeprefix("raw_"))
 

@@ -167,6 +167,11 @@ class Table:
         if self.count(where):
             self._commit(lambda: self.opened().delete(where.sql))
 
+    def set_where(self, where: Filter, **values: str) -> None:
+        """Set text columns of all rows that match, in one commit."""
+        if self.count(where):
+            self._commit(lambda: self.opened().update(where=where.sql, values=values))
+
     @property
     def notes(self) -> dict[str, str]:
         """What `note` put on the table."""

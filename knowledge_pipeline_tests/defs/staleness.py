@@ -13,7 +13,7 @@ from knowledge_pipeline.defs.partitions import ids_by_type, sources_of, types_in
 from knowledge_pipeline.defs.provenance import begin, data_version
 from knowledge_pipeline.defs.settings_assets import settings_specs
 from knowledge_pipeline.stages.base import Pass
-from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline.stages.pipeline import STAGES, stages_of
 from knowledge_pipeline_tests.conftest import Project
 
 
@@ -32,7 +32,7 @@ def definitions_of(project: Project, versions: dict[str, str] | None = None) -> 
         provenance = begin(context.instance, settings, sources)
         for source in sources:
             this = Pass(project.lake, settings, source)
-            for stage in stages:
+            for stage in (stage for stage in stages if stage in stages_of(source.type)):
                 key = dg.AssetKey([source.type, stage])
                 version = data_version(settings, source, STAGES[stage](this))
                 tags = provenance.tags(key, source.id, version)
@@ -58,7 +58,8 @@ def definitions_of(project: Project, versions: dict[str, str] | None = None) -> 
             backfill_policy=dg.BackfillPolicy.multi_run(25),
         )
         def refresh(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
-            stages = [stage for stage in STAGES if dg.AssetKey([source_type, stage]) in _selected(context)]
+            mine = stages_of(source_type)
+            stages = [stage for stage in mine if dg.AssetKey([source_type, stage]) in _selected(context)]
             sources = chosen(project, context.partition_keys)
             if len(sources) == 1:
                 for key, _, tags in made(context, sources, stages):
@@ -83,7 +84,10 @@ def definitions_of(project: Project, versions: dict[str, str] | None = None) -> 
         ],
         jobs=[
             refresh,
-            *(dg.define_asset_job(f"refresh_{type_}", [f"{type_}/{s}" for s in STAGES]) for type_ in types),
+            *(
+                dg.define_asset_job(f"refresh_{type_}", [f"{type_}/{s}" for s in stages_of(type_)])
+                for type_ in types
+            ),
         ],
     )
 
@@ -110,7 +114,7 @@ class Shown:
         resolver = self._resolver(definitions)
         found: dict[str, list[str]] = {}
         for source in self.project.settings.sources:
-            for stage in STAGES:
+            for stage in stages_of(source.type):
                 key = dg.AssetKey([source.type, stage])
                 status = resolver.get_status(key, source.id)
                 assert status != StaleStatus.MISSING, (stage, source.id)

@@ -65,6 +65,7 @@ def test_materializing_twice_writes_nothing_and_keeps_the_data_versions(
         "code/chunks",
         "code/embeddings",
         "code/index",
+        "code/graph",
         "evaluation",
         "release",
     }
@@ -115,7 +116,7 @@ def test_a_full_run_makes_every_row_anew(workplace: Workplace, instance: dg.Dags
         for event in result.get_asset_materialization_events()
         if event.asset_key.path[0] == "code"
     }
-    assert changed == {"snapshot": 2, "chunks": 2, "embeddings": 0, "index": 2}
+    assert changed == {"snapshot": 2, "chunks": 2, "embeddings": 0, "index": 2, "graph": 2}
 
 
 def test_a_source_that_does_not_exist_fails_at_once_in_one_sentence(

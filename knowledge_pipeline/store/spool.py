@@ -1,0 +1,52 @@
+"""Rows that are made before they may be written: kept on disk, so that memory stays bounded.
+
+The file has no name, so that the system frees it whatever becomes of the process.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+_BATCH_ROWS = 4096
+
+
+class Spool:
+    """Takes rows of one schema, then gives them back in the same order; a context manager."""
+
+    def __init__(self, schema: pa.Schema, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.schema, self.rows = schema, 0
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed at the end of the context
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._writer = pa.ipc.new_stream(self._file, schema, options=options)
+        self._waiting: list[Mapping[str, Any]] = []
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take more rows."""
+        self.rows += len(rows)
+        self._waiting += rows
+        if len(self._waiting) >= _BATCH_ROWS:
+            self._flush()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows; none can be added after."""
+        self._flush()
+        self._writer.close()
+        self._file.seek(0)
+        yield from pa.ipc.open_stream(self._file)
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_batch(pa.RecordBatch.from_pylist(self._waiting, schema=self.schema))
+            self._waiting = []
