@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
-from knowledge_pipeline.graph.entities import Found, Known, Outside
+from knowledge_pipeline.graph.entities import Found, Known, Outside, Place
 from knowledge_pipeline.graph.facts import Edge, EdgeKind, Use
 from knowledge_pipeline.graph.languages.base import Language
 from knowledge_pipeline.graph.paths import head_of, last_of, steps_of
@@ -34,8 +34,9 @@ def edges_out(use: Use, found: Found, language: Language) -> Iterator[Edge]:
 
 
 def unresolved(use: Use, found: Found, language: Language) -> Iterator[Edge]:
-    """What a call leaves that was not found: its path as it is written."""
-    if not _outside(found) and last_of(use.path) not in language.common:
+    """What a call leaves that was not found: its path as it is written; nothing for a local function."""
+    is_local = any(isinstance(each, Place) for each in found)
+    if not is_local and not _outside(found) and last_of(use.path) not in language.common:
         yield Edge(use.kind, use.scope, use.path.removeprefix("@around."), None, use.line, 0.0)
 
 

@@ -89,12 +89,17 @@ def _calls(reading: Reading, calls: list[Node] | tuple[()]) -> set[tuple[int, in
 def _references(reading: Reading, captures: Captures, called: set[tuple[int, int]]) -> None:
     """Note all names, each with the longest chain that starts with it, that are not called."""
     longest: dict[int, Node] = {}
+    ends: set[int] = set()  # where a chain ends, its last name does: that refers to nothing alone
     for node in captures.get("chain", ()):
         longest.setdefault(node.start_byte, node)
+        ends.add(node.end_byte)
+    skipped = reading.skipped
     for name in _outside(captures.get("name", ()), captures.get("skip.all", ())):
         start = name.start_byte
+        if start in skipped or name.end_byte in ends:
+            continue
         node = longest.get(start, name)
-        if start not in reading.skipped and (start, node.end_byte) not in called:
+        if (start, node.end_byte) not in called:
             reading.use("references", reading.writer.path(node), name)
 
 

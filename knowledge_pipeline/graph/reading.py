@@ -56,6 +56,9 @@ class Extraction:
         return cls(Expressions(frozenset(), {}, {}, {}), {})
 
 
+_Use = tuple[told.UseKind, str, str, int]
+
+
 class Reading:
     """One file while it is read."""
 
@@ -73,7 +76,7 @@ class Reading:
         self.locals: set[tuple[str, str]] = set()  # variables of functions: naming one refers to nothing
         self.elsewhere: dict[tuple[str, str], str] = {}  # a scope's name is one of another scope
         self._bindings: dict[tuple[str, str, str], bool] = {}
-        self._uses: dict[told.Use, None] = {}
+        self._uses: dict[_Use, None] = {}
         self._line_ends = [found.start() for found in _LINE_END.finditer(syntax.text)]
         self._name = extraction.qualified or (lambda each: each.symbol)
         self._names = {id(each): self._name(each) for each in outline.definitions}
@@ -117,7 +120,7 @@ class Reading:
         """Note that something is called, named or extended where a node starts."""
         if path:
             at = self.scope(node) if scope is None else scope
-            self._uses[told.Use(kind, path, at, node.start_point.row + 1)] = None
+            self._uses[kind, path, at, node.start_point.row + 1] = None
 
     def define(self, name: str, kind: told.SymbolKind, node: Node, *, exported: bool = True) -> None:
         """Note a definition that the outline leaves out, as a variable of a module."""
@@ -143,10 +146,11 @@ class Reading:
         bindings = tuple(
             self._moved(each) for each in bindings if each.value or self._hides(each, known, silent)
         )
-        uses = (each for each in self._uses if not self._says_nothing(each, silent, known))
+        silent |= self.locals
+        uses = (told.Use(*each) for each in self._uses if not self._says_nothing(each, silent, known))
         return told.Facts(
             self.path, self.syntax.language, self.module, tuple(self._definitions.values()),
-            tuple(self.imports), bindings, tuple(uses), self.settings,
+            tuple(sorted(self.imports, key=lambda each: each.line)), bindings, tuple(uses), self.settings,
         )  # fmt: skip
 
     def _hides(self, each: told.Binding, known: set[str], silent: set[tuple[str, str]]) -> bool:
@@ -158,11 +162,11 @@ class Reading:
         scope = self.elsewhere.get((each.scope, head_of(each.path))) if self.elsewhere else None
         return each if scope is None else told.Binding(scope, each.path, each.value, each.declared)
 
-    def _says_nothing(self, use: told.Use, silent: set[tuple[str, str]], known: set[str]) -> bool:
-        if use.path in self.extraction.builtins and use.path not in known:
-            return use.kind in ("calls", "references")
-        place = (use.scope, use.path)
-        return use.kind == "references" and (place in silent or place in self.locals)
+    def _says_nothing(self, use: _Use, silent: set[tuple[str, str]], known: set[str]) -> bool:
+        kind, path, scope, _ = use
+        if kind == "references" and (scope, path) in silent:
+            return True
+        return path in self.extraction.builtins and path not in known and kind in ("calls", "references")
 
     def _known(self) -> set[str]:
         """Names that mean something somewhere in the file."""
@@ -172,6 +176,8 @@ class Reading:
         return found
 
     def _define(self, each: Definition) -> None:
+        if not self.name(each):  # a namespace that all names are in
+            return
         first = bisect_left(self._line_ends, each.start_char) + 1
         last = max(first, bisect_left(self._line_ends, each.end_char - 1) + 1)
         signature = self.outline.signature(each)

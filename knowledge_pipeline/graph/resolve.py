@@ -156,7 +156,7 @@ class _Resolver:
                 yield from self._referred(Use("references", path, use.scope, use.line), found)
 
     def _extended(self, use: Use, found: Found) -> Iterator[Edge]:
-        types: Found = {entity: sure for entity, sure in found.items() if self._kind(entity) in TYPE_KINDS}
+        types = self._types(found)
         yield from edges_to(use, types)
         if not types:
             yield from edges_out(use, found, self.index.language)
@@ -165,8 +165,9 @@ class _Resolver:
     def _called(self, use: Use, scope: str, found: Found) -> Iterator[Edge]:
         """What is called; a definition that is no function where nothing else is."""
         targets: Found = {entity: sure for entity, sure in found.items() if self._kind(entity) in _CALLABLE}
-        for entity in [each for each in targets if self._is_computed(each)]:
-            yield from edges_to(replace(use, kind="references"), {entity: targets.pop(entity)})
+        computed: Found = {each: targets.pop(each) for each in [*targets] if self._is_computed(each)}
+        yield from edges_to(replace(use, kind="references"), computed)
+        for entity in computed:
             targets |= self.evaluator.step({entity: 1.0}, "")
         targets |= self._called_instances(found)
         if self.index.language.types_convert and (types := self._types(targets)):
@@ -175,7 +176,8 @@ class _Resolver:
         written = self._written(use, found)
         if targets or written:
             yield from edges_to(use, targets)
-            yield from edges_to(use, {each: sure for each, sure in written.items() if each not in targets})
+            named = (each for each in written.items() if each[0] not in targets and each[0] not in computed)
+            yield from edges_to(use, dict(named))
             return
         guess = {} if found else guessed(use, scope, self.view, self.evaluator)
         yield from edges_to(use, guess)
@@ -201,17 +203,17 @@ class _Resolver:
 
     def _written(self, use: Use, found: Found) -> Found:
         """The definitions that a use names, without those that they are worth."""
-        named: Found = {each: sure for each, sure in found.items() if self._is_written(each, use)}
+        named: Found = {each: sure for each, sure in found.items() if self._is_written(each, sure, use)}
         surest = max(named.values(), default=0.0)
         return {each: sure for each, sure in named.items() if sure == surest}
 
-    def _is_written(self, entity: object, use: Use) -> bool:
+    def _is_written(self, entity: object, sure: float, use: Use) -> bool:
         """Whether a use names a definition, rather than a variable that has it as value."""
         if not isinstance(entity, Known):
             return False
         imports = self.index.imports
         imported = (use.scope, use.path) in imports or ("", use.path) in imports
-        return imported or last_of(entity.name) == last_of(use.path)
+        return imported or sure == 1.0 or last_of(entity.name) == last_of(use.path)
 
     def _kind(self, entity: object) -> str | None:
         return self.view.index(entity.path).kinds.get(entity.name) if isinstance(entity, Known) else None

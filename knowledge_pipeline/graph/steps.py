@@ -43,7 +43,7 @@ class Steps:
         if isinstance(entity, Outside):
             return self._from_outside(entity, step)
         if isinstance(entity, Around):
-            return self.evaluator.names.around(entity.path, entity.scope, step[1:]) if step[0] == "." else {}
+            return self.evaluator.names.around(entity, step[1:]) if step[0] == "." else {}
         if step == "()":
             return {entity: 1.0}
         line = self.evaluator.members.lineage(*entity.of)
@@ -60,16 +60,13 @@ class Steps:
                 return {known: 1.0}
             here, members = (known.path, known.name), self.evaluator.members
             if step[:2] == ".@":
-                made = members.member(members.lineage(*here), "constructor", here)
-                made = {each: sure for each, sure in made.items() if isinstance(each, Known)}
+                makers = members.member(members.lineage(*here), "constructor", here)
+                made: Found = {each: sure for each, sure in makers.items() if isinstance(each, Known)}
                 return self.evaluator.step(made, step)
             return members.member(members.lineage(*here), step[1:], here)
         if index.is_computed(known.name):
-            return (
-                self.evaluator.step(self.evaluator.result(known), step)
-                if step
-                else self.evaluator.result(known)
-            )
+            result = self.evaluator.result(known)
+            return self.evaluator.step(result, step) if step else result
         if step[:2] == ".@":
             return self._at(index, known.name, step[1:])
         if step[:1] == "." and kind in ("function", "method"):
@@ -82,7 +79,9 @@ class Steps:
     def _from_instance(self, instance: Instance, step: str) -> Found:
         language = self.view.index(instance.path).language
         if step[0] == ".":
-            return self.evaluator.members.of_instance(instance.path, instance.name, step[1:]) or {}
+            members = self.evaluator.members
+            found = members.of_instance(instance.path, instance.name, step[1:]) or {}
+            return _inside(found) or members.extension(instance, step[1:]) or found
         reads = (language.when_called,) if step == "()" else language.elements
         key = (instance.path, f"@in {instance.name}", step)
         return self.evaluator.ask(key, lambda: self._read(instance, reads, step))
@@ -123,5 +122,12 @@ class Steps:
         return found
 
     def _from_outside(self, outside: Outside, step: str) -> Found:
+        if step[0] == "." and (found := self.evaluator.members.extension(outside, step[1:])):
+            return found
         name = self.language.beyond(outside.name, step)
         return {Outside(name): 1.0} if name and len(name) < 200 else {}
+
+
+def _inside(found: Found) -> Found:
+    """What was found within the source."""
+    return found if any(not isinstance(entity, Outside) for entity in found) else {}

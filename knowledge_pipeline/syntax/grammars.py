@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import accumulate
+from operator import attrgetter
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
@@ -28,6 +29,7 @@ _MAX_ERROR_SHARE = 0.5
 _MAX_ERROR_CHILDREN = 10_000  # queries over wider ERROR nodes take quadratic time
 
 _READ_BYTES = 1024  # small, for the tree reads its source again for every predicate of a query
+_START, _END = attrgetter("start_byte"), attrgetter("end_byte")
 _STARTS_CHAR = bytes(0 if 0x80 <= byte < 0xC0 else 1 for byte in range(256))
 
 
@@ -121,7 +123,8 @@ def find(syntax: Syntax, package: str) -> dict[str, list[Node]]:
     """
     found = QueryCursor(_query(syntax.language, package)).captures(syntax.root)
     for nodes in found.values():
-        nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
+        nodes.sort(key=_END, reverse=True)  # outer before inner, where both start in one place
+        nodes.sort(key=_START)
     return found
 
 

@@ -29,10 +29,11 @@ TEXTS = {
         "from .base import Base\nclass Store(Base):\n    def get(self): return self.close()\n"
         "def opened() -> Store:\n    return Store()\n",
         "from app.base import Base\nclass Store(Base):\n    rows: list[Base]\n    def get(self):\n"
-        "        for row in self.rows: row.close()\n        return self.rows[0]\ndef opened():\n    s = Store()\n"
-        "    return s\n",
+        "        for row in self.rows: row.close()\n        return self.rows[0]\n"
+        "def opened():\n    s = Store()\n    return s\n",
         "def opened(): return {}\n__all__ = ['opened']\n",
-        "class Store:\n    @property\n    def get(self): return Other()\nclass Other:\n    def close(self): pass\n",
+        "class Store:\n    @property\n    def get(self): return Other()\n"
+        "class Other:\n    def close(self): pass\n",
     ],
     "app/use.py": [
         "from app import Store\nimport app.store as st\ndef main():\n    Store().get().close()\n"

@@ -39,9 +39,10 @@ _WITHIN_TYPES = frozenset({"type_parameter", "generic_type", "binary_operator", 
 def _import(reading: Reading, node: Node) -> None:
     for each in node.named_children:
         module, local = _aliased(reading, each)
-        _take(reading, node, module, "", local)
+        top, dot, _ = module.partition(".")
+        if local or dot:
+            _take(reading, node, module, "", local)
         if not local:
-            top = module.partition(".")[0]
             _take(reading, node, top, "", top)
 
 
