@@ -60,6 +60,7 @@ class Around:
 
     path: str
     scope: str
+    only_types: bool = False
 
 
 Entity = Known | Instance | Module | Outside | Place | Above | Around

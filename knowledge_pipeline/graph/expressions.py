@@ -29,7 +29,7 @@ class Expressions:
 
     names: frozenset[str]  # leaves that stand for themselves
     members: Mapping[str, tuple[str, str]]  # node: its object, its member
-    calls: Mapping[str, tuple[str, ...]]  # node: what is called; two parts: an object (if any), a method
+    calls: Mapping[str, tuple[str | int, ...]]  # what is called; two parts: an object (if any), a method
     indexes: Mapping[str, tuple[str, str]]  # node: what is indexed, by what
     same: Mapping[str, str | int] = field(default_factory=dict[str, "str | int"])  # worth what its part is
     choices: Mapping[str, tuple[str | int, ...]] = field(
@@ -82,7 +82,7 @@ class Writer:
 
     def callee(self, node: Node) -> str | None:
         """The path of what a call calls."""
-        parts = [node.child_by_field_name(part) for part in self.expressions.calls[node.type]]
+        parts = [part_of(node, part) for part in self.expressions.calls[node.type]]
         if len(parts) == 1:
             return self.path(parts[0])
         owner, name = parts[0], parts[-1]

@@ -96,7 +96,7 @@ def _references(reading: Reading, captures: Captures, called: set[tuple[int, int
     skipped = reading.skipped
     for name in _outside(captures.get("name", ()), captures.get("skip.all", ())):
         start = name.start_byte
-        if start in skipped or name.end_byte in ends:
+        if start in skipped or (name.end_byte in ends and start not in longest):
             continue
         node = longest.get(start, name)
         if (start, node.end_byte) not in called:

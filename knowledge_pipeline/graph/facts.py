@@ -10,9 +10,10 @@ type is written as the value that it promises: `x: Store` binds `x` to `Store()`
 binds `x[]` to `Store()`, and within `def f() -> Store`, `@()` is bound to `Store()`, as it is by
 `return Store(…)`. `@in run@job` is what the scope `run` calls `job`: where one scope gives it to
 another. `@around.get` is `get` as the types around a scope, and their file, know it: local
-variables of that name are passed over. What is read as if it were a field, but is computed, binds
-`@` to `@()`. A parameter or local variable of which nothing is known is bound to "": it hides what
-has its name.
+variables of that name are passed over, and in `@type.Store` also what is no type. `@receiver` is
+bound to an instance of the type as whose member a function outside of it is called. What is read as
+if it were a field, but is computed, binds `@` to `@()`. A parameter or local variable of which
+nothing is known is bound to "": it hides what has its name.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ def defines(facts: Facts) -> frozenset[str]:
         parts = module.split(".")
         names.add(f"package {module}")
         names.update(f"within {'.'.join(parts[:end])}" for end in range(1, len(parts) + 1))
+    names.update(each for each in facts.settings if each.startswith("shared "))
     return frozenset(names)
 
 

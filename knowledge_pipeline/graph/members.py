@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from knowledge_pipeline.graph.evaluate import Evaluator
 
 INHERITED = 0.8  # what a base outside of the source may have
+EXTENDING = 0.9  # what is called as a member of the type that it is declared to extend
+_MAX_EXTENDING = 20  # files
 _MAX_LINE = 30  # generations of classes
 
 
@@ -68,9 +70,17 @@ class Members:
         index = self.view.index(path)
         found = self._member_here(index, owner, name, of)
         if not found and index.language.scattered:
-            for file in self.view.siblings(index.language, index.language.home(index.facts), name):
-                add(found, self._member_here(self.view.index(file), owner, name, of))
+            for file in self.view.siblings(index.language, index.language.holds(index.facts), name):
+                if file != path and self._is_meant(file, owner, (path, owner)):
+                    add(found, self._member_here(self.view.index(file), owner, name, of))
         return found
+
+    def _is_meant(self, file: str, name: str, wanted: tuple[str, str]) -> bool:
+        """Whether a name means a type in another file, too; taken for granted where a package has one."""
+        if not self.view.index(file).language.named_alike:
+            return True
+        found = self.evaluator.value(file, "", name)
+        return any(isinstance(each, Known) and (each.path, each.name) == wanted for each in found)
 
     def _member_here(self, index: FileIndex, owner: str, name: str, of: tuple[str, str] | None) -> Found:
         """A member of a type as one file says."""
@@ -82,6 +92,28 @@ class Members:
             found[Place(path, owner, name)] = 1.0
         return found
 
+    def extension(self, of: Instance | Outside, name: str) -> Found:
+        """A function that is called as a member of a type, by the name of its receiver's type."""
+        if not self.evaluator.language.extensions or name.startswith("@"):
+            return {}
+        line: Line = [of.name] if isinstance(of, Outside) else self.lineage(of.path, of.name)
+        names = {last_of(each if isinstance(each, str) else each[1]) for each in line}
+        return {
+            Known(index.facts.path, each): EXTENDING
+            for index in map(self.view.index, self.view.defining(name)[:_MAX_EXTENDING])
+            for each in index.by_last.get(name, ())
+            for binding in index.tables.get(each, {}).get("@receiver", ())
+            if last_of(binding.value) in names
+        }
+
+    def _types(self, known: Known) -> Line:
+        """The type that a definition is, or those that it is another name for."""
+        kind = self.view.index(known.path).kinds.get(known.name)
+        if kind == "type":
+            meant = self.evaluator.result(known)
+            return [(each.path, each.name) for each in meant if isinstance(each, Known | Instance)]
+        return [(known.path, known.name)] if kind in TYPE_KINDS else []
+
     def _bases(self, key: tuple[str, str]) -> Line:
         """What a class says that it extends."""
         index = self.view.index(key[0])
@@ -90,9 +122,7 @@ class Members:
         for written in index.bases.get(key[1], ()):
             for entity in self.evaluator.value(key[0], scope, written):
                 if isinstance(entity, Known):
-                    kind = self.view.index(entity.path).kinds.get(entity.name)
-                    if kind in TYPE_KINDS and (entity.path, entity.name) != key:
-                        bases.append((entity.path, entity.name))
+                    bases += [each for each in self._types(entity) if each != key]
                 elif isinstance(entity, Outside):
                     bases.append(entity.name)
         return bases

@@ -40,21 +40,31 @@ class Names:
             return _special(index, scope, name)
         return self._first(index, name, ((each, each == scope) for each in index.scopes(scope)))
 
-    def around(self, file: str, scope: str, name: str) -> Found:
-        """The same as `head`, but what is a variable of a function is passed over."""
-        index = self.view.index(file)
+    def around(self, of: Around, name: str) -> Found:
+        """The same as `head`, but what is a variable of a function, or no type, is passed over."""
+        index = self.view.index(of.path)
         scopes = (
             (each, True)
-            for each in index.scopes(scope)
+            for each in index.scopes(of.scope)
             if not each or _is_type(index, each) or f"{each}.{name}" in index.kinds
         )
-        return self._first(index, name, scopes)
+        return self._first(index, name, scopes, only_types=of.only_types)
 
-    def _first(self, index: FileIndex, name: str, scopes: Iterable[tuple[str, bool]]) -> Found:
+    def _is_value(self, entity: Entity) -> bool:
+        """Whether something is neither a type nor leads to one."""
+        if isinstance(entity, Known):
+            return self.view.index(entity.path).kinds.get(entity.name) not in TYPE_KINDS | {"type"}
+        return isinstance(entity, Instance | Place)
+
+    def _first(
+        self, index: FileIndex, name: str, scopes: Iterable[tuple[str, bool]], *, only_types: bool = False
+    ) -> Found:
         """What a name means by the innermost scope that knows it; at last, what an outside type may have."""
         inherited: Found = {}
         for each, own in scopes:
             found = self._in_scope(index, each, name, own=own)
+            if found and only_types:
+                found = {one: sure for one, sure in found.items() if not self._is_value(one)} or None
             if found and _is_type(index, each) and all(isinstance(entity, Outside) for entity in found):
                 inherited = inherited or found
             elif found is not None:
@@ -72,6 +82,9 @@ class Names:
             found = self._local(index, scope, name)
         if found is None and of_type and index.language.members_in_scope:
             found = self.evaluator.members.of_instance(index.facts.path, scope, name)
+        if found is None and index.language.receiver_in_scope and "@receiver" in index.tables.get(scope, ()):
+            received = self.evaluator.step(self.evaluator.bound(index, scope, "@receiver"), f".{name}")
+            found = {one: sure for one, sure in received.items() if not isinstance(one, Outside)} or None
         return self._by_stars(index, scope, name) if found is None else found
 
     def _local(self, index: FileIndex, scope: str, name: str) -> Found | None:
@@ -125,11 +138,24 @@ class Names:
         language, home = index.language, index.language.home(index.facts)
         for file in self.view.siblings(language, home, name):
             add(found, self._local(self.view.index(file), "", name) or {})
+        if not found and language.shared_imports:
+            found = self._by_shared(index, name)
         if not found and name in language.builtins:
             found[Outside(name)] = 1.0
         if not found and language.dotted:
             files = self.view.modules(language, home, name)
             found = {Module(file): 1.0 for file in files}
+        return found
+
+    def _by_shared(self, index: FileIndex, name: str) -> Found:
+        """What imports bring that another file makes for all."""
+        found: Found = {}
+        for file in self.view.defining(index.language.shared_imports):
+            other = self.view.index(file)
+            for each in other.imports.get(("", name), ()):
+                add(found, self.imported(other, each) if each.exported else {})
+            if not found and any(each.exported for each in other.stars.get("", ())):
+                add(found, self._by_stars(other, "", name) or {})
         return found
 
     def of_module(self, file: str, name: str) -> Found:
@@ -178,8 +204,8 @@ def _special(index: FileIndex, scope: str, name: str) -> Found:
     path = index.facts.path
     if name == "@":
         return {Known(path, scope): 1.0}
-    if name == "@around":
-        return {Around(path, scope): 1.0}
+    if name in ("@around", "@type"):
+        return {Around(path, scope, name == "@type"): 1.0}
     if name == "@file":
         return {Module(path): 1.0}
     owner = index.class_of(scope)

@@ -34,10 +34,19 @@ class Language:
 
     scattered: bool = False
     """Whether members of a type may lie in other files of its package: Go's methods, partial classes."""
+    named_alike: bool = False
+    """Whether files that see each other's members may have several types of one name."""
     members_in_body: bool = True
     """Whether what stands directly in a type names its members without more."""
     types_convert: bool = False
     """Whether calling a type converts a value, which is no call, rather than making an instance."""
+
+    extensions: bool = False
+    """Whether functions are called as members of types that they do not belong to, their `@receiver`."""
+    receiver_in_scope: bool = False
+    """Whether such a function names the receiver's members without more."""
+    shared_imports: str = ""
+    """The setting of files whose exported imports hold for all files of the source."""
 
     bare_methods: bool = True
     """Whether a method that a function's scope holds is a name there."""
@@ -49,6 +58,10 @@ class Language:
     def home(self, facts: Facts) -> str:
         """From where a file asks for names without import: itself, or its package ("com.acme.app/")."""
         return facts.path
+
+    def holds(self, facts: Facts) -> str:
+        """From where a type's members are asked for that other files define."""
+        return self.home(facts)
 
     def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The files, or folders (with "/" last), that a module's name means within a file.

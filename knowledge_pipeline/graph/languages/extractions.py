@@ -10,7 +10,10 @@ from knowledge_pipeline.graph.languages import (
     go_facts,
     go_modules,
     java_facts,
+    kotlin_facts,
     python_facts,
+    rust_crates,
+    rust_facts,
 )
 from knowledge_pipeline.graph.reading import Extraction
 
@@ -18,7 +21,9 @@ EXTRACTIONS: Mapping[str, Extraction] = {
     "go": go_facts.EXTRACTION,
     "java": java_facts.EXTRACTION,
     "javascript": ecmascript_facts.EXTRACTION,
+    "kotlin": kotlin_facts.EXTRACTION,
     "python": python_facts.EXTRACTION,
+    "rust": rust_facts.EXTRACTION,
     "tsx": ecmascript_facts.EXTRACTION,
     "typescript": ecmascript_facts.EXTRACTION,
 }
@@ -27,5 +32,6 @@ EXTRACTIONS: Mapping[str, Extraction] = {
 MANIFESTS: tuple[tuple[Callable[[str], bool], Callable[[str, str], dict[str, str]]], ...] = (
     (go_modules.is_manifest, go_modules.settings_of),
     (ecmascript_manifests.is_manifest, ecmascript_manifests.settings_of),
+    (rust_crates.is_manifest, rust_crates.settings_of),
 )
 """Files that tell how modules are named: by path, and what they say."""

@@ -8,12 +8,14 @@ from knowledge_pipeline.graph.languages.base import Language
 from knowledge_pipeline.graph.languages.ecmascript import EcmaScript
 from knowledge_pipeline.graph.languages.go import Go
 from knowledge_pipeline.graph.languages.java import Java
+from knowledge_pipeline.graph.languages.kotlin import Kotlin
 from knowledge_pipeline.graph.languages.python import Python
+from knowledge_pipeline.graph.languages.rust import Rust
 
 _PLAIN = Language()
 _ECMASCRIPT = EcmaScript()
 LANGUAGES: Mapping[str, Language] = {
-    **{each.name: each for each in (Python(), Java(), Go())},
+    **{each.name: each for each in (Python(), Java(), Go(), Kotlin(), Rust())},
     **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
 }
 """By the names of `knowledge_pipeline.languages`."""
