@@ -48,6 +48,7 @@ class Extraction:
     hides_siblings: bool = False  # names of other files are seen without import: keep all that hide one
     qualified: Callable[[Definition], str] | None = None  # a definition's name, where `symbol` will not do
     kind: Callable[[Definition], told.SymbolKind | None] | None = None  # a definition's, where it is special
+    parts: frozenset[str] = frozenset()  # kinds of the outline that only add to types: Rust's "impl"
     finish: Callable[[Reading, Captures], None] | None = None  # after all captures
 
     @classmethod
@@ -83,7 +84,11 @@ class Reading:
         self.writer.defined = {
             (each.node.start_byte, each.node.end_byte): self._names[id(each)] for each in outline.definitions
         }
-        self.types = {self._names[id(each)] for each in outline.definitions if each.kind in TYPES}
+        self.types = {
+            self._names[id(each)]
+            for each in outline.definitions
+            if each.kind in TYPES and each.kind not in extraction.parts
+        }
         self._starts, self._scopes = _spans(outline, self._names)
         for each in outline.definitions:
             self._define(each)
@@ -176,7 +181,7 @@ class Reading:
         return found
 
     def _define(self, each: Definition) -> None:
-        if not self.name(each):  # a namespace that all names are in
+        if not self.name(each) or each.kind in self.extraction.parts:  # what all names are in, or adds to
             return
         first = bisect_left(self._line_ends, each.start_char) + 1
         last = max(first, bisect_left(self._line_ends, each.end_char - 1) + 1)
