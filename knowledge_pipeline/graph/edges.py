@@ -13,16 +13,16 @@ from knowledge_pipeline.graph.paths import head_of, last_of, steps_of
 LEAST = 0.3
 """What is less sure than this is no edge to a definition."""
 
-_MAX_TARGETS = 8
+_MAX_TARGETS = 24
 
 
 def edges_to(use: Use, targets: Found) -> Iterator[Edge]:
-    """Edges to the definitions among the targets; several share how sure they are."""
+    """Edges to the definitions among the targets; several share how sure they are, down to `LEAST`."""
     known = [(entity, sure) for entity, sure in targets.items() if isinstance(entity, Known)]
     known.sort(key=lambda each: -each[1])
     for entity, sure in known[:_MAX_TARGETS]:
-        shared = sure / sqrt(min(len(known), _MAX_TARGETS))
-        if shared >= LEAST:
+        if sure >= LEAST:
+            shared = max(LEAST, sure / sqrt(len(known)))
             yield Edge(use.kind, use.scope, entity.name, entity.path, use.line, shared)
 
 

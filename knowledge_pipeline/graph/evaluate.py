@@ -9,7 +9,8 @@ How sure a meaning is:
 - 0.7: a method that a known class lacks, of a class that extends it (see `guess`);
 - 0.5: the only method of that name in the source.
 
-Several meanings share: each is as sure as the way to it, divided by the root of their number.
+Several meanings share: each is as sure as the way to it, divided by the root of their number, but
+no less than 0.3 (see `edges`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from knowledge_pipeline.graph.view import View
 
 DECLARED = 0.9
 INFERRED = 0.8
-_MAX_MEANINGS = 12
+_MAX_MEANINGS = 24
 
 
 class Evaluator:

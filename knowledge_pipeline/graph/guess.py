@@ -16,8 +16,8 @@ _FEW = 8  # files
 def guessed(use: Use, scope: str, view: View, evaluator: Evaluator) -> Found:
     """Methods that a call may mean.
 
-    Of a class that is known and lacks the method, those of what extends it; of something
-    unknown, the only method so named in the source.
+    Of a class that is known and lacks the method, those of what extends it; else the only method
+    so named in the source: of something unknown, or of what a mixin will be mixed with.
     """
     steps = steps_of(use.path)
     name = steps[-1].lstrip(".")
@@ -27,8 +27,21 @@ def guessed(use: Use, scope: str, view: View, evaluator: Evaluator) -> Found:
     receivers = evaluator.meaning(view.path, scope, use.path[: -len(steps[-1])])
     methods = _methods(name, view)
     if any(isinstance(each, Instance | Known) for each in receivers):
-        return dict.fromkeys([each for each in methods if evaluator.members.is_below(each, receivers)], BELOW)
+        below = [each for each in methods if evaluator.members.is_below(each, receivers)]
+        own = view.index(view.path).class_of(scope)
+        if below or Instance(view.path, own or "") not in receivers:
+            return dict.fromkeys([each for each in below if not _overrides(each, below, evaluator)], BELOW)
     return dict.fromkeys(methods, ALONE) if len(methods) == 1 else {}
+
+
+def _overrides(method: Known, methods: list[Known], evaluator: Evaluator) -> bool:
+    """Whether a method's class extends that of another one."""
+    others: Found = {_class_of(each): 1.0 for each in methods if each != method}
+    return evaluator.members.is_below(method, others)
+
+
+def _class_of(method: Known) -> Known:
+    return Known(method.path, method.name.rpartition(".")[0])
 
 
 def _methods(name: str, view: View) -> list[Known]:
