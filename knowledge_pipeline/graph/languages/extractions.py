@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from knowledge_pipeline.graph.languages import (
+    c_sharp_facts,
     ecmascript_facts,
     ecmascript_manifests,
     go_facts,
@@ -18,6 +19,7 @@ from knowledge_pipeline.graph.languages import (
 from knowledge_pipeline.graph.reading import Extraction
 
 EXTRACTIONS: Mapping[str, Extraction] = {
+    "c_sharp": c_sharp_facts.EXTRACTION,
     "go": go_facts.EXTRACTION,
     "java": java_facts.EXTRACTION,
     "javascript": ecmascript_facts.EXTRACTION,

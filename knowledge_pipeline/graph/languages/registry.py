@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from knowledge_pipeline.graph.languages.base import Language
+from knowledge_pipeline.graph.languages.c_sharp import CSharp
 from knowledge_pipeline.graph.languages.ecmascript import EcmaScript
 from knowledge_pipeline.graph.languages.go import Go
 from knowledge_pipeline.graph.languages.java import Java
@@ -15,7 +16,7 @@ from knowledge_pipeline.graph.languages.rust import Rust
 _PLAIN = Language()
 _ECMASCRIPT = EcmaScript()
 LANGUAGES: Mapping[str, Language] = {
-    **{each.name: each for each in (Python(), Java(), Go(), Kotlin(), Rust())},
+    **{each.name: each for each in (Python(), Java(), Go(), Kotlin(), CSharp(), Rust())},
     **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
 }
 """By the names of `knowledge_pipeline.languages`."""
