@@ -3,7 +3,8 @@
 //     node graph_accuracy_typescript.mjs TYPESCRIPT ROOT < files.json > answers.json
 //
 // TYPESCRIPT is the folder of the npm package "typescript", ROOT the package's; files.json lists
-// paths in it. An answer is [kind, path, definition around, line, name, [[path, definition]…], outside].
+// paths in it. An answer is [kind, path, definition around, line, name, [[path, definition]…], outside,
+// whether all are variables].
 // Definitions are read from the compiler's own tree, and named by the rules of the code graph.
 
 import { createRequire } from "node:module";
@@ -28,6 +29,7 @@ const options = {
   skipLibCheck: true,
   experimentalDecorators: true,
   maxNodeModuleJsDepth: 0,
+  customConditions: ["source", "@zod/source"],
   typeRoots: [join(resolve(typescript), "..", "@types")],
   types: ["node"],
   ...aliases(),
@@ -228,7 +230,7 @@ function answer(symbol) {
     const path = pathOf(declaration.getSourceFile());
     if (!inProject.has(path)) outside = true;
     else {
-      const found = definitionOf(declaration);
+      const found = isLocal(symbol, declaration) ? null : definitionOf(declaration);
       if (found) {
         inside.set(`${path}\n${found[1]}`, [path, found[1]]);
         kinds.add(found[2]);
@@ -238,14 +240,15 @@ function answer(symbol) {
   return { inside: [...inside.values()], outside: outside && !inside.size, onlyVariables: kinds.size === 1 && kinds.has("variable") };
 }
 
+// A constructor's parameter that declares a field is still a parameter where its name stands alone.
+const isLocal = (symbol, declaration) => ts.isParameter(declaration) && !(symbol.flags & ts.SymbolFlags.Property);
+
 const answers = [];
 function site(kind, scope, node, name, found, start = node) {
   const file = node.getSourceFile();
   const line = file.getLineAndCharacterOfPosition(start.getStart()).line + 1;
-  answers.push([kind, pathOf(file), scope, line, plain(name), found.inside, found.outside]);
+  answers.push([kind, pathOf(file), scope, line, plain(name), found.inside, found.outside, !!found.onlyVariables]);
 }
-
-const nothing = { inside: [], outside: false };
 
 function nameNode(node) {
   node = bare(node);
@@ -264,11 +267,7 @@ function call(node, callee) {
   if (!name) return;
   called.add(name);
   const found = answer(checker.getSymbolAtLocation(name));
-  const scope = scopeOf(node);
-  if (found.onlyVariables) {
-    site("references", scope, name, name.getText(), found, callee);
-    site("calls", scope, name, name.getText(), nothing, callee);
-  } else site("calls", scope, name, name.getText(), found, callee);
+  site("calls", scopeOf(node), name, name.getText(), found, callee);
 }
 
 function fileOf(specifier) {
@@ -298,6 +297,18 @@ function imported(node, specifier) {
   }
 }
 
+function isRequire(node) {
+  return !!node && ts.isCallExpression(node) && ts.isIdentifier(node.expression) && node.expression.text === "require";
+}
+
+// const a = require("./m"), const { b } = require("./m")
+function required(node) {
+  const names = ts.isIdentifier(node.name) ? [node.name] : (node.name.elements ?? []).map((each) => each.name);
+  for (const name of names.filter(ts.isIdentifier)) {
+    site("imports", scopeOf(node), name, name.text, answer(checker.getSymbolAtLocation(name)), node);
+  }
+}
+
 function heritage(node) {
   const scope = scopeOf(node.types[0] ?? node);
   for (const each of node.types) {
@@ -318,11 +329,15 @@ function reference(node) {
   if (ts.isMetaProperty(parent) || ts.isNamespaceExport(parent)) return;
   if (ts.isJsxClosingElement(parent) || ts.isTypeParameterDeclaration(parent)) return;
   if ((ts.isJsxOpeningElement(parent) || ts.isJsxSelfClosingElement(parent)) && parent.tagName === node) return;
+  const written = ts.isPropertyAccessExpression(parent) ? parent.parent : null;
+  if (written && isAssigned(written) && written.left === parent) return;
   const symbol = ts.isShorthandPropertyAssignment(parent)
     ? checker.getShorthandAssignmentValueSymbol(parent)
     : checker.getSymbolAtLocation(node);
+  const found = answer(symbol);
+  found.inside = found.inside.filter(([, name]) => name); // a namespace import: its file is imported
   const start = ts.isPropertyAccessExpression(parent) || ts.isQualifiedName(parent) ? parent : node;
-  site("references", scopeOf(node), node, node.text, answer(symbol), start);
+  site("references", scopeOf(node), node, node.text, found, start);
 }
 
 function visit(node) {
@@ -340,7 +355,8 @@ function visit(node) {
       site("imports", scopeOf(node), first, first.text, fileOf(first), node);
       called.add(node.expression);
     } else call(node, node.expression);
-  } else if (ts.isNewExpression(node)) call(node, node.expression);
+  } else if (ts.isVariableDeclaration(node) && node.initializer && isRequire(node.initializer.expression && ts.isPropertyAccessExpression(node.initializer) ? node.initializer.expression : node.initializer)) required(node);
+  else if (ts.isNewExpression(node)) call(node, node.expression);
   else if (ts.isTaggedTemplateExpression(node)) call(node, node.tag);
   else if (ts.isDecorator(node) && !ts.isCallExpression(node.expression)) call(node, node.expression);
   else if (ts.isJsxOpeningElement(node) || ts.isJsxSelfClosingElement(node)) {

@@ -5,8 +5,9 @@
 Needs `node` and `npm`. The compiler and the packages are unpacked into FOLDER at the versions given
 here, and so are the compiler's answers kept; none of it is part of this repository.
 
-A call of what is no function by its declaration (a property or variable that holds one) counts as a
-reference to it; an element of JSX as a call of its component; `implements` among `extends`.
+An element of JSX counts as a call of its component, `implements` among `extends`. A call of a variable or
+property that holds a function counts as a call of that variable: what it is worth, the compiler does
+not say.
 """
 
 from __future__ import annotations
@@ -36,13 +37,15 @@ SETS = {
         ("@tanstack/query-core@5.59.0", "src"),
         ("@react-aria/datepicker@3.11.2", "src"),
         ("express@4.21.2", "lib"),
+        ("zod@3.25.76", "src/v3"),
     ),
     "held": (
         ("@trpc/server@10.45.2", "src"),
         ("mobx@6.13.5", "src"),
         ("@reduxjs/toolkit@2.5.0", "src"),
-        ("@react-aria/table@3.16.0", "src"),
+        ("react-native-paper@5.12.5", "src"),
         ("axios@1.7.9", "lib"),
+        ("fastify@5.2.0", "lib"),
     ),
 }
 """Packages that the rules were written by, and packages that nobody looked at; and their sources."""
@@ -137,11 +140,13 @@ def answered(root: Path, paths: list[str], work: Path) -> dict[Site, Answer]:
             subprocess.run(asked, check=True, input=sources, capture_output=True, text=True).stdout
         )
     found: dict[Site, Answer] = {}
-    for kind, path, scope, line, name, inside, outside in json.loads(kept.read_text()):
+    for kind, path, scope, line, name, inside, outside, of_variable in json.loads(kept.read_text()):
         site = Site(kind, (path, scope), line, name)
         before = found.get(site, Answer())
         targets = (*before.inside, *((target, defined) for target, defined in inside))
-        found[site] = Answer(tuple(dict.fromkeys(targets)), before.outside or outside)
+        found[site] = Answer(
+            tuple(dict.fromkeys(targets)), before.outside or outside, before.of_variable or of_variable
+        )
     return found
 
 

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tree_sitter import Node
 
@@ -49,6 +50,8 @@ class Extraction:
     qualified: Callable[[Definition], str] | None = None  # a definition's name, where `symbol` will not do
     kind: Callable[[Definition], told.SymbolKind | None] | None = None  # a definition's, where it is special
     parts: frozenset[str] = frozenset()  # kinds of the outline that only add to types: Rust's "impl"
+    private: Callable[[Reading, Definition], bool] | None = None  # whether other files cannot name it
+    named: Callable[[Definition, str], str] | None = None  # the same, by the name of what is around it
     finish: Callable[[Reading, Captures], None] | None = None  # after all captures
 
     @classmethod
@@ -79,8 +82,8 @@ class Reading:
         self._bindings: dict[tuple[str, str, str], bool] = {}
         self._uses: dict[_Use, None] = {}
         self._line_ends = [found.start() for found in _LINE_END.finditer(syntax.text)]
-        self._name = extraction.qualified or (lambda each: each.symbol)
-        self._names = {id(each): self._name(each) for each in outline.definitions}
+        self._names = _named(outline, extraction)
+        self.notes: dict[str, Any] = {}  # what the handlers of a language keep for each other
         self.writer.defined = {
             (each.node.start_byte, each.node.end_byte): self._names[id(each)] for each in outline.definitions
         }
@@ -188,8 +191,23 @@ class Reading:
         signature = self.outline.signature(each)
         special = self.extraction.kind(each) if self.extraction.kind is not None else None
         kind = special or _KINDS.get(each.kind, "variable")
-        definition = told.Definition(self.name(each), kind, first, last, signature)
+        exported = self.extraction.private is None or not self.extraction.private(self, each)
+        definition = told.Definition(self.name(each), kind, first, last, signature, exported)
         self._definitions.setdefault((definition.name, first), definition)
+
+
+def _named(outline: Outline, extraction: Extraction) -> dict[int, str]:
+    """The qualified names of definitions, outer ones before those within."""
+    if extraction.named is None:
+        return {id(each): (extraction.qualified or _symbol)(each) for each in outline.definitions}
+    names: dict[int, str] = {}
+    for each in outline.definitions:
+        names[id(each)] = extraction.named(each, names[id(each.parent)] if each.parent is not None else "")
+    return names
+
+
+def _symbol(definition: Definition) -> str:
+    return definition.symbol
 
 
 def _spans(outline: Outline, names: dict[int, str]) -> tuple[list[int], list[str]]:

@@ -47,6 +47,8 @@ def name_of(syntax: Syntax, node: Node) -> tuple[str, str]:
     if named is None:
         return "", _UNNAMED.get(node.type, "default" if _is_default(syntax, node) else "")
     text = " ".join(syntax.slice(named)[:200].split()).strip("\"'`")
+    if named.type == "computed_property_name":  # [Symbol.iterator]
+        return "", text
     if named.type == "member_expression":
         return _member(text)
     if text.startswith("operator"):

@@ -42,6 +42,7 @@ class EcmaScript(Language):
     bare_methods = False
     heads: Mapping[str, str] = {"this": "@self", "super": "@super"}
     builtins = BUILTINS
+    when_called = "@call"
     elements = ("@@iterator()[]",)
     containers: Mapping[str, str] = {
         **dict.fromkeys(("get", "pop", "shift", "at", "find", "findLast"), "[]"),

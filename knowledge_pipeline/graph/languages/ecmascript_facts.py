@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.graph.languages.ecmascript_functions import of_function, of_return, of_yield
+from knowledge_pipeline.graph.languages.ecmascript_functions import hand, of_function, of_return, of_yield
 from knowledge_pipeline.graph.languages.ecmascript_imports import (
     of_assignment,
     of_call,
     of_export,
     of_import,
+    required,
     take_required,
 )
-from knowledge_pipeline.graph.languages.ecmascript_names import plain, qualified
-from knowledge_pipeline.graph.languages.ecmascript_patterns import declare, give, names_in
-from knowledge_pipeline.graph.languages.ecmascript_types import promised
+from knowledge_pipeline.graph.languages.ecmascript_names import named, plain
+from knowledge_pipeline.graph.languages.ecmascript_patterns import give, names_in
+from knowledge_pipeline.graph.languages.ecmascript_types import MAX_PARAMETERS, parameters, promised, under
 from knowledge_pipeline.graph.languages.ecmascript_values import (
     EXPRESSIONS,
     TAKES_ELEMENT,
     arguments,
     bare,
     elements,
+    results,
 )
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.reading import Extraction, Reading
@@ -46,8 +48,10 @@ BUILTINS = words(
     HTMLElement Element Node NodeJS JSX PropertyDescriptor TemplateStringsArray module exports
     """
 )
-_PATTERNS = frozenset({"object_pattern", "array_pattern"})
+_BIGINT_BYTES = 6
+_MAX_CHAIN = 8  # a = b = c
 _FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function"})
+_HOLDERS = _FUNCTIONS | {"object"}
 
 
 def _variable(reading: Reading, node: Node) -> None:
@@ -58,14 +62,27 @@ def _variable(reading: Reading, node: Node) -> None:
         return
     scope = reading.scope(target)
     declared = node.child_by_field_name("type")
+    is_function = (node.start_byte, node.end_byte) in reading.writer.defined
     if declared is not None:
-        declare(reading, scope, target, declared)
-    span = (node.start_byte, node.end_byte)
-    if value is not None and span not in reading.writer.defined:
+        _declared(reading, scope, node, declared, is_function=is_function)
+    if value is not None and not is_function:
         give(reading, scope, target, reading.writer.values(value))
         _define_object(reading, scope, target, value)
     elif value is None and declared is None:
         give(reading, scope, target, [])
+
+
+def _declared(reading: Reading, scope: str, node: Node, declared: Node, *, is_function: bool) -> None:
+    """What `const f: Handler = …` says of the variable, of what it gives, and of its parameters."""
+    target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+    values = promised(reading.writer, declared)
+    if is_function:
+        for suffix, path in results(values):
+            reading.bind(scope, "@()" + suffix, path, declared=True)
+    elif target is not None:
+        give(reading, scope, target, values, declared=True)
+    if value is not None:
+        hand(reading, value, values)
 
 
 def _define_object(reading: Reading, scope: str, target: Node, value: Node) -> None:
@@ -83,19 +100,12 @@ def _global(reading: Reading, node: Node) -> None:
     value = node.child_by_field_name("value")
     if target is None or (node.start_byte, node.end_byte) in reading.writer.defined:
         return
-    required = bare(value)
-    if required is not None and take_required_name(reading, required):
-        return
+    if required(reading, value)[0] is not None:
+        return  # an import
     scope = reading.scope(target)
     for each in names_in(target):
         name = plain(reading.text(each))
         reading.define(f"{scope}.{name}" if scope else name, "variable", node)
-
-
-def take_required_name(reading: Reading, value: Node) -> bool:
-    """Whether a variable is given a module: it is an import then, and no definition."""
-    called = value.child_by_field_name("function") if value.type == "call_expression" else None
-    return called is not None and (called.type == "import" or reading.text(called)[:8] == "require")
 
 
 def _assignment(reading: Reading, node: Node) -> None:
@@ -103,11 +113,14 @@ def _assignment(reading: Reading, node: Node) -> None:
     if left is None or right is None:
         return
     value: Node = right
-    while value.type == "assignment_expression" and (inner := value.child_by_field_name("right")):
-        value = inner
-    if of_assignment(reading, left, value):
-        return
-    if (node.start_byte, node.end_byte) in reading.writer.defined:
+    for _ in range(_MAX_CHAIN):
+        if value.type != "assignment_expression":
+            break
+        value = value.child_by_field_name("right") or value
+    defines = (node.start_byte, node.end_byte) in reading.writer.defined
+    if defines:
+        reading.skip(left)
+    if of_assignment(reading, left, value) or defines:
         return
     give(reading, reading.scope(node), left, reading.writer.values(value))
 
@@ -181,6 +194,12 @@ def _field(reading: Reading, node: Node) -> None:
         reading.bind(scope, name + suffix, path)
 
 
+def _type_name(reading: Reading, node: Node) -> None:
+    """`bigint` is TypeScript's own, though its grammar takes it for a name."""
+    if node.end_byte - node.start_byte == _BIGINT_BYTES and reading.text(node) == "bigint":
+        reading.skip(node)
+
+
 def _property(reading: Reading, node: Node) -> None:
     """A property that an interface, or a type of an object, declares."""
     named = node.child_by_field_name("name")
@@ -191,6 +210,17 @@ def _property(reading: Reading, node: Node) -> None:
     reading.define(f"{scope}.{name}", "variable", node)
     for suffix, path in promised(reading.writer, node.child_by_field_name("type")):
         reading.bind(scope, name + suffix, path, declared=True)
+
+
+def _signature(reading: Reading, node: Node) -> None:
+    """What an interface says of its instances when they are called: `(store: Store): Rows`."""
+    scope = reading.scope(node)
+    if scope not in reading.types:
+        return
+    for suffix, path in under("()", promised(reading.writer, node.child_by_field_name("return_type"))):
+        reading.bind(scope, f"@call{suffix}", path, declared=True)
+    for suffix, path in parameters(reading.writer, node):
+        reading.bind(scope, suffix[1:], path, declared=True)
 
 
 def _member(reading: Reading, node: Node) -> None:
@@ -249,7 +279,10 @@ def _element(reading: Reading, node: Node) -> None:
 def _invoked(reading: Reading, node: Node) -> None:
     of_call(reading, node)
     called, given = node.child_by_field_name("function"), arguments(node)
-    if called is None or not given or called.type != "member_expression":
+    if called is None or not given:
+        return
+    _hand_on(reading, called, given)
+    if called.type != "member_expression":
         return
     method, of = called.child_by_field_name("property"), called.child_by_field_name("object")
     name = reading.text(method) if method is not None and method.end_byte - method.start_byte < 24 else ""
@@ -258,6 +291,18 @@ def _invoked(reading: Reading, node: Node) -> None:
     elif given[0].type in _FUNCTIONS and (name in TAKES_ELEMENT or name == "then"):
         values = reading.writer.values(of)
         _hand(reading, given[0], values if name == "then" else elements(values))
+
+
+def _hand_on(reading: Reading, called: Node | None, given: list[Node]) -> None:
+    """What is called says with its types what it gives to functions that it is given."""
+    functions = [(place, each) for place, each in enumerate(given[:MAX_PARAMETERS]) if each.type in _HOLDERS]
+    path = reading.writer.path(called) if functions else None
+    for place, each in functions if path else ():
+        hand(reading, each, [("", f"{path}.@{place}")])
+
+
+def _made(reading: Reading, node: Node) -> None:
+    _hand_on(reading, node.child_by_field_name("constructor"), arguments(node))
 
 
 def _added(reading: Reading, of: Node | None, given: list[Node]) -> None:
@@ -296,11 +341,14 @@ EXTRACTION = Extraction(
         "property": _property,
         "member": _member,
         "alias": _alias,
+        "typename": _type_name,
         "parameter": _parameter,
         "decorator": _decorator,
         "element": _element,
         "invoked": _invoked,
+        "made": _made,
+        "signature": _signature,
     },
     builtins=BUILTINS,
-    qualified=qualified,
+    named=named,
 )

@@ -56,7 +56,7 @@ def of_export(reading: Reading, node: Node) -> None:
         for each in clause.named_children:
             name, other = _names(reading, each)
             if name and name != other:
-                reading.bind(reading.scope(node), other, name)
+                _rename(reading, reading.scope(node), other, name)
     elif any(each.type == "default" for each in node.children):
         _default(reading, node)
     elif any(each.type == "=" for each in node.children) and node.named_child_count:
@@ -82,21 +82,31 @@ def _default(reading: Reading, node: Node) -> None:
     if declared is not None:
         named = declared.child_by_field_name("name")
         if named is not None:
-            reading.bind("", "default", reading.text(named))
+            _rename(reading, "", "default", reading.text(named))
         return
     value = bare(node.child_by_field_name("value"))
-    if value is not None and (value.start_byte, value.end_byte) not in reading.writer.defined:
+    if value is not None and value.type == "identifier":
+        _rename(reading, "", "default", reading.text(value))
+    elif value is not None and (value.start_byte, value.end_byte) not in reading.writer.defined:
         reading.bind_values("", "default", value)
+
+
+def _rename(reading: Reading, scope: str, other: str, name: str) -> None:
+    """Another name for what a file exports: the very same, rather than a value that it may have."""
+    reading.bind(scope, other, name if scope else f"@file.{name}", declared=True)
 
 
 def take_required(reading: Reading, target: Node, value: Node | None) -> bool:
     """`const { a } = require("./m")`: whether a variable is given a module, or parts of one."""
-    value = bare(value)
-    module = imported(reading.writer, value) if value is not None else None
-    if module is None or target.type not in ("identifier", "object_pattern"):
+    module, member = required(reading, value)
+    if module is None or target.type not in (("identifier",) if member else ("identifier", "object_pattern")):
         return False
     if target.type == "identifier":
-        take_all(reading, target, module, reading.text(target))
+        local = reading.text(target)
+        if not member:
+            take_all(reading, target, module, local)
+        for prefix in ("", f"{_MODULE}.") if member else ():
+            _take(reading, target, module, prefix + member, local)
         return True
     for each in target.named_children:
         name, local = _parts(reading, each)
@@ -104,6 +114,17 @@ def take_required(reading: Reading, target: Node, value: Node | None) -> bool:
             _take(reading, each, module, name, local)
             _take(reading, each, module, f"{_MODULE}.{name}", local)
     return True
+
+
+def required(reading: Reading, value: Node | None) -> tuple[str | None, str]:
+    """The module that an expression loads, and what it takes out of it: `require("./m").a`."""
+    value = bare(value)
+    member = ""
+    if value is not None and value.type == "member_expression":
+        named = value.child_by_field_name("property")
+        member = reading.text(named) if named is not None else ""
+        value = bare(value.child_by_field_name("object"))
+    return imported(reading.writer, value) if value is not None else None, member
 
 
 def take_all(reading: Reading, node: Node, module: str, local: str) -> None:

@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from knowledge_pipeline.graph.languages.words import words
+from knowledge_pipeline.graph.paths import parent_of
+from knowledge_pipeline.graph.reading import VARIABLES
 from knowledge_pipeline.syntax.outline import TYPES, Definition
 
 _MAX_STEPS = 12
+_MAX_PARTS = 19
 _PASSED = words(
     """
     object arguments call_expression new_expression as_expression satisfies_expression array
@@ -35,24 +38,19 @@ def plain(name: str) -> str:
     return _NO_NAME.sub("_", name)
 
 
-def qualified(definition: Definition) -> str:
-    """The name of a definition, with those around it."""
-    parts: list[str] = []
-    for each in definition.scope:
-        if each.kind == "method" and _is_of_this(each.node):
-            parts = _owner(each, parts)
-        else:
-            parts += _holders(each.node)
-        owner = [plain(each.owner)] if each.owner else []
-        parts += [*owner, plain(each.name)]
-    return ".".join(part for part in parts if part)
-
-
-def _owner(definition: Definition, parts: list[str]) -> list[str]:
-    """Whose `this` a method belongs to that is put into it: a class, not its constructor."""
-    around = definition.parent
-    outer = around.parent if around is not None else None
-    return parts[:-1] if outer is not None and outer.kind in TYPES else parts
+def named(definition: Definition, around: str) -> str:
+    """The qualified name of a definition, by that of the definition around it; of its last twenty parts."""
+    parent = definition.parent
+    while parent is not None and parent.kind in VARIABLES:  # what holds a function names it, by `_holders`
+        parent, around = parent.parent, parent_of(around)
+    parts = around.split(".")[-_MAX_PARTS:] if around else []
+    if definition.kind == "method" and _is_of_this(definition.node):
+        outer = parent.parent if parent is not None else None
+        parts = parts[:-1] if outer is not None and outer.kind in TYPES else parts
+    else:
+        parts += _holders(definition.node)
+    owner = [plain(definition.owner)] if definition.owner else []
+    return ".".join(part for part in (*parts, *owner, plain(definition.name)) if part)
 
 
 def _is_of_this(node: Node) -> bool:
@@ -65,7 +63,7 @@ def _is_of_this(node: Node) -> bool:
 
 def _holders(node: Node) -> list[str]:
     """The names of what holds a function of an object literal, outermost first."""
-    around = node.parent
+    around = node.parent if node.type in ("pair", "method_definition") else None
     if around is None or around.type != "object":
         return []
     return list(_names_around(around))[::-1]

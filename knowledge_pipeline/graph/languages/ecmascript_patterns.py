@@ -6,18 +6,13 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.graph.languages.ecmascript_types import Values, promised
+from knowledge_pipeline.graph.languages.ecmascript_types import Values
 from knowledge_pipeline.graph.languages.ecmascript_values import taken
 from knowledge_pipeline.graph.reading import Reading
 
 _MAX_DEPTH = 6
 _NAMES = frozenset({"identifier", "shorthand_property_identifier_pattern"})
 _PLACES = frozenset({"member_expression", "subscript_expression"})
-
-
-def declare(reading: Reading, scope: str, target: Node, annotation: Node) -> None:
-    """Bind a target, or its parts, to what a type promises."""
-    give(reading, scope, target, promised(reading.writer, annotation), declared=True)
 
 
 def give(

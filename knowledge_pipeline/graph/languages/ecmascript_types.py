@@ -13,6 +13,9 @@ from knowledge_pipeline.graph.expressions import Writer
 from knowledge_pipeline.graph.languages.words import words
 
 _MAX_DEPTH = 8
+_PARAMETERS = frozenset({"required_parameter", "optional_parameter"})
+MAX_PARAMETERS = 5
+"""So many parameters of a function are told to what it is given to."""
 
 _WRAPPERS = words(
     """
@@ -29,7 +32,7 @@ _HOLDERS = words(
 )
 _MAPPINGS = words("Map ReadonlyMap WeakMap Record")
 _REFERENCES = words("RefObject MutableRefObject Ref ForwardedRef LegacyRef")
-_NOTHING = words("Function Object String Number Boolean Symbol Date RegExp")
+_NOTHING = words("Function Object String Number Boolean Symbol Date RegExp bigint")
 
 Values = list[tuple[str, str]]
 
@@ -100,6 +103,21 @@ def _tuple(writer: Writer, node: Node, depth: int) -> Iterator[tuple[str, str]]:
 
 def _function(writer: Writer, node: Node, depth: int) -> Iterator[tuple[str, str]]:
     yield from under("()", promised(writer, node.child_by_field_name("return_type"), depth))
+    yield from parameters(writer, node, depth)
+
+
+def parameters(writer: Writer, node: Node, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """What a function gives to functions that it is given: (".@0.@1", "Store()")."""
+    listed = node.child_by_field_name("parameters")
+    given = [each for each in listed.named_children if each.type in _PARAMETERS] if listed is not None else []
+    given = [each for each in given if not _is_this(each)]
+    for place, each in enumerate(given[:MAX_PARAMETERS]):
+        yield from under(f".@{place}", promised(writer, each.child_by_field_name("type"), depth))
+
+
+def _is_this(parameter: Node) -> bool:
+    pattern = parameter.child_by_field_name("pattern")
+    return pattern is not None and pattern.type == "this"
 
 
 def _constructor(writer: Writer, node: Node, depth: int) -> Iterator[tuple[str, str]]:

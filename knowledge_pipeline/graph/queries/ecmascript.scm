@@ -2,7 +2,7 @@
 ; its own are handled in graph/languages/ecmascript_facts.py and the modules beside it.
 
 (call_expression) @call @invoked
-(new_expression) @call
+(new_expression) @call @made
 (identifier) @name
 (shorthand_property_identifier) @name
 (this) @name

@@ -1,6 +1,6 @@
 ; What TypeScript adds to ecmascript.scm.
 
-(type_identifier) @name
+(type_identifier) @name @typename
 (nested_type_identifier) @chain
 (nested_type_identifier name: (type_identifier) @skip)
 
@@ -30,6 +30,7 @@
 (enum_body [(property_identifier) (string)] @member)
 (enum_assignment name: (_) @member)
 (type_alias_declaration) @alias
+(interface_body (call_signature) @signature)
 (type_parameter) @parameter
 (extends_type_clause) @heritage
 
