@@ -117,7 +117,8 @@ class Names:
 
     def _module(self, index: FileIndex, name: str) -> Found:
         """What the name of a module means: its files, or what is named within one of them."""
-        files = self.view.modules(index.language, index.facts.path, name)
+        place = index.language.home(index.facts) if index.language.dotted else index.facts.path
+        files = self.view.modules(index.language, place, name)
         if files or not index.language.dotted or "." not in name:
             return {Module(file): 1.0 for file in files}
         around, _, last = name.rpartition(".")
@@ -137,7 +138,8 @@ class Names:
         found: Found = {}
         language, home = index.language, index.language.home(index.facts)
         for file in self.view.siblings(language, home, name):
-            add(found, self._local(self.view.index(file), "", name) or {})
+            other = self.view.index(file)
+            add(found, {} if name in other.private else self._local(other, "", name) or {})
         if not found and language.shared_imports:
             found = self._by_shared(index, name)
         if not found and name in language.builtins:

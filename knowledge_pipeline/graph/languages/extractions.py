@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from knowledge_pipeline.graph.languages import (
+    c_family_facts,
     c_sharp_facts,
     ecmascript_facts,
     ecmascript_manifests,
@@ -15,10 +16,13 @@ from knowledge_pipeline.graph.languages import (
     python_facts,
     rust_crates,
     rust_facts,
+    scala_facts,
 )
 from knowledge_pipeline.graph.reading import Extraction
 
 EXTRACTIONS: Mapping[str, Extraction] = {
+    "c": c_family_facts.EXTRACTION,
+    "cpp": c_family_facts.EXTRACTION,
     "c_sharp": c_sharp_facts.EXTRACTION,
     "go": go_facts.EXTRACTION,
     "java": java_facts.EXTRACTION,
@@ -26,6 +30,7 @@ EXTRACTIONS: Mapping[str, Extraction] = {
     "kotlin": kotlin_facts.EXTRACTION,
     "python": python_facts.EXTRACTION,
     "rust": rust_facts.EXTRACTION,
+    "scala": scala_facts.EXTRACTION,
     "tsx": ecmascript_facts.EXTRACTION,
     "typescript": ecmascript_facts.EXTRACTION,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from knowledge_pipeline.graph.languages.base import Language
+from knowledge_pipeline.graph.languages.c_family import CFamily
 from knowledge_pipeline.graph.languages.c_sharp import CSharp
 from knowledge_pipeline.graph.languages.ecmascript import EcmaScript
 from knowledge_pipeline.graph.languages.go import Go
@@ -12,12 +13,15 @@ from knowledge_pipeline.graph.languages.java import Java
 from knowledge_pipeline.graph.languages.kotlin import Kotlin
 from knowledge_pipeline.graph.languages.python import Python
 from knowledge_pipeline.graph.languages.rust import Rust
+from knowledge_pipeline.graph.languages.scala import Scala
 
 _PLAIN = Language()
 _ECMASCRIPT = EcmaScript()
+_C_FAMILY = CFamily()
 LANGUAGES: Mapping[str, Language] = {
-    **{each.name: each for each in (Python(), Java(), Go(), Kotlin(), CSharp(), Rust())},
+    **{each.name: each for each in (Python(), Java(), Go(), Kotlin(), CSharp(), Scala(), Rust())},
     **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
+    **dict.fromkeys(("c", "cpp"), _C_FAMILY),
 }
 """By the names of `knowledge_pipeline.languages`."""
 
