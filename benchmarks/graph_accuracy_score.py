@@ -82,9 +82,7 @@ def scored(kind: str, edges: Iterable[tuple[str, Edge]], answers: dict[Site, Ans
         answers: for all sites of the package.
     """
     sites = {
-        site: answer
-        for site, answer in answers.items()
-        if site.kind == kind and is_asked(kind, site.source)
+        site: answer for site, answer in answers.items() if site.kind == kind and is_asked(kind, site.source)
     }
     truth: dict[tuple[Definition, Definition], Site] = {}
     for site, answer in sites.items():

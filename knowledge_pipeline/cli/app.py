@@ -15,6 +15,7 @@ from knowledge_pipeline.cli import (
     evaluating,
     exporting,
     feedback,
+    graph,
     maintaining,
     refreshing,
     relating,
@@ -70,6 +71,15 @@ COMMANDS = (
     sql.sql,
 )
 SOURCES_COMMANDS = (sources.list_, sources.add, sources.remove, sources.test)
+GRAPH_COMMANDS = (
+    graph.usages,
+    graph.references,
+    graph.calls,
+    graph.hierarchy,
+    graph.dependencies,
+    graph.impact,
+    graph.related,
+)
 
 
 def _knowledge(
@@ -95,6 +105,11 @@ def _sources(context: typer.Context) -> None:
     _require_command(context)
 
 
+def _graph(context: typer.Context) -> None:
+    """Ask the code graph: what uses this, what does it call, what would break."""
+    _require_command(context)
+
+
 def _require_command(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
@@ -107,11 +122,15 @@ def _made() -> typer.Typer:
     made.callback(invoke_without_command=True)(_knowledge)
     for function in COMMANDS:
         add_command(made, function)
-    group = typer.Typer(rich_markup_mode=None)
-    group.callback(invoke_without_command=True)(_sources)
-    for function in SOURCES_COMMANDS:
-        add_command(group, function)
-    made.add_typer(group, name="sources")
+    for name, about, functions in (
+        ("graph", _graph, GRAPH_COMMANDS),
+        ("sources", _sources, SOURCES_COMMANDS),
+    ):
+        group = typer.Typer(rich_markup_mode=None)
+        group.callback(invoke_without_command=True)(about)
+        for function in functions:
+            add_command(group, function)
+        made.add_typer(group, name=name)
     return made
 
 

@@ -108,6 +108,9 @@ class Steps:
                 add(found, self._at(index, place.owner, place.at + each))
             return found
         containers = index.language.containers
+        indexed = index.language.calls_index and step == "()"
+        if indexed and (found := self._at(index, place.owner, f"{place.at}[]")):
+            return found
         if step == "()" and (last := steps_of(place.at)[-1])[1:] in containers:
             base = place.at[: -len(last)]
             return self._at(index, place.owner, base + containers[last[1:]]) or {

@@ -22,7 +22,7 @@ _KEPT_FILES = 2_000
 Trace = dict[str, str]
 """Question by question, a digest of its answer. A question's parts are joined by tabs:
 "interface, PATH", "modules, LANGUAGE, PATH, NAME", "siblings, LANGUAGE, PATH, NAME",
-"defining, NAME", "name, PATH" for the full name of the file itself."""
+"defining, NAME", "name, LANGUAGE, PATH" for the full name of the file itself."""
 
 
 class World:
@@ -61,13 +61,13 @@ class World:
     def _digest(self, question: str) -> str:
         kind, _, path = question.partition("\t")
         if kind == "name":
-            return self._named(path) if path in self.layout.paths else ""
+            return self._named(*path.split("\t"))
         if kind != "interface":
             return _digest(self.answer(question))
         return interface(self.project.facts(path)) if path in self.layout.paths else ""
 
-    def _named(self, path: str) -> str:
-        return self.index(path).language.full_name(path, "", self.layout)
+    def _named(self, language: str, path: str) -> str:
+        return language_of(language).full_name(path, "", self.layout) if path in self.layout.paths else ""
 
     def _answer(self, kind: str, *rest: str) -> tuple[str, ...]:
         if kind == "defining":
@@ -106,8 +106,9 @@ class View:
 
     def full_name(self, name: str) -> str:
         """The full name of a definition of the file; it depends on the folders around it."""
-        self._note(f"name\t{self.path}")
-        return self.world.index(self.path).language.full_name(self.path, name, self.world.layout)
+        language = self.world.index(self.path).language
+        self._note(f"name\t{language.name}\t{self.path}")
+        return language.full_name(self.path, name, self.world.layout)
 
     def _asked(self, question: str) -> tuple[str, ...]:
         self._note(question)

@@ -205,8 +205,7 @@ def _keep_out(walk: Walk, members: set[str]) -> None:
 
 
 def _told(asked: Asked, target: Target, walk: Walk, watch: Stopwatch, *, release: int) -> GraphAnswer:
-    sides = {"target": 0, "member": 1, "used_by": 2, "uses": 3}
-    nodes = sorted(walk.nodes.values(), key=lambda node: _place(node, sides[node.side]))
+    nodes = sorted(walk.nodes.values(), key=_place)
     return GraphAnswer(
         query_id=str(uuid.uuid4()),
         question=asked.question,
@@ -221,8 +220,11 @@ def _told(asked: Asked, target: Target, walk: Walk, watch: Stopwatch, *, release
     )
 
 
-def _place(node: Node, side: int) -> tuple[Any, ...]:
-    return side, node.distance, -(node.score or 0.0), node.source or "~", node.path or "", node.name
+def _place(node: Node) -> tuple[Any, ...]:
+    """What was asked for first, then by score, else by side and distance."""
+    side = ("target", "member", "used_by", "uses").index(node.side)
+    ranked = (2, -node.score) if node.score is not None else (side, 0.0)
+    return *ranked, node.distance, node.source or "~", node.path or "", node.name
 
 
 def _link_place(link: Link) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from knowledge_pipeline.query.graph_answers import Link, Node, Side
+from knowledge_pipeline.query.graph_constructors import constructed
 from knowledge_pipeline.query.graph_rows import SURE, GraphRows, outside
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.readers import Row
@@ -69,10 +70,12 @@ class Walk:
     async def _users(self, front: Collection[str], kinds: Collection[str], distance: int) -> set[str]:
         """One step against the edges: those of other sources are found by the full names."""
         names = await self._names_of(front, whole_files=kinds == DEPENDS)
-        wanted = filters.one_of("target_id", sorted(front))
+        same = await self._same(front, kinds, "in")
+        wanted = filters.one_of("target_id", sorted({*front, *same}))
         if names:
             wanted |= filters.one_of("target_name", sorted(names))
         edges = await self._edges(filters.one_of("kind", sorted(kinds)) & wanted)
+        edges = [{**row, "target_id": same.get(row["target_id"], row["target_id"])} for row in edges]
         met = [
             (row, row["source_id"], target)
             for row in edges
@@ -86,15 +89,27 @@ class Walk:
 
     async def _used(self, front: Collection[str], kinds: Collection[str], distance: int) -> set[str]:
         """One step along the edges, to other sources and to names outside, too."""
-        where = filters.one_of("kind", sorted(kinds)) & filters.one_of("source_id", sorted(front))
-        edges = await self._edges(where)
+        same = await self._same(front, kinds, "out")
+        starts = filters.one_of("source_id", sorted({*front, *same}))
+        edges = await self._edges(filters.one_of("kind", sorted(kinds)) & starts)
+        edges = [{**row, "source_id": same.get(row["source_id"], row["source_id"])} for row in edges]
         inner = [(row, row["source_id"], row["target_id"]) for row in edges if row["target_id"]]
         far = await self._take([target for _, _, target in inner], "out", distance)
         leaving = [row for row in edges if not row["target_id"]]
-        beyond = await self._leave([row for row in leaving if row["confidence"] >= SURE], kinds, distance)
+        sure = [row for row in leaving if row["confidence"] >= SURE]
+        beyond = await self._leave(_shortest(sure) if kinds == DEPENDS else sure, kinds, distance)
         self.unresolved += sum(1 for row in leaving if row["confidence"] < SURE)
         far |= {target for _, _, target in beyond}
         return self._link([*(each for each in inner if each[2] in far), *beyond], far)
+
+    async def _same(
+        self, front: Collection[str], kinds: Collection[str], direction: Direction
+    ) -> dict[str, str]:
+        """Nodes that are not at the edge of the walk, and whose edges count as those of one that is."""
+        if "calls" not in kinds:
+            return {}
+        same = await constructed(self.rows, [self.nodes[id_] for id_ in front], direction)
+        return {id_: meant for id_, meant in same.items() if id_ not in front}
 
     async def _leave(self, leaving: Sequence[Row], kinds: Collection[str], distance: int) -> list[_Met]:
         """Where edges out of their source lead: to what other sources call so, else to the name alone."""
@@ -166,3 +181,15 @@ class Walk:
         found = await self.rows.edges(where, limit=most)
         self.cut |= len(found) >= most
         return found
+
+
+def _shortest(leaving: Sequence[Row]) -> list[Row]:
+    """Where a file uses `json` and `json.dumps`, it depends on `json`."""
+    names = {(row["source_id"], row["target_name"]) for row in leaving}
+    kept: list[Row] = []
+    for row in leaving:
+        parts = row["target_name"].split(".")
+        around = {(row["source_id"], ".".join(parts[:end])) for end in range(1, len(parts))}
+        if not around & names:
+            kept.append(row)
+    return kept

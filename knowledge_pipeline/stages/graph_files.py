@@ -17,15 +17,16 @@ from knowledge_pipeline.graph.extract import extract, facts_version
 from knowledge_pipeline.graph.facts import Facts
 from knowledge_pipeline.graph.layout import defines
 from knowledge_pipeline.graph.resolve import interface
-from knowledge_pipeline.languages import GRAMMARS
+from knowledge_pipeline.languages import GRAMMARS, language_of
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.stages.base import Pass, digest
-from knowledge_pipeline.store.filters import is_null, one_of
+from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.reconcile import Difference, difference, fingerprints, reconcile
 from knowledge_pipeline.store.tables import Table, portions
 
 _COMMIT_FILES = 256
-_LIVE = is_null("skipped") & is_null("archived_at")
+_READ = is_null("skipped") | eq("skipped", "empty")  # an empty `__init__.py` makes a package
+_LIVE = _READ & is_null("archived_at")
 
 
 def refresh_facts(this: Pass) -> Difference:
@@ -38,7 +39,7 @@ def refresh_facts(this: Pass) -> Difference:
     return planned
 
 
-def wanted(path: str, language: str | None) -> bool:
+def wanted(path: str, language: str) -> bool:
     """Whether a file has facts: it is in a language with a grammar, or tells how modules are named."""
     del path
     return language in GRAMMARS
@@ -52,10 +53,16 @@ def _desired(this: Pass) -> tuple[dict[str, str], dict[str, str]]:
     uris: dict[str, str] = {}
     rows = snapshot.rows(["uri", "path", "language", "content_hash"], _LIVE).to_pylist()
     for row in sorted(rows, key=lambda row: row["uri"]):
-        if row["path"] not in desired and wanted(row["path"], row["language"]):
-            desired[row["path"]] = digest(row["content_hash"], row["language"] or "", version)
+        language = _language(row)
+        if row["path"] not in desired and wanted(row["path"], language):
+            desired[row["path"]] = digest(row["content_hash"], language, version)
             uris[row["path"]] = row["uri"]
     return desired, uris
+
+
+def _language(stored: dict[str, Any]) -> str:
+    """An empty file has none in the snapshot, but a name."""
+    return stored["language"] or language_of(stored["path"]) or ""
 
 
 class _Reading:
@@ -78,7 +85,7 @@ class _Reading:
             yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
 
     def _row(self, stored: dict[str, Any]) -> dict[str, Any]:
-        path, language = stored["path"], stored["language"] or ""
+        path, language = stored["path"], _language(stored)
         clean = sanitizing.sanitize(stored["text"], sanitize_of(self._this.source))
         facts = Facts(path, language) if clean.dropped else extract(path, clean.text, language)
         return {

@@ -59,6 +59,9 @@ def test_the_commands_are_these():
         *("init", "index", "refresh", "reindex", "watch", "search", "similar", "get", "related", "debug"),
         "context",
         *("eval", "feedback", "status", "export", "releases", "rollback", "purge", "maintain", "sql"),
+        "graph",
+        *("graph usages", "graph references", "graph calls", "graph hierarchy"),
+        *("graph dependencies", "graph impact", "graph related"),
         *("sources", "sources list", "sources add", "sources remove", "sources test"),
     ]
 

@@ -87,6 +87,25 @@ def test_callers_are_followed_through_another_repository(asked: KnowledgeBase):
     assert {node.name: node.distance for node in answer.found}["main"] == 2
 
 
+def test_who_makes_an_object_calls_its_constructor_and_what_that_calls(base: KnowledgeBase, lake: Lake):
+    world = World()
+    made = world.define("lib", "lib/a.py", "Made", "class", (1, 9))
+    init = world.define("lib", "lib/a.py", "Made.__init__", "method", (2, 5))
+    world.link("calls", world.define("lib", "lib/b.py", "make"), made, 3)
+    world.link("calls", init, world.define("lib", "lib/c.py", "prepare"), 4)
+    world.write(lake)
+    assert found(base.graph.get_call_graph("Made.__init__", direction="callers"), "used_by") == ["make"]
+    callees = base.graph.get_call_graph("make", direction="callees", depth=2)
+    assert [(node.name, node.distance) for node in callees.found] == [("Made", 1), ("prepare", 2)]
+    java = World()
+    java.define("app", "A.java", "A", "class", (1, 9))
+    constructor = java.define("app", "A.java", "A.A", "method", (2, 5))
+    java.link("calls", java.define("app", "B.java", "B.b", "method"), "app:A.java:A", 3)
+    java.write(lake)
+    assert constructor
+    assert found(base.graph.get_call_graph("A.java:A.A", direction="callers"), "used_by") == ["B.b"]
+
+
 def test_a_hierarchy_goes_both_ways(asked: KnowledgeBase):
     assert found(asked.graph.get_class_hierarchy("DiskStore"), "uses") == ["Store"]
     assert found(asked.graph.get_class_hierarchy("lib.Store"), "used_by") == ["DiskStore"]

@@ -104,12 +104,12 @@ def test_refreshing_twice_writes_nothing(code: Project):
 def test_a_change_within_a_body_makes_one_file_anew(code: Project, folder: Path):
     code.refresh()
     (folder / "lib" / "store.py").write_text(
-        STORE.replace("return key\n", "self.get(key)\n        return key\n")
+        STORE.replace("return key\n", "self.reset()\n        return key\n")
     )
     outcome = code.refresh()
     (stats,) = [each for each in outcome.stats if each.stage == "graph"]
     assert (stats.changed, stats.unchanged) == (1, 2)
-    assert ("Store.find", "Store.get", "lib/store.py") in calls(code)
+    assert ("Store.find", "self.reset", None) in calls(code)
 
 
 def test_a_renamed_method_is_unresolved_in_files_that_were_not_touched(code: Project, folder: Path):
@@ -141,6 +141,16 @@ def test_a_release_that_is_not_made_leaves_questions_as_they_were(code: Project,
     refresh_source(Pass(code.lake, settings, settings.sources[0]))
     with KnowledgeBase.open(settings) as base:
         assert [node.name for node in base.graph.find_usages("Store.get").found] == ["main"]
+
+
+def test_an_empty_file_makes_a_package(code: Project, folder: Path):
+    (folder / "lib" / "__init__.py").write_text("")
+    code.refresh()
+    names = {row["full_name"] for row in rows(code, "symbols") if row["kind"] == "class"}
+    assert names == {"lib.store.Store"}
+    (folder / "lib" / "__init__.py").unlink()
+    code.refresh()
+    assert {row["path"] for row in rows(code, "symbols")} == {"app.py", "lib/store.py"}
 
 
 def test_what_a_package_re_exports_is_known_by_both_names(code: Project, tmp_path: Path):

@@ -41,6 +41,8 @@ class Language:
     types_convert: bool = False
     """Whether calling a type converts a value, which is no call, rather than making an instance."""
 
+    calls_index: bool = False
+    """Whether calling a value reads one of its elements: `rows(0)`."""
     extensions: bool = False
     """Whether functions are called as members of types that they do not belong to, their `@receiver`."""
     receiver_in_scope: bool = False

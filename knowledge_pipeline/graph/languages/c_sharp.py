@@ -45,10 +45,10 @@ class CSharp(Packaged):
     common = words(
         """
         Add Remove Clear Contains ContainsKey TryGetValue ToString Equals GetHashCode GetType CompareTo
-        Dispose Close Read Write WriteLine ReadLine Select Where First FirstOrDefault ToList ToArray Any All Count
-        Max Min Sum Join Split Trim Replace Substring StartsWith EndsWith IndexOf Format Parse TryParse Invoke
-        Run Start Stop Wait Get Set Insert Sort Append Open Create Delete Exists Copy Next Reset Load Save Execute
-        Send Name Value Key Push Pop Peek Enqueue Dequeue Find Concat Clone
+        Dispose Close Read Write WriteLine ReadLine Select Where First FirstOrDefault ToList ToArray Any All
+        Count Max Min Sum Join Split Trim Replace Substring StartsWith EndsWith IndexOf Format Parse TryParse
+        Invoke Run Start Stop Wait Get Set Insert Sort Append Open Create Delete Exists Copy Next Reset
+        Load Save Execute Send Name Value Key Push Pop Peek Enqueue Dequeue Find Concat Clone
         """
     )
     standard = ("System.", "Microsoft.")

@@ -15,7 +15,7 @@ from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Metadata
 from knowledge_pipeline.sources.files.reading import READING_VERSION, text_of
 
-_FORMAT = "1"
+_FORMAT = "2"
 
 
 @dataclass(frozen=True, slots=True)

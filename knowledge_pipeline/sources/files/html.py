@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from bs4 import BeautifulSoup, Comment
+from bs4 import BeautifulSoup
 from bs4.dammit import EncodingDetector
-from bs4.element import Tag
+from bs4.element import NavigableString, PreformattedString, Tag
 from markdownify import ATX, MarkdownConverter
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.extraction import Extracted
+from knowledge_pipeline.sources.files.html_tables import table_of, unfold_layouts
 from knowledge_pipeline.sources.files.reading import text_of
+from knowledge_pipeline.sources.markdown_writing import coded, fenced, hanging, linked
 
 _UNREAD = (
     *(
@@ -30,7 +33,16 @@ _UNREAD = (
     *("nav", "button", "input", "select", "textarea", "dialog", "audio", "video"),
 )
 _UNREAD_ROLES = re.compile(r"^(?:navigation|banner|contentinfo|search|menu|menubar|toolbar)$", re.IGNORECASE)
+_UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _LANGUAGE_CLASS = re.compile(r"^(?:language|lang|highlight|brush:)-?(?P<name>[\w+#-]+)$")
+_WRONGLY_DECLARED = re.compile(r"^(?:utf[-_]?(?:7|16|32)|.*escape|undefined|idna|punycode)", re.IGNORECASE)
+_BREAKS = str.maketrans({"\xa0": " ", "\xad": None, "\u200b": None})  # where a line may end, or may not
+_LINE_BREAK_ALLOWED = re.compile(r"<wbr\b[^<>]*>", re.IGNORECASE)  # libxml2 waits for its end
+_EMPHASIS = frozenset({"b", "strong", "i", "em", "del", "s"})
+_IN_LINES = frozenset({*_EMPHASIS, "span", "u", "ins", "mark", "small", "font", "abbr", "cite", "var"})
+_CODE_IN_LINES = ("code", "kbd", "samp", "tt")
+_MARKS = re.compile(r"(?:#+ |> |- |\d+\. )*")
+_ANCHOR_SIGNS = frozenset("¶#§🔗")
 
 
 def read_html(payload: bytes) -> Extracted:
@@ -40,8 +52,8 @@ def read_html(payload: bytes) -> Extracted:
         DocumentSkipped: no encoding can be told, or it is nested too deeply to be read.
     """
     try:
-        page = BeautifulSoup(_decoded(payload), "lxml")
-        title = " ".join(page.title.get_text().split()) if page.title else ""
+        page = BeautifulSoup(_LINE_BREAK_ALLOWED.sub("", _decoded(payload)), "lxml")
+        title = " ".join(page.title.get_text().translate(_BREAKS).split()) if page.title else ""
         text = _markdown(page)
     except RecursionError as error:
         raise DocumentSkipped("HTML nested too deeply") from error
@@ -52,32 +64,61 @@ def read_html(payload: bytes) -> Extracted:
 def _decoded(payload: bytes) -> str:
     """UTF-8 where it is that; else what the page declares; else what any text file may be."""
     declared = EncodingDetector.find_declared_encoding(payload, is_html=True)
+    if declared and _WRONGLY_DECLARED.match(declared):  # no page that can be read so far is in one of those
+        declared = None
     for encoding in ("utf-8", declared):
         try:
             if encoding and b"\0" not in payload:
                 return payload.decode(encoding).removeprefix("\ufeff")
-        except (UnicodeDecodeError, LookupError):
+        except (UnicodeError, LookupError):
             continue
     return text_of(payload)
 
 
 def _markdown(page: BeautifulSoup) -> str:
-    for comment in page.find_all(string=lambda text: isinstance(text, Comment)):
-        comment.extract()
+    for unread in page.find_all(
+        string=lambda text: isinstance(text, PreformattedString)
+    ):  # comments and such
+        unread.extract()
     for element in page.find_all(_is_unread):
         element.decompose()
-    body = page.find("main") or page.body or page
-    text = _Converter(heading_style=ATX, bullets="-", escape_misc=False).convert_soup(body)
-    text = "\n".join(line.rstrip() for line in text.replace("\xa0", " ").splitlines())
+    page.smooth()  # texts that a comment parted are one
+    unfold_layouts(page)
+    _release_links(page)
+    _number_items(page)
+    text = _Converter(heading_style=ATX, bullets="-", escape_misc=False).convert_soup(_body(page))
+    text = "\n".join(line.rstrip() for line in text.translate(_BREAKS).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
 def _is_unread(element: Tag) -> bool:
-    if element.name in _UNREAD or element.has_attr("hidden"):
+    if element.name in _UNREAD or element.has_attr("hidden") or _UNSEEN.search(str(element.get("style", ""))):
         return True
     if element.name in {"header", "footer"}:  # those of the page, not those of an article in it
         return element.find_parent(["article", "main", "section"]) is None and element.find("h1") is None
     return _UNREAD_ROLES.match(str(element.get("role", ""))) is not None
+
+
+def _body(page: BeautifulSoup) -> Tag:
+    """The main part where a page says which it is: one, and with something in it."""
+    main = [element for element in page.find_all("main") if element.get_text(strip=True)]
+    return main[0] if len(main) == 1 else page.body or page
+
+
+def _release_links(page: BeautifulSoup) -> None:
+    """Code within a line can hold no link, and the link says more than that it is code."""
+    for code in page.find_all(_CODE_IN_LINES):
+        if code.find("a", href=True) is not None and code.find_parent("pre") is None:
+            code.unwrap()
+
+
+def _number_items(page: BeautifulSoup) -> None:
+    """Write each item's number beside it; to count them at each takes minutes on a long list."""
+    for listed in page.find_all("ol"):
+        told = str(listed.get("start", ""))
+        start = int(told) if told.isascii() and told.isdigit() and len(told) < 10 else 1
+        for number, item in enumerate(listed.find_all("li", recursive=False), start):
+            item["value"] = str(number)
 
 
 class _Converter(MarkdownConverter):
@@ -88,10 +129,113 @@ class _Converter(MarkdownConverter):
 
         escape_asterisks = False
         escape_underscores = False
-        code_language_callback = staticmethod(lambda block: _language_of_block(block))
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._cells: dict[int, str] = {}  # what each cell of a table says, by the id of its element
 
     def convert_img(self, el, text, parent_tags):
         return " ".join(str(el.get("alt", "")).split())
+
+    def convert_pre(self, el, text, parent_tags):
+        if not text.strip():
+            return ""
+        if "_inline" in parent_tags:
+            return coded(text.strip())
+        return f"\n\n{fenced(text, _language_of_block(el))}\n\n"
+
+    def convert_a(self, el, text, parent_tags):
+        address = _address(str(el.get("href", "")))
+        if "_noformat" in parent_tags or not address or not text.strip():
+            return text
+        if address.startswith("#") and text.strip() in _ANCHOR_SIGNS:  # beside a heading, to be copied
+            return ""
+        return _around(text, address)
+
+    def convert_li(self, el, text, parent_tags):
+        text = (text or "").strip()
+        numbered = el.parent is not None and el.parent.name == "ol"
+        return hanging(f"{el['value']}. " if numbered else "- ", text) + "\n" if text else "\n"
+
+    def convert_td(self, el, text, parent_tags):
+        if "table" not in parent_tags:  # libxml2 leaves a cell where it is, and so outside of any table
+            return self._block(el, text, parent_tags)
+        self._cells[id(el)] = text
+        return ""
+
+    convert_th = convert_td
+
+    def convert_tr(self, el, text, parent_tags):
+        return text
+
+    def convert_table(self, el, text, parent_tags):
+        """What is not in a cell, such as a caption, then the cells."""
+        return f"\n\n{text.strip()}\n\n{table_of(el, self._cells)}\n\n"
+
+    def convert_b(self, el, text, parent_tags):
+        return _emphasized(el, text, "**", parent_tags, {"b", "strong"})
+
+    def convert_em(self, el, text, parent_tags):
+        return _emphasized(el, text, "*", parent_tags, {"i", "em"})
+
+    def convert_del(self, el, text, parent_tags):
+        return _emphasized(el, text, "~~", parent_tags, {"del", "s"})
+
+    convert_strong, convert_i, convert_s = convert_b, convert_em, convert_del
+
+    def convert_dd(self, el, text, parent_tags):
+        return f"\n{hanging(':   ', text.strip())}\n" if text.strip() else "\n"
+
+    def _block(self, el, text, parent_tags):
+        if "_inline" in parent_tags:
+            return f" {text.strip()} "
+        return f"\n\n{text.strip()}\n\n" if text.strip() else ""
+
+    convert_address = convert_aside = convert_caption = convert_center = convert_details = _block
+    convert_fieldset = convert_figure = convert_footer = convert_form = convert_header = _block
+    convert_hgroup = convert_legend = convert_main = convert_menu = convert_search = convert_summary = _block
+
+
+def _address(written: str) -> str:
+    """As a link in Markdown holds it; empty for what leads nowhere."""
+    address = re.sub(r"[\t\r\n]", "", written).strip().replace(" ", "%20")
+    return "" if address.lower().startswith(("javascript:", "data:")) else address
+
+
+def _around(text: str, address: str) -> str:
+    """A link; of one over several blocks, the first line is linked, if one can be."""
+    before, after = re.match(r"\s*", text)[0], re.search(r"\s*$", text)[0]  # pyright: ignore
+    first, *rest = text.strip().split("\n")
+    if first.startswith(("```", "|")):
+        return f"{before}{text.strip()}\n\n{linked('↗', address)}\n\n"
+    marks = _MARKS.match(first)[0]  # pyright: ignore[reportOptionalSubscript]
+    return "\n".join([f"{before}{marks}{linked(first[len(marks) :], address)}", *rest]) + after
+
+
+def _emphasized(el: Tag, text: str, mark: str, parent_tags: set[str], same: set[str]) -> str:
+    """Marked, unless it is already, is within code, has several blocks, or is a part of a word."""
+    stripped = text.strip()
+    if not stripped or same & parent_tags or "_noformat" in parent_tags or "\n\n" in stripped:
+        return text
+    if _goes_on(el, text[0], "previous_sibling", -1) or _goes_on(el, text[-1], "next_sibling", 0):
+        return text
+    before, after = text.split(stripped, 1)
+    return f"{before}{mark}{stripped}{mark}{after}"
+
+
+def _goes_on(el: Tag, edge: str, sibling: str, near: int) -> bool:
+    """Whether a word begins outside of an element and goes on in it, or the other way round."""
+    if not edge.isalnum():
+        return False
+    node: Any = el
+    while True:
+        while getattr(node, sibling) is None and node.parent is not None and node.parent.name in _IN_LINES:
+            node = node.parent
+        node = getattr(node, sibling)
+        if not (isinstance(node, NavigableString) or (isinstance(node, Tag) and node.name in _IN_LINES)):
+            return False
+        if text := node.get_text():
+            return text[near].isalnum()
 
 
 def _language_of_block(block: Tag) -> str:

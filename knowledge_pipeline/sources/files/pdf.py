@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO
 
-from pypdf import PdfReader
-from pypdf.errors import PdfReadError, PyPdfError
+from pypdf import PageObject, PdfReader
+from pypdf.errors import PyPdfError
+from pypdf.generic import PdfObject
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.extraction import Extracted
 
 MOST_PAGES = 5_000
+MOST_LINKS = 100  # of a page
+_ADDRESS = re.compile(r"^https?://[^\s<>\x00-\x1f]{1,2000}$")
 _SEPARATOR = "\n\n"
 _MARK_WITHIN_BYTES = 1_024  # readers allow that much before "%PDF-"
 
 
 def read_pdf(payload: bytes) -> Extracted:
     """Text of all pages, joined; `page_starts` says where each begins.
+
+    What a page's links lead to stands at its end.
 
     Raises:
         DocumentSkipped: no PDF, broken, encrypted, too many pages, or without any text.
@@ -30,28 +38,46 @@ def read_pdf(payload: bytes) -> Extracted:
         if reader.is_encrypted and not reader.decrypt(""):
             raise DocumentSkipped("encrypted PDF")
         return _joined(_pages(reader), _title(reader))
-    except RecursionError as error:
-        raise DocumentSkipped("broken PDF (nested too deeply)") from error
-    except (
-        PyPdfError,
-        PdfReadError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
-        # pypdf lets the errors of its own parsing through when a file is broken
-        raise DocumentSkipped(f"broken PDF ({type(error).__name__}: {str(error)[:200]})") from error
+    except DocumentSkipped:
+        raise
     except (ImportError, NotImplementedError) as error:
         raise DocumentSkipped(f"PDF that needs what is not installed ({str(error)[:200]})") from error
+    except Exception as error:  # pypdf lets the errors of its own parsing through when a file is broken
+        raise DocumentSkipped(f"broken PDF ({type(error).__name__}: {str(error)[:200]})") from error
 
 
 def _pages(reader: PdfReader) -> list[str]:
     count = len(reader.pages)
     if count > MOST_PAGES:
         raise DocumentSkipped(f"more than {MOST_PAGES} pages ({count})")
-    return [_clean(page.extract_text()) for page in reader.pages]
+    return [_with_links(_clean(page.extract_text()), page) for page in reader.pages]
+
+
+def _with_links(text: str, page: PageObject) -> str:
+    """A page's text, and the addresses that its links lead to where the text does not say them."""
+    links = [link for link in dict.fromkeys(_links(page)) if link not in text]
+    return f"{text}\n\nLinks: {' '.join(links[:MOST_LINKS])}" if text and links else text
+
+
+def _links(page: PageObject) -> Iterator[str]:
+    """Addresses of the web, as far as they can be read.
+
+    Source: ISO 32000-1, 12.5.6.5 (link annotations) and 12.6.4.7 (URI actions)
+    """
+    annotations = _read(page, "/Annots")
+    for annotation in annotations if isinstance(annotations, list) else ():
+        url = _read(_read(annotation, "/A"), "/URI")
+        written = url.decode("latin-1") if isinstance(url, bytes) else str(url)
+        if _ADDRESS.match(written):
+            yield written
+
+
+def _read(holder: object, key: str) -> object:
+    """What a dictionary of the file has under a key; None where it is none, or broken."""
+    with suppress(PyPdfError, AttributeError, LookupError, TypeError, ValueError):
+        found = holder.get_object() if isinstance(holder, PdfObject) else holder
+        return found[key].get_object() if isinstance(found, dict) and key in found else None
+    return None
 
 
 def _joined(pages: list[str], title: str) -> Extracted:

@@ -61,7 +61,9 @@ def _as_declared(payload: bytes, reason: str) -> str:
     declared = _DECLARED.match(payload)
     try:
         if declared is not None:
-            return payload.decode(declared["encoding"].decode("ascii"))
-    except (UnicodeDecodeError, LookupError):
+            text = payload.decode(declared["encoding"].decode("ascii"))
+            text.encode()  # some encodings of Python give lone surrogates, which cannot be stored
+            return text
+    except (UnicodeError, LookupError):
         pass  # the first reason says more
     raise DocumentSkipped(reason)
