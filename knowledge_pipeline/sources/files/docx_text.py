@@ -1,0 +1,213 @@
+"""What a reader reads of a Word document, as Markdown: with what was inserted, without what was deleted.
+
+Source: ECMA-376, part 1, section 17 (WordprocessingML), https://ecma-international.org/publications-and-standards/standards/ecma-376/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from knowledge_pipeline.sources.markdown_writing import MOST_COLUMNS, linked, table
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_R_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+_HEADING = re.compile(r"^heading (?P<level>[1-9])$", re.IGNORECASE)
+_LIST = re.compile(r"^list (?P<kind>bullet|number)(?: (?P<level>\d))?$", re.IGNORECASE)
+_HYPERLINK = re.compile(r'^\s*HYPERLINK\s+"(?P<url>[^"]+)"', re.IGNORECASE)
+_GONE = frozenset(f"{_W}{name}" for name in ("del", "moveFrom", "pPr", "rPr", "sdtPr", "rubyPr", "rt"))
+_WRITTEN = {f"{_W}{name}": text for name, text in (("br", "\n"), ("cr", "\n"), ("noBreakHyphen", "-"))}
+_WRITTEN |= {f"{_W}{name}": " " for name in ("tab", "ptab")}
+_NOTES = {f"{_W}footnoteReference": "", f"{_W}endnoteReference": "end"}
+_DRAWINGS = frozenset({f"{_W}drawing", f"{_W}pict", f"{_W}object"})
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes the parts of one document.
+
+    Args:
+        styles: names of paragraph styles by their ids.
+        links: addresses of the part's hyperlinks by the ids of their relations.
+    """
+
+    styles: Mapping[str, str]
+    links: Mapping[str, str]
+    notes: list[str] = field(default_factory=list)  # "1", "end1", in the order in which they are named
+
+    def text(self, container: Any) -> str:
+        """All blocks of an element, the items of a list on lines without others between."""
+        joined = "\n\n".join(self.blocks(container))
+        return re.sub(r"(?m)^( *(?:-|1\.) .*)\n\n(?= *(?:-|1\.) )", r"\1\n", joined)
+
+    def blocks(self, container: Any) -> Iterator[str]:
+        """Paragraphs and tables, also those within content controls."""
+        for element in _elements(container):
+            if element.tag == f"{_W}p":
+                yield from self._paragraph(element)
+            elif element.tag == f"{_W}tbl":
+                yield from self._table(element)
+            elif element.tag not in _GONE:
+                yield from self.blocks(element)
+
+    def _paragraph(self, paragraph: Any) -> Iterator[str]:
+        line = _Line(self)
+        line.add(paragraph)
+        text = line.text().strip()
+        if text:
+            yield self._styled(text, self.styles.get(_value(paragraph, "pPr", "pStyle") or "", ""))
+        for box in line.boxes:
+            yield from self.blocks(box)
+
+    def _styled(self, text: str, style: str) -> str:
+        heading, listed = _HEADING.match(style), _LIST.match(style)
+        if heading or style == "Title":
+            level = min(int(heading["level"]), 6) if heading else 1
+            return f"{'#' * level} {' '.join(text.split())}"
+        if listed:
+            indent = "  " * (int(listed["level"] or 1) - 1)
+            return f"{indent}{'-' if listed['kind'].lower() == 'bullet' else '1.'} {text}"
+        return text
+
+    def _table(self, element: Any) -> Iterator[str]:
+        """A table; one of one cell a row, or with tables in it, is laid out."""
+        kept = (row for row in _within(element, "tr") if _child(row, "trPr", "del") is None)
+        rows = [list(_within(row, "tc")) for row in kept]
+        nested = any(next(cell.iter(f"{_W}tbl"), None) is not None for row in rows for cell in row)
+        if nested or all(len(row) < 2 for row in rows):
+            for row in rows:
+                for cell in row:
+                    yield from self.blocks(cell)
+        elif written := table(list(self._grid(rows))):
+            yield written
+
+    def _grid(self, rows: list[list[Any]]) -> Iterator[list[str]]:
+        """Texts of cells; one merged with those below is told in each row, one with those beside it once."""
+        above: dict[int, str] = {}
+        for row in rows:
+            written: list[str] = []
+            for cell in row:
+                column = len(written)
+                merged = _child(cell, "tcPr", "vMerge")
+                goes_on = merged is not None and merged.get(f"{_W}val", "continue") == "continue"
+                text = above.get(column, "") if goes_on else " ".join(self.blocks(cell))
+                span = _value(cell, "tcPr", "gridSpan") or "1"
+                columns = min(int(span), MOST_COLUMNS) if span.isascii() and span.isdigit() else 1
+                written += [text, *[""] * (columns - 1)]
+                above[column] = text
+            yield written
+
+
+class _Line:
+    """Collects the text of one paragraph; a field's text is held back until its end."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._fields: list[tuple[list[str], list[str]]] = [([], [])]  # instruction and text of each open one
+        self.boxes: list[Any] = []  # text boxes that hang on the paragraph
+
+    def text(self) -> str:
+        while len(self._fields) > 1:  # it goes on in the next paragraph
+            self._close()
+        return "".join(self._fields[0][1])
+
+    def add(self, container: Any) -> None:
+        for element in _elements(container):
+            self._add_element(element)
+
+    def _add_element(self, element: Any) -> None:
+        tag = element.tag
+        if tag in (f"{_W}t", f"{_M}t"):
+            self._write(element.text or "")
+        elif tag in _WRITTEN:
+            self._write(_WRITTEN[tag])
+        elif tag in _NOTES:
+            self._note(_NOTES[tag] + element.get(f"{_W}id", ""))
+        elif tag in (f"{_W}hyperlink", f"{_W}fldSimple"):
+            self._linked(element)
+        elif tag == f"{_W}fldChar":
+            self._field(element.get(f"{_W}fldCharType"))
+        elif tag == f"{_W}instrText":
+            self._fields[-1][0].append(element.text or "")
+        elif tag in _DRAWINGS:
+            self.boxes += _boxes(element)
+        elif tag not in _GONE and not _is_hidden(element):
+            self.add(element)
+
+    def _write(self, text: str) -> None:
+        self._fields[-1][1].append(text)
+
+    def _note(self, name: str) -> None:
+        self._writer.notes.append(name)
+        self._write(f"[^{name}]")
+
+    def _linked(self, element: Any) -> None:
+        url = self._writer.links.get(element.get(_R_ID, ""), "")
+        instruction = f'HYPERLINK "{url}"' if url else element.get(f"{_W}instr", "")
+        depth = len(self._fields)
+        self._fields.append(([instruction], []))
+        self.add(element)
+        while len(self._fields) > depth:
+            self._close()
+
+    def _field(self, kind: str | None) -> None:
+        if kind == "begin":
+            self._fields.append(([], []))
+        elif kind == "end" and len(self._fields) > 1:
+            self._close()
+
+    def _close(self) -> None:
+        instruction, texts = self._fields.pop()
+        text, target = "".join(texts), _HYPERLINK.match("".join(instruction))
+        self._write(_linked(text, target["url"]) if target else text)
+
+
+def _linked(text: str, url: str) -> str:
+    """A link, with the white space around its text left where it was."""
+    if not (words := text.strip()):
+        return text
+    return text.replace(words, linked(words, url.strip().replace(" ", "%20")), 1)
+
+
+def _elements(container: Any) -> Iterator[Any]:
+    """Its elements, without comments; of alternatives the first, which newer programs show."""
+    for element in container:
+        if element.tag == f"{_MC}AlternateContent":
+            yield from (each for choice in element[:1] for each in _elements(choice))
+        elif isinstance(element.tag, str):
+            yield element
+
+
+def _boxes(drawing: Any) -> Iterator[Any]:
+    for element in _elements(drawing):
+        if element.tag == f"{_W}txbxContent":
+            yield element
+        else:
+            yield from _boxes(element)
+
+
+def _within(container: Any, name: str) -> Iterator[Any]:
+    """Rows of a table or cells of a row, also those within content controls."""
+    for element in _elements(container):
+        if element.tag == f"{_W}{name}":
+            yield element
+        elif element.tag not in _GONE and element.tag not in (f"{_W}tc", f"{_W}tr"):
+            yield from _within(element, name)
+
+
+def _child(element: Any, *names: str) -> Any:
+    return element.find("/".join(f"{_W}{name}" for name in names))
+
+
+def _value(element: Any, *names: str) -> str | None:
+    found = _child(element, *names)
+    return None if found is None else found.get(f"{_W}val")
+
+
+def _is_hidden(element: Any) -> bool:
+    vanished = _child(element, "rPr", "vanish") if element.tag == f"{_W}r" else None
+    return vanished is not None and vanished.get(f"{_W}val", "true") not in ("0", "false", "off")
