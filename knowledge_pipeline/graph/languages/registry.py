@@ -11,6 +11,7 @@ from knowledge_pipeline.graph.languages.ecmascript import EcmaScript
 from knowledge_pipeline.graph.languages.go import Go
 from knowledge_pipeline.graph.languages.java import Java
 from knowledge_pipeline.graph.languages.kotlin import Kotlin
+from knowledge_pipeline.graph.languages.php import Php
 from knowledge_pipeline.graph.languages.python import Python
 from knowledge_pipeline.graph.languages.rust import Rust
 from knowledge_pipeline.graph.languages.scala import Scala
@@ -19,7 +20,7 @@ _PLAIN = Language()
 _ECMASCRIPT = EcmaScript()
 _C_FAMILY = CFamily()
 LANGUAGES: Mapping[str, Language] = {
-    **{each.name: each for each in (Python(), Java(), Go(), Kotlin(), CSharp(), Scala(), Rust())},
+    **{each.name: each for each in (Python(), Java(), Go(), Kotlin(), CSharp(), Scala(), Rust(), Php())},
     **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
     **dict.fromkeys(("c", "cpp"), _C_FAMILY),
 }
