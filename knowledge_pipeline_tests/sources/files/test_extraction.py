@@ -167,6 +167,32 @@ def test_a_page_becomes_markdown_without_what_is_not_read():
         assert noise not in found.text
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("un<b>believ</b>able <b>bold</b>", "unbelievable **bold**"),
+        ("<b><b>deep</b></b>", "**deep**"),
+        ("<details><summary>What</summary>Why</details>", "What\n\nWhy"),
+        ("<table><tr><th>a|b<th>c<tr><td>1<tfoot><tr><td>2<td>3",
+         "| a\\|b | c |\n| --- | --- |\n| 1 |  |\n| 2 | 3 |"),
+        ("<table><tr><td rowspan=2>t<td>1<tr><td>2", "| t | 1 |\n| --- | --- |\n| t | 2 |"),
+        ("<table><tr><td><pre>1\n2</pre><td><pre>a\nb</pre>", "```\n1\n2\n```\n\n```\na\nb\n```"),
+        ("<table><tr><form><td>1<td>2</form></table>", "| 1 | 2 |\n| --- | --- |"),
+        ("<pre>a\n```\nb</pre>", "````\na\n```\nb\n````"),
+        ("<a href='x y(1).html'>it</a>", "[it](<x%20y(1).html>)"),
+        ("<a href='u'><h2>Title</h2><p>more</p></a>", "## [Title](u)\n\nmore"),
+        ("<code><a href='u'>List</a>&lt;T></code>", "[List](u)<T>"),
+        ("<a href='javascript:go()'>Go</a>", "Go"),
+        ("<h2>Title<a href='#title'>¶</a></h2>", "## Title"),
+        ("<main></main><p>Outside", "Outside"),
+        ("in&shy;visible some<wbr>Name", "invisible someName"),
+        ("<ol start=9><li>nine<li><p>ten</p><p>more</p></ol>", "9. nine\n10. ten\n\n    more"),
+    ],
+)  # fmt: skip
+def test_what_a_reader_of_a_page_reads_is_written(page, text):
+    assert extract("a.html", page.encode()).text == text
+
+
 @pytest.mark.parametrize("payload", [
     '<meta charset="windows-1252"><p>élève'.encode("cp1252"),
     "<p>élève".encode(),
