@@ -124,7 +124,7 @@ def test_an_edit_gives_the_edges_of_a_full_run() -> None:
 _PIECES = sorted(
     words(
         r"""
-        <?php namespace App\Model ; use { } as ( ) class extends implements function const $x $this -> :: = [ ]
+        <?php namespace App\Model ; use { } as ( ) class extends implements function const $x $this -> :: = [
         new static self parent return foreach catch try ?-> , ? : fn => enum case trait 'c' é \ ... & \x00
         """
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from knowledge_pipeline.graph.languages import (
+    bash_facts,
     c_family_facts,
     c_sharp_facts,
     ecmascript_facts,
@@ -15,6 +16,7 @@ from knowledge_pipeline.graph.languages import (
     kotlin_facts,
     php_facts,
     python_facts,
+    ruby_facts,
     rust_crates,
     rust_facts,
     scala_facts,
@@ -22,6 +24,7 @@ from knowledge_pipeline.graph.languages import (
 from knowledge_pipeline.graph.reading import Extraction
 
 EXTRACTIONS: Mapping[str, Extraction] = {
+    "bash": bash_facts.EXTRACTION,
     "c": c_family_facts.EXTRACTION,
     "cpp": c_family_facts.EXTRACTION,
     "c_sharp": c_sharp_facts.EXTRACTION,
@@ -31,6 +34,7 @@ EXTRACTIONS: Mapping[str, Extraction] = {
     "kotlin": kotlin_facts.EXTRACTION,
     "php": php_facts.EXTRACTION,
     "python": python_facts.EXTRACTION,
+    "ruby": ruby_facts.EXTRACTION,
     "rust": rust_facts.EXTRACTION,
     "scala": scala_facts.EXTRACTION,
     "tsx": ecmascript_facts.EXTRACTION,
