@@ -38,9 +38,14 @@ const program = ts.createProgram(files.map((file) => join(root, file)), options)
 const checker = program.getTypeChecker();
 const inProject = new Set(files);
 
+// What tsconfig.json says; without one, a package's own name means its sources, not what is built of them.
 function aliases() {
   const path = join(root, "tsconfig.json");
-  if (!existsSync(path)) return {};
+  if (!existsSync(path)) {
+    const name = JSON.parse(readFileSync(join(root, "package.json"), "utf8")).name;
+    const folder = join(root, files[0].split("/")[0]);
+    return { paths: { [name]: [join(folder, "index")], [`${name}/*`]: [join(folder, "*")] } };
+  }
   const read = ts.readConfigFile(path, ts.sys.readFile).config ?? {};
   const parsed = ts.parseJsonConfigFileContent({ ...read, files: [] }, ts.sys, root).options;
   return { baseUrl: parsed.baseUrl, paths: parsed.paths, pathsBasePath: parsed.pathsBasePath };

@@ -38,14 +38,17 @@ SETS = {
         ("@react-aria/datepicker@3.11.2", "src"),
         ("express@4.21.2", "lib"),
         ("zod@3.25.76", "src/v3"),
+        ("mobx@6.13.5", "src"),
+        ("fastify@5.2.0", "lib"),
     ),
     "held": (
         ("@trpc/server@10.45.2", "src"),
-        ("mobx@6.13.5", "src"),
+        ("openai@4.77.0", "src"),
+        ("@tanstack/table-core@8.20.5", "src"),
         ("@reduxjs/toolkit@2.5.0", "src"),
         ("react-native-paper@5.12.5", "src"),
         ("axios@1.7.9", "lib"),
-        ("fastify@5.2.0", "lib"),
+        ("winston@3.17.0", "lib"),
     ),
 }
 """Packages that the rules were written by, and packages that nobody looked at; and their sources."""

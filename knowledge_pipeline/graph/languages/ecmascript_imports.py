@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tree_sitter import Node
 
 from knowledge_pipeline.graph.facts import Import
@@ -101,19 +103,24 @@ def take_required(reading: Reading, target: Node, value: Node | None) -> bool:
     module, member = required(reading, value)
     if module is None or target.type not in (("identifier",) if member else ("identifier", "object_pattern")):
         return False
-    if target.type == "identifier":
-        local = reading.text(target)
-        if not member:
-            take_all(reading, target, module, local)
-        for prefix in ("", f"{_MODULE}.") if member else ():
-            _take(reading, target, module, prefix + member, local)
+    reading.notes.setdefault("taken", set()).add(_call_within(value, member))
+    _take(reading, target, module, "", "")
+    if target.type == "identifier" and not member:
+        take_all(reading, target, module, reading.text(target))
         return True
-    for each in target.named_children:
-        name, local = _parts(reading, each)
-        if name:
-            _take(reading, each, module, name, local)
-            _take(reading, each, module, f"{_MODULE}.{name}", local)
+    taken = map(partial(_parts, reading), target.named_children)
+    for name, local in [(member, reading.text(target))] if member else taken:
+        for prefix in ("", f"{_MODULE}.") if name else ():
+            _take(reading, target, module, prefix + name, local)
     return True
+
+
+def _call_within(value: Node | None, member: str) -> int:
+    """The byte at which the call starts that loads a module."""
+    called = bare(value)
+    if member and called is not None:
+        called = bare(called.child_by_field_name("object"))
+    return called.start_byte if called is not None else -1
 
 
 def required(reading: Reading, value: Node | None) -> tuple[str | None, str]:
@@ -124,7 +131,8 @@ def required(reading: Reading, value: Node | None) -> tuple[str | None, str]:
         named = value.child_by_field_name("property")
         member = reading.text(named) if named is not None else ""
         value = bare(value.child_by_field_name("object"))
-    return imported(reading.writer, value) if value is not None else None, member
+    module = imported(reading.writer, value) if value is not None else None
+    return module, member
 
 
 def take_all(reading: Reading, node: Node, module: str, local: str) -> None:
@@ -136,7 +144,7 @@ def take_all(reading: Reading, node: Node, module: str, local: str) -> None:
 def of_call(reading: Reading, node: Node) -> None:
     """`require("./m")` and `import("./m")` within expressions."""
     module = imported(reading.writer, node)
-    if module is not None:
+    if module is not None and node.start_byte not in reading.notes.get("taken", ()):
         take_all(reading, node, module, module_name(module))
 
 
@@ -146,9 +154,11 @@ def of_assignment(reading: Reading, left: Node, right: Node) -> bool:
     owner, _, name = text.rpartition(".")
     if text in (_MODULE, "exports"):
         function = reading.writer.defined.get(_span(left.parent))
+        named = bare(right)
+        same = function or (reading.text(named) if named is not None and named.type == "identifier" else "")
         for path in (_MODULE, "default"):
-            if function:
-                reading.bind("", path, function)
+            if same:
+                _rename(reading, "", path, same)
             else:
                 reading.bind_values("", path, right)
         return True
