@@ -44,7 +44,7 @@ def named(definition: Definition, around: str) -> str:
     while parent is not None and parent.kind in VARIABLES:  # what holds a function names it, by `_holders`
         parent, around = parent.parent, parent_of(around)
     parts = around.split(".")[-_MAX_PARTS:] if around else []
-    if definition.kind == "method" and _is_of_this(definition.node):
+    if _is_of_this(definition.node):
         outer = parent.parent if parent is not None else None
         parts = parts[:-1] if outer is not None and outer.kind in TYPES else parts
     else:
