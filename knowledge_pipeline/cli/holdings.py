@@ -51,6 +51,19 @@ def of_spaces(lake: Lake) -> list[dict[str, Any]]:
     return found
 
 
+def of_graph(lake: Lake) -> list[dict[str, Any]]:
+    """One row per table of the code graph, at its newest version; none where no code was read."""
+    return [
+        {
+            "code_graph": name,
+            "rows": table.count(),
+            "versions": versions_of(table),
+            "disk_bytes": bytes_of(table.path),
+        }
+        for name, table in lake.graphs().items()
+    ]
+
+
 def _of_source(lake: Lake, source: str, type_: str, *, detailed: bool) -> dict[str, Any]:
     from knowledge_pipeline.store.filters import is_null
 
@@ -66,8 +79,10 @@ def _of_source(lake: Lake, source: str, type_: str, *, detailed: bool) -> dict[s
         "last_change": _changed_at([snapshot, chunks]),
     }
     if detailed:
-        folders = [snapshot.path, chunks.path, *(lake.root / "embeddings").glob(f"*/{source}.lance")]
-        row["versions"] = versions_of(snapshot) + versions_of(chunks)
+        facts = lake.facts(type_, source)
+        made = (lake.root / "embeddings").glob(f"*/{source}.lance")
+        folders = [snapshot.path, chunks.path, facts.path, *made]
+        row["versions"] = sum(map(versions_of, (snapshot, chunks, facts)))
         row["disk_bytes"] = sum(bytes_of(folder) for folder in folders)
         row["skipped_reasons"] = dict(reasons.most_common())
     return row

@@ -40,6 +40,7 @@ def status(
     }
     if detailed:
         found["spaces"] = holdings.of_spaces(session.lake)
+        found["code_graph"] = holdings.of_graph(session.lake)
         found["disk_bytes"] = holdings.bytes_of(session.lake.root)
     if session.as_json:
         session.screen.answer(found)
@@ -62,6 +63,7 @@ def _show(session: Session, found: dict[str, Any], *, detailed: bool) -> None:
     if not detailed:
         return
     screen.table([_spoken(row) for row in found["spaces"]], right=("rows", "unindexed", "versions", "disk"))
+    screen.table([_spoken(row) for row in found["code_graph"]], right=("rows", "versions", "disk"))
     for row in sources:
         for reason, count in list(row["skipped_reasons"].items())[:5]:
             screen.say(f"{row['source']}: skipped {count:,}: {shortened(one_line(reason), 200)}")

@@ -12,6 +12,7 @@ work to do, never a hole.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,7 +49,7 @@ def refresh(this: Pass) -> Stats:
         if planned:
             project = StoredProject(facts)
             affected = [] if this.full else _affected(this, project, _unchanged(desired, made_of))
-            _write(this, project, desired, held, planned, affected)
+            stats.notes = _write(this, project, desired, held, planned, affected)
             planned = _counting(planned, affected)
         stats.seen = len(desired)
         stats.count(planned)
@@ -103,7 +104,7 @@ def _write(
     held: dict[str, _Held],
     planned: Difference,
     affected: list[str],
-) -> None:
+) -> Counter[str]:
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
     context = context_of(this)
     web_prefix = context.pop("web_prefix")
@@ -120,6 +121,7 @@ def _write(
             made.write(
                 this.source.id, maker.now, removed=planned.removed, everything=len(paths) == len(desired)
             )
+    return maker.notes
 
 
 def _resolve(this: Pass, maker: RowMaker, marks: dict[str, str], known: dict[str, str], made: Made) -> None:

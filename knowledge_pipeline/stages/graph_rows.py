@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from knowledge_pipeline.graph.facts import Edge, Facts, Import
-from knowledge_pipeline.graph.resolve import Project, full_name, resolve
+from knowledge_pipeline.graph.resolve import Project, Resolved, full_name, resolve
 from knowledge_pipeline.stages.base import digest
 
 Row = dict[str, Any]
@@ -38,10 +38,11 @@ class RowMaker:
     context: Mapping[str, Any]  # columns that the configuration decides
     web_prefix: str | None
     now: datetime
+    notes: Counter[str] = field(default_factory=Counter[str])  # what could not be made as hoped
 
     def rows(self, path: str, uri: str, made_of: str) -> FileRows:
         """All rows of one file."""
-        facts, resolved = self.project.facts(path), resolve(path, self.project)
+        facts, resolved = self.project.facts(path), self._resolved(path)
         common = {**self.context, "uri": uri, "path": path, "language": facts.language}
         symbols = [*self._definitions(facts), *self._aliases(facts, resolved.edges)]
         edges = list(self._edges(path, resolved.edges))
@@ -55,6 +56,14 @@ class RowMaker:
             "trace": json.dumps(resolved.trace, sort_keys=True, separators=(",", ":")),
         }
         return FileRows(file, [{**named, **row} for row in symbols], [{**stamped, **row} for row in edges])
+
+    def _resolved(self, path: str) -> Resolved:
+        """One file that cannot be followed does not stop the others: it has no uses."""
+        try:
+            return resolve(path, self.project)
+        except RecursionError:
+            self.notes["uses not resolved: its values lead too deep"] += 1
+            return Resolved((), {})
 
     def _file(self, facts: Facts) -> Row:
         node = self._node(facts.path, "")

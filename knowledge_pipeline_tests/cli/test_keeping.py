@@ -34,6 +34,7 @@ def test_detailed_status_adds_disk_versions_spaces_and_skips(indexed: Path, shop
     status = run("status", "--detailed", "--json").json
     assert status["disk_bytes"] > by_source(status)["shop-code"]["disk_bytes"] > 0
     assert by_source(status)["shop-code"]["skipped_reasons"].keys() != set()
+    assert [each["code_graph"] for each in status["code_graph"]] == ["symbols", "edges"]
     (space,) = status["spaces"]
     assert space["rows"] == status["release"]["rows"] and space["dimensions"] == 32
     told = run("status", "--detailed").out
@@ -44,7 +45,8 @@ def test_status_of_an_empty_project_says_what_to_do(home: Path, run: Run):
     told = run("status").out
     assert "knowledge index --repo PATH_OR_URL" in told
     assert run("status", "--json").json["release"] is None
-    assert run("status", "--detailed", "--json").json["spaces"] == []
+    detailed = run("status", "--detailed", "--json").json
+    assert (detailed["spaces"], detailed["code_graph"]) == ([], [])
 
 
 def test_status_of_a_project_that_was_never_indexed_lists_its_sources(home: Path, repository: Path, run: Run):
