@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.config import sanitize_of
 from knowledge_pipeline.graph.codec import to_json
-from knowledge_pipeline.graph.extract import extract, facts_version
+from knowledge_pipeline.graph.extract import extract, facts_version, is_manifest
 from knowledge_pipeline.graph.facts import Facts
 from knowledge_pipeline.graph.layout import defines
 from knowledge_pipeline.graph.resolve import interface
@@ -41,8 +41,7 @@ def refresh_facts(this: Pass) -> Difference:
 
 def wanted(path: str, language: str) -> bool:
     """Whether a file has facts: it is in a language with a grammar, or tells how modules are named."""
-    del path
-    return language in GRAMMARS
+    return language in GRAMMARS or is_manifest(path)
 
 
 def _desired(this: Pass) -> tuple[dict[str, str], dict[str, str]]:
