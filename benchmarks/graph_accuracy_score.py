@@ -55,6 +55,8 @@ class Score:
     unanswered: int = 0  # sites at which the other tool knows no definition
     sites: int = 0
     errors: list[str] = field(default_factory=list[str])
+    judged: list[tuple[float, bool]] = field(default_factory=list["tuple[float, bool]"])
+    """How sure the graph is of each judged edge, and whether it is right."""
 
     @property
     def precision(self) -> float:
@@ -66,10 +68,16 @@ class Score:
         """Share of the tool's edges that were found."""
         return self.right / max(1, self.right + self.missed)
 
+    def counts(self) -> dict[str, float]:
+        """All numbers by their names."""
+        names = ("right", "wrong", "missed", "unjudged", "unanswered", "sites", "precision", "recall")
+        return {name: getattr(self, name) for name in names}
+
     def __iadd__(self, other: Score) -> Score:
         for name in ("right", "wrong", "missed", "unjudged", "unanswered", "sites"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.errors += other.errors
+        self.judged += other.judged
         return self
 
 
@@ -95,12 +103,15 @@ def scored(kind: str, edges: Iterable[tuple[str, Edge]], answers: dict[Site, Ans
     score = Score(sites=len(sites), unanswered=sum(not answer.known for answer in sites.values()))
     lines = _Lines(sites)
     for pair, found in ours.items():
+        sure = max(edge.confidence for edge in found)
         if pair in truth:
             score.right += 1
+            score.judged.append((sure, True))
         elif any(lines.leave_open(pair[0], edge.line, pair[1][1]) for edge in found):
             score.unjudged += 1
         else:
             score.wrong += 1
+            score.judged.append((sure, False))
             score.errors.append(f"wrong {kind}: {_told(pair)} at {[edge.line for edge in found]}")
     for pair, site in truth.items():
         if pair not in ours:
@@ -134,6 +145,15 @@ def table(rows: Iterable[tuple[str, str, Score]]) -> Iterator[str]:
     for package, kind, score in rows:
         counts = f"{score.right} | {score.wrong} | {score.missed} | {score.unjudged}"
         yield f"| {package} | {kind} | {score.precision:.3f} | {score.recall:.3f} | {counts} |"
+
+
+def confidences(score: Score) -> Iterator[str]:
+    """A Markdown table: how many edges are right of those that the graph is equally sure of."""
+    yield "\n| confidence | judged | right |\n| --- | --- | --- |"
+    for least, below in ((1.0, 2.0), (0.85, 1.0), (0.75, 0.85), (0.55, 0.75), (0.0, 0.55)):
+        band = [right for sure, right in score.judged if least <= sure < below]
+        if band:
+            yield f"| {least} and more | {len(band)} | {sum(band) / len(band):.3f} |"
 
 
 def _told(pair: tuple[Definition, Definition]) -> str:

@@ -46,17 +46,59 @@ TEXTS = {
     "only.py": ["class A:\n    def only_here(self): pass\n", "def only_here(): pass\n"],
 }
 
-_choice = st.fixed_dictionaries({path: st.sampled_from([None, *texts]) for path, texts in TEXTS.items()})
+_start = st.fixed_dictionaries({path: st.sampled_from([*texts, None]) for path, texts in TEXTS.items()})
+_edit = st.sampled_from([(path, text) for path, texts in TEXTS.items() for text in (*texts, None)])
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(_choice, min_size=2, max_size=4))
-def test_edits_resolved_by_traces_give_what_a_full_run_gives(versions: list[dict[str, str | None]]) -> None:
+@settings(max_examples=200, deadline=None)
+@given(_start, st.lists(_edit, min_size=1, max_size=6))
+def test_edits_resolved_by_traces_give_what_a_full_run_gives(
+    texts: dict[str, str | None], edits: list[tuple[str, str | None]]
+) -> None:
     kept = Kept()
-    for version in versions:
-        texts = {path: text for path, text in version.items() if text is not None}
-        kept.update(texts)
-        assert kept.edges == edges_of(texts)
+    for path, text in [("", None), *edits]:
+        texts = texts | {path: text}
+        now = {each: text for each, text in texts.items() if text is not None}
+        kept.update(now)
+        assert kept.edges == edges_of(now)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def f():\n    return A()\n", "def f():\n    return B()\n"),
+        ("def f():\n    s = A()\n    return s\n", "def f():\n    s = B()\n    return s\n"),
+        ("def f(x=A):\n    return x()\n", "def f(x=B):\n    return x()\n"),
+        ("def f(x):\n    return x\nf(A())\n", "def f(x):\n    return x\nf(B())\n"),
+        ("def f(): return [y for y in C().rows][0]\n", "def f(): return A()\n"),
+        ("def f() -> 'A': ...\n", "def f() -> 'B': ...\n"),
+    ],
+)
+def test_what_a_result_is_made_of_redoes_those_who_use_it(before: str, after: str) -> None:
+    classes = (
+        "class A:\n    def go(self): ...\nclass B:\n    def go(self): ...\n"
+        "class C:\n    def __init__(self): self.rows = [B()]\n"
+    )
+    texts = {"a.py": classes + before, "b.py": "from a import f\nf().go()\n"}
+    kept = Kept()
+    kept.update(texts)
+    once = kept.edges["b.py"]
+    kept.update(texts | {"a.py": classes + after})
+    assert kept.resolved == ["a.py", "b.py"]
+    assert kept.edges["b.py"] != once
+
+
+def test_a_second_method_of_a_name_redoes_those_who_guessed() -> None:
+    texts = {
+        "a.py": "class A:\n    def only(self): ...\n",
+        "b.py": "def main(x): x.only()\n",
+        "c.py": "class C:\n    def other(self): ...\n",
+    }
+    kept = Kept()
+    kept.update(texts)
+    kept.update(texts | {"c.py": "class C:\n    def only(self): ...\n"})
+    assert kept.resolved == ["b.py", "c.py"]
+    assert [edge.target for edge in kept.edges["b.py"] if edge.kind == "calls"] == ["x.only"]
 
 
 def _package() -> dict[str, str]:
