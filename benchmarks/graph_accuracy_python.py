@@ -33,6 +33,7 @@ class Parsed:
     definitions: dict[tuple[int, str], str]  # line and simple name: qualified name
     sites: list[tuple[Site, Place]]
     variables: set[str]  # qualified names
+    properties: set[str]  # to read one is to refer to it: that its value is called, says nothing of it
     nameless: list[Site]  # calls of what a call gave, names within texts: no tool is asked
 
 
@@ -42,8 +43,9 @@ def parsed(path: str, text: str) -> Parsed:
     try:
         reader.visit_body(ast.parse(text).body)
     except (SyntaxError, RecursionError):
-        return Parsed(path, text, {}, [], set(), [])
-    return Parsed(path, text, reader.definitions, reader.sites, reader.variables, reader.nameless)
+        return Parsed(path, text, {}, [], set(), set(), [])
+    found = (reader.variables, reader.properties, reader.nameless)
+    return Parsed(path, text, reader.definitions, reader.sites, *found)
 
 
 class _Reader(ast.NodeVisitor):
@@ -55,6 +57,7 @@ class _Reader(ast.NodeVisitor):
         self.definitions: dict[tuple[int, str], str] = {}
         self.sites: list[tuple[Site, Place]] = []
         self.variables: set[str] = set()
+        self.properties: set[str] = set()
         self.nameless: list[Site] = []
 
     def visit_body(self, body: Iterable[ast.AST]) -> None:
@@ -157,6 +160,8 @@ class _Reader(ast.NodeVisitor):
     def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         self.scope.append(node.name)
         self.definitions[node.lineno, node.name] = ".".join(self.scope)
+        if any("property" in ast.dump(each) for each in node.decorator_list):
+            self.properties.add(".".join(self.scope))
 
     def _site(self, kind: str, node: ast.Name | ast.Attribute) -> None:
         name = node.id if isinstance(node, ast.Name) else node.attr
@@ -202,6 +207,8 @@ class Truth:
             elif (qualified := self.files[relative].definitions.get((line, name))) is not None:
                 inside.append((relative, qualified))
         outside = outside or (site.kind == "references" and bool(places) and not inside)
+        if site.kind == "calls":
+            inside = [each for each in inside if each[1] not in self.files[each[0]].properties]
         classes = {name for _, name in inside}
         kept = [each for each in inside if each[1].rpartition(".")[0] not in classes or site.kind != "calls"]
         return Answer(tuple(dict.fromkeys(kept)), outside)
