@@ -1,5 +1,6 @@
 -- The names by which a link may call a document: its path, with and without its ending or `src/`,
--- and the folder that it is the index of.
+-- and the folder that it is the index of; and those by which documents of all sources know it, such
+-- as "key:PROJ-1".
 -- grain: one row per name of a document
 with places as (
     select
@@ -22,11 +23,20 @@ select
     source,
     uri,
     name,
-    min(rank) as rank -- 1 is the path itself
+    min(rank) as rank -- 1 is the path itself; 9 what documents of all sources call it
 from (
     select source, uri, name, rank from named
     union all
     select source, uri, name[5:] as name, rank + 3 as rank from named where starts_with(name, 'src/')
+    union all
+    select
+        source, uri,
+        unnest(json_extract_string(metadata, '$.names[*]')) as name,
+        9 as rank
+    from raw_chunks -- a document's first chunk leads, and has its names as the others do
+    where
+        skipped is null and not archived
+        and json_valid(metadata) and json_extract_string(metadata, '$.leads') = 'true'
 ) as all_names
 where name <> ''
 group by source, uri, name

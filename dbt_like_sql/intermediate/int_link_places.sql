@@ -1,12 +1,12 @@
 -- Where a link may lead within a repository: beside the document that has it, or from the top.
--- grain: one row per link and place; links to other hosts have none
+-- grain: one row per link and place; links to other hosts and mentions have none
 with cleaned as (
     select
         *,
         regexp_replace(regexp_replace(target, '[#?].*$', ''), '/$', '') as bare,
         regexp_replace(path, '[^/]*$', '') as folder
     from int_links
-    where not regexp_matches(target, '^[a-zA-Z][a-zA-Z0-9+.-]+:[^:]')
+    where not mentioned and not regexp_matches(target, '^[a-zA-Z][a-zA-Z0-9+.-]+:[^:]')
 ),
 written as (
     select

@@ -1,30 +1,35 @@
--- What documents name: targets of links, imported modules, files that a commit changed, and
--- relations told in front matter.
+-- What documents name: targets of links, imported modules, files that a commit changed, relations
+-- told in front matter, and what a text mentions: tickets, issues, commits, pages, addresses.
 -- grain: one row per document, kind of link and target
 with told as (
     select source, source_type, uri, path, metadata
     from raw_chunks
     where skipped is null and not archived and json_valid(metadata)
 ),
+mentions as (
+    select source, source_type, uri, path, unnest(json_extract(metadata, '$.mentions[*]')) as mention
+    from told
+    where contains(metadata, '"mentions"')
+),
 found as (
     select
-        source, source_type, uri, path, 'links' as kind,
+        source, source_type, uri, path, 'links' as kind, false as mentioned, null as name,
         unnest(json_extract_string(metadata, '$.links[*]')) as target
     from told
     union all
     select
-        source, source_type, uri, path, 'imports' as kind,
+        source, source_type, uri, path, 'imports' as kind, false as mentioned, null as name,
         unnest(json_extract_string(metadata, '$.imports[*]')) as target
     from told
     union all
     select
-        source, source_type, uri, path, 'changes' as kind,
+        source, source_type, uri, path, 'changes' as kind, false as mentioned, null as name,
         unnest(json_extract_string(metadata, '$.files[*]')) as target
     from told
     where source_type = 'git_history'
     union all
     select
-        source, source_type, uri, path, relations.kind,
+        source, source_type, uri, path, relations.kind, false as mentioned, null as name,
         unnest(
             case json_type(metadata, '$.front_matter.' || relations.kind)
                 when 'ARRAY' then json_extract(metadata, '$.front_matter.' || relations.kind)::varchar[]
@@ -36,14 +41,58 @@ found as (
         select unnest(['implements', 'references', 'related', 'supersedes', 'duplicates', 'closes']) as kind
     ) as relations
     where contains(metadata, '"front_matter"')
+    union all
+    select
+        source, source_type, uri, path,
+        json_extract_string(mention, '$.kind') as kind,
+        true as mentioned,
+        json_extract_string(mention, '$.name') as name,
+        case -- a file of the repository is told from its top
+            when json_extract_string(mention, '$.kind') = 'changes'
+                then ltrim(json_extract_string(mention, '$.target'), '/')
+            else json_extract_string(mention, '$.target')
+        end as target
+    from mentions
+),
+said as (
+    select
+        source, source_type, uri, path, target,
+        max(name) as name,
+        coalesce(bit_or(kinds.bit) filter (where not found.mentioned), 0) as told_as, -- a bit for each kind
+        coalesce(bit_or(kinds.bit) filter (where found.mentioned), 0) as mentioned_as
+    from found
+    inner join (
+        select
+            unnest([
+                'links', 'imports', 'references', 'related', 'changes', 'implements', 'supersedes', 'duplicates',
+                'closes'
+            ]) as kind,
+            unnest([1, 2, 4, 8, 16, 32, 64, 128, 256]) as bit
+    ) as kinds on kinds.kind = found.kind
+    where target is not null and target <> '' and (found.mentioned or not starts_with(target, '#'))
+    group by source, source_type, uri, path, target
 )
 select
-    source,
-    source_type,
-    uri, -- of the document that names the target
-    path,
-    kind, -- links, imports, changes, or a relation of front matter
-    target -- as it is written there
-from found
-where target is not null and target <> '' and not starts_with(target, '#')
-group by source, source_type, uri, path, kind, target
+    said.source,
+    said.source_type,
+    said.uri, -- of the document that names the target
+    said.path,
+    kinds.kind, -- links, imports, changes, closes, implements, supersedes, duplicates, references, related
+    said.target, -- as it is written there
+    said.name, -- by which documents of all sources know the target; null where it has none
+    said.told_as & kinds.bit = 0 as mentioned -- and nothing but mentioned: what looks like an id may be none
+from said
+cross join (
+    select
+        unnest([
+            'links', 'imports', 'references', 'related', 'changes', 'implements', 'supersedes', 'duplicates', 'closes'
+        ]) as kind,
+        unnest([1, 2, 4, 8, 16, 32, 64, 128, 256]) as bit -- from 16 on a kind says how, which a plain link does not
+) as kinds
+where
+    (said.told_as & kinds.bit <> 0 and (kinds.kind <> 'links' or said.mentioned_as < 16))
+    or (
+        said.told_as & kinds.bit = 0
+        and said.mentioned_as & kinds.bit <> 0
+        and (kinds.bit >= 16 or (said.told_as = 0 and said.mentioned_as < 16))
+    )
