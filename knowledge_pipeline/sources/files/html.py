@@ -42,6 +42,7 @@ _EMPHASIS = frozenset({"b", "strong", "i", "em", "del", "s"})
 _IN_LINES = frozenset({*_EMPHASIS, "span", "u", "ins", "mark", "small", "font", "abbr", "cite", "var"})
 _CODE_IN_LINES = ("code", "kbd", "samp", "tt")
 _MARKS = re.compile(r"(?:#+ |> |- |\d+\. )*")
+_WORD = re.compile(r"[^\W_]")
 _ANCHOR_SIGNS = frozenset("¶#§🔗")
 
 
@@ -203,13 +204,20 @@ def _address(written: str) -> str:
 
 
 def _around(text: str, address: str) -> str:
-    """A link; of one over several blocks, the first line is linked, if one can be."""
-    before, after = re.match(r"\s*", text)[0], re.search(r"\s*$", text)[0]  # pyright: ignore
-    first, *rest = text.strip().split("\n")
-    if first.startswith(("```", "|")):
-        return f"{before}{text.strip()}\n\n{linked('↗', address)}\n\n"
-    marks = _MARKS.match(first)[0]  # pyright: ignore[reportOptionalSubscript]
-    return "\n".join([f"{before}{marks}{linked(first[len(marks) :], address)}", *rest]) + after
+    """A link; of one over several lines, the first that has words is linked, if one can be."""
+    stripped = text.strip()
+    before, after = text.split(stripped, 1)
+    lines = stripped.split("\n")
+    for at, line in enumerate(lines):
+        if len(lines) > 1 and line.startswith(("```", "|")):  # code or a table
+            break
+        marks = _MARKS.match(line)[0] if len(lines) > 1 else ""  # pyright: ignore[reportOptionalSubscript]
+        if _WORD.search(line, len(marks)):
+            lines[at] = marks + linked(line[len(marks) :], address)
+            return before + "\n".join(lines) + after
+    if len(lines) == 1:
+        return before + linked(stripped, address) + after
+    return f"{before}{stripped}\n\n{linked('↗', address)}\n\n"
 
 
 def _emphasized(el: Tag, text: str, mark: str, parent_tags: set[str], same: set[str]) -> str:
