@@ -29,6 +29,7 @@ _VENDORED = _TOOLS | {"vendor", "third_party"}
 _GENERATED_CODE = re.compile(
     r"(?:[.-]min\.(?:js|mjs|cjs|css)|\.bundle\.js|^pnpm-lock\.yaml|^conda-lock\.yml|^\.terraform\.lock\.hcl)$"
 )
+_MANIFEST = re.compile(r"^(?:package|composer|[jt]sconfig(?:\.[\w-]+)?)\.json$")  # says where modules lie
 _MARKUP = re.compile(r"\.(?:md|markdown|mdx|rst)$|^readme(?:$|\.txt$|[._-][a-z]{2}(?:[_-][a-z]{2})?$)", re.I)
 _STRUCTURED = re.compile(r"\.(?:ya?ml|json)$", re.IGNORECASE)
 _RECORD = re.compile(r"\.(?:md|markdown|mdx|rst|txt|json|jsonl|ndjson)$", re.IGNORECASE)
@@ -47,7 +48,7 @@ class Defaults:
 
 DEFAULTS: dict[SourceType, Defaults] = {
     "code": Defaults(
-        wants=lambda name: is_code(language_of(name)),
+        wants=lambda name: is_code(language_of(name)) or _MANIFEST.search(name) is not None,
         max_bytes=1_000_000,
         left_out_folders=_VENDORED | {"dist"},
         left_out_files=_GENERATED_CODE,

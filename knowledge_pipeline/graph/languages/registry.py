@@ -22,7 +22,10 @@ _PLAIN = Language()
 _ECMASCRIPT = EcmaScript()
 _C_FAMILY = CFamily()
 LANGUAGES: Mapping[str, Language] = {
-    **{each.name: each for each in (Python(), Java(), Go(), Kotlin(), CSharp(), Scala(), Rust(), Php(), Ruby(), Bash())},
+    **{
+        each.name: each
+        for each in (Python(), Java(), Go(), Kotlin(), CSharp(), Scala(), Rust(), Php(), Ruby(), Bash())
+    },
     **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
     **dict.fromkeys(("c", "cpp"), _C_FAMILY),
 }
