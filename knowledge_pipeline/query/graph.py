@@ -7,7 +7,7 @@ that may mean several things is answered with the candidates alone.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from knowledge_pipeline.query.graph_live import LiveGraph
 from knowledge_pipeline.query.graph_related import related
 from knowledge_pipeline.query.graph_rows import DEFINED, GraphRows, nodes_of
 from knowledge_pipeline.query.graph_target import Target, find_target
-from knowledge_pipeline.query.graph_walk import DEPENDS, Walk
+from knowledge_pipeline.query.graph_walk import DEPENDS, Direction, Walk
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.lake import Lake
@@ -35,6 +35,7 @@ CALLS = ("calls",)
 USES = ("calls", "references", "extends", "implements", "imports")
 INHERITS = ("extends", "implements")
 _NARROWING = frozenset({"languages", "sources", "source_types", "repos", "branches", "paths", "tags"})
+_BOTH: tuple[Direction, ...] = ("in", "out")
 _USES_OF_CODE = ("calls", "references", "extends", "implements")
 
 
@@ -102,10 +103,9 @@ class CodeGraph:
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
             members = await _members(walk, targets)
             ids = {node.id for node in (*targets, *members)}
-            if direction != "callees":
-                await walk.follow(ids, "in", CALLS, depth=asked.depth)
-            if direction != "callers":
-                await walk.follow(ids, "out", CALLS, depth=asked.depth)
+            ways: dict[str, Direction] = {"callees": "in", "callers": "out"}  # what is not asked for
+            wanted = [way for other, way in ways.items() if direction != other]
+            await walk.at_once(*(_along(ids, way, CALLS, asked.depth) for way in wanted))
             _keep_out(walk, {node.id for node in members})
 
         return await self._answer(asked, access, walk)
@@ -115,8 +115,7 @@ class CodeGraph:
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
             ids = {node.id for node in targets}
-            await walk.follow(ids, "out", INHERITS, depth=asked.depth)
-            await walk.follow(ids, "in", INHERITS, depth=asked.depth)
+            await walk.at_once(*(_along(ids, way, INHERITS, asked.depth) for way in _BOTH))
 
         return await self._answer(asked, access, walk)
 
@@ -143,14 +142,16 @@ class CodeGraph:
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
             if all(node.kind == "file" for node in targets):
                 ids = {node.id for node in targets}
-                await walk.follow(ids, "in", DEPENDS, depth=asked.depth)
-                await walk.follow(ids, "out", DEPENDS)
+                ways = (_along(ids, "in", DEPENDS, asked.depth), _along(ids, "out", DEPENDS, 1))
+                await walk.at_once(*ways)
                 return
             members = await _members(walk, targets)
             ids = {node.id for node in (*targets, *members)}
-            await walk.follow(ids, "in", _USES_OF_CODE, depth=asked.depth)
-            await walk.follow(ids, "in", ("imports",))
-            await walk.follow(ids, "out", USES)
+            await walk.at_once(
+                _along(ids, "in", _USES_OF_CODE, asked.depth),
+                _along(ids, "in", ("imports",), 1),
+                _along(ids, "out", USES, 1),
+            )
             _keep_out(walk, {node.id for node in members})
 
         return await self._answer(asked, access, walk)
@@ -177,6 +178,12 @@ class CodeGraph:
                 walk.start(target.nodes)
                 await walking(walk, target.nodes)
         return _told(asked, target, walk, watch, release=opened.release)
+
+
+def _along(
+    ids: Collection[str], direction: Direction, kinds: Collection[str], depth: int
+) -> Callable[[Walk], Coroutine[Any, Any, None]]:
+    return lambda walk: walk.follow(ids, direction, kinds, depth=depth)
 
 
 async def _members(walk: Walk, targets: Sequence[Node]) -> list[Node]:

@@ -32,8 +32,9 @@ async def related(walk: Walk, targets: Sequence[Node], members: Sequence[Node]) 
     own = {node.id for node in (*targets, *members)}
     near = Walk(walk.rows, limit=_MOST_NEAR)
     near.start((*targets, *members))
-    await near.follow(own, "in", _KINDS)
-    await near.follow(own, "out", _KINDS)
+    await near.at_once(
+        lambda walk: walk.follow(own, "in", _KINDS), lambda walk: walk.follow(own, "out", _KINDS)
+    )
     scores: _Scores = defaultdict(float)
     for link in near.links.values():
         other = link.source if link.target in own else link.target

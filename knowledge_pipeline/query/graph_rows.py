@@ -46,29 +46,28 @@ class GraphRows:
 
     async def nodes(self, ids: Iterable[str]) -> dict[str, Node]:
         """Nodes by id; those that are not visible are not there."""
-        found: list[Row] = []
+        return (await self.known(ids))[0]
+
+    async def known(self, ids: Iterable[str]) -> tuple[dict[str, Node], dict[str, set[str]]]:
+        """Nodes by id, and the full names of each by which other sources may know it."""
+        rows: list[Row] = []
         for portion in portions(sorted(set(ids))):
-            found += await self.symbols(filters.one_of("node", portion) & DEFINED)
-        return nodes_of(found)
+            rows += await self.symbols(filters.one_of("node", portion))
+        names: dict[str, set[str]] = {}
+        for row in rows:
+            names.setdefault(row["node"], set()).add(row["full_name"])
+        return nodes_of(row for row in rows if row["kind"] != "alias"), names
 
-    async def full_names(self, nodes: Sequence[Node], *, whole_files: bool) -> dict[str, set[str]]:
-        """Node -> the full names by which other sources may know it; of files, and what they define.
-
-        Nothing is read where there is one source alone: no other can know it.
-        """
-        if not await self.reader.several_sources():
-            return {}
-        column = "path" if whole_files else "node"
-        keys = {(node.source, node.path) if whole_files else node.id: node.id for node in nodes}
-        values = sorted({node.path or "" if whole_files else node.id for node in nodes})
-        columns = ("node", "source", "path", "full_name")
+    async def names_within(self, files: Sequence[Node]) -> dict[str, set[str]]:
+        """File -> the full names of what it defines and re-exports, as far as others can name it."""
+        ids = {(file.source, file.path): file.id for file in files}
+        columns = ("source", "path", "full_name")
         found: dict[str, set[str]] = {}
-        for portion in portions(values):
-            where = self.visible & filters.one_of(column, portion) & filters.eq("exported", True)
+        for portion in portions(sorted({file.path or "" for file in files})):
+            where = self.visible & filters.one_of("path", portion) & filters.eq("exported", True)
             for row in await self.reader.symbols(where, limit=MOST_ROWS, columns=columns):
-                key = (row["source"], row["path"]) if whole_files else row["node"]
-                if key in keys:
-                    found.setdefault(keys[key], set()).add(row["full_name"])
+                if (id_ := ids.get((row["source"], row["path"]))) is not None:
+                    found.setdefault(id_, set()).add(row["full_name"])
         return found
 
     async def named(self, names: Collection[str], *, as_files: bool) -> dict[str, list[Node]]:

@@ -7,7 +7,8 @@ name of its target; here it meets the definition of that name in another source.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -23,7 +24,7 @@ DEPENDS = ("depends",)
 
 _SIDES: dict[Direction, Side] = {"in": "used_by", "out": "uses"}
 _MOST_NAMES = 1_000  # full names that one step looks for in other sources
-_EDGES_A_NODE, _MOST_EDGES = 20, 10_000  # one step reads so many for each node of the limit
+_EDGES_A_NODE, _MOST_EDGES = 10, 10_000  # one step reads so many for each node of the limit
 
 _Met = tuple[Row, str, str]  # an edge, the node it goes out from, the node it leads to
 
@@ -48,6 +49,26 @@ class Walk:
         """Take nodes in that the limit does not count."""
         for node in nodes:
             self.nodes.setdefault(node.id, node)
+
+    async def at_once(self, *ways: Callable[[Walk], Awaitable[None]]) -> None:
+        """Walk several ways at the same time, each as far as the limit; of all nodes the nearest stay."""
+        walks = [Walk(self.rows, self.limit, dict(self.nodes)) for _ in ways]
+        await asyncio.gather(*(way(walk) for way, walk in zip(ways, walks, strict=True)))
+        found = {id_: node for walk in reversed(walks) for id_, node in walk.nodes.items()}
+        for node in sorted(found.values(), key=lambda node: node.distance):
+            if node.id not in self.nodes and self._found < self.limit:
+                self._found += 1
+                self.nodes[node.id] = node
+            self.left_out += node.id not in self.nodes
+        for walk in walks:
+            self.left_out += walk.left_out
+            self.unresolved += walk.unresolved
+            self.cut |= walk.cut
+            kept = {key: link for key, link in walk.links.items() if self._has_ends(link)}
+            self.links |= kept
+
+    def _has_ends(self, link: Link) -> bool:
+        return link.source in self.nodes and link.target in self.nodes
 
     async def follow(
         self, ids: Collection[str], direction: Direction, kinds: Collection[str], *, depth: int = 1
@@ -84,7 +105,7 @@ class Walk:
             )
             if target in front and (row["target_id"] or self._crosses(row, target))
         ]
-        far = await self._take([source for _, source, _ in met], "in", distance)
+        far = await self._take([source for _, source, _ in met], "in", distance, whole_files=kinds == DEPENDS)
         return self._link([each for each in met if each[1] in far], far)
 
     async def _used(self, front: Collection[str], kinds: Collection[str], distance: int) -> set[str]:
@@ -94,7 +115,9 @@ class Walk:
         edges = await self._edges(filters.one_of("kind", sorted(kinds)) & starts)
         edges = [{**row, "source_id": same.get(row["source_id"], row["source_id"])} for row in edges]
         inner = [(row, row["source_id"], row["target_id"]) for row in edges if row["target_id"]]
-        far = await self._take([target for _, _, target in inner], "out", distance)
+        far = await self._take(
+            [target for _, _, target in inner], "out", distance, whole_files=kinds == DEPENDS
+        )
         leaving = [row for row in edges if not row["target_id"]]
         sure = [row for row in leaving if row["confidence"] >= SURE]
         beyond = await self._leave(_shortest(sure) if kinds == DEPENDS else sure, kinds, distance)
@@ -132,12 +155,16 @@ class Walk:
         """Whether an edge by full name may mean a node: one that is sure, and of another source."""
         return row["confidence"] >= SURE and row["source"] != self.nodes[target].source
 
-    async def _take(self, ids: Iterable[str], direction: Direction, distance: int) -> set[str]:
+    async def _take(
+        self, ids: Iterable[str], direction: Direction, distance: int, *, whole_files: bool
+    ) -> set[str]:
         """Read the nodes at the far ends, as far as the limit allows; returns those that are known."""
         distinct = list(dict.fromkeys(ids))
         new = [id_ for id_ in distinct if id_ not in self.nodes]
         room = max(0, self.limit - self._found)
-        read = await self.rows.nodes(new[:room]) if new[:room] else {}
+        read, names = await self.rows.known(new[:room]) if new[:room] else ({}, {})
+        if not whole_files:
+            self._names |= names
         self._add([read[id_] for id_ in new[:room] if id_ in read], direction, distance)
         self.left_out += len(new[room:])
         return {id_ for id_ in distinct if id_ in self.nodes}
@@ -164,11 +191,18 @@ class Walk:
         return far
 
     async def _names_of(self, ids: Collection[str], *, whole_files: bool) -> dict[str, set[str]]:
-        """The full names by which other sources may know nodes -> the nodes; of files, what they define."""
-        unknown = [id_ for id_ in ids if id_ not in self._names and self.nodes[id_].source]
-        if unknown:
-            found = await self.rows.full_names([self.nodes[id_] for id_ in unknown], whole_files=whole_files)
+        """The full names by which other sources may know nodes -> the nodes; of files, what they define.
+
+        None where there is one source alone: no other can know them.
+        """
+        if not await self.rows.reader.several_sources():
+            return {}
+        unknown = sorted(id_ for id_ in ids if id_ not in self._names and self.nodes[id_].source)
+        if unknown and whole_files:
+            found = await self.rows.names_within([self.nodes[id_] for id_ in unknown])
             self._names |= {id_: found.get(id_, set()) for id_ in unknown}
+        elif unknown:
+            self._names |= (await self.rows.known(unknown))[1]
         names: dict[str, set[str]] = {}
         for id_ in sorted(ids):
             for name in sorted(self._names.get(id_, ())):
