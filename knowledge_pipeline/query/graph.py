@@ -104,7 +104,7 @@ class CodeGraph:
             members = await _members(walk, targets)
             ids = {node.id for node in (*targets, *members)}
             ways: dict[str, Direction] = {"callees": "in", "callers": "out"}  # what is not asked for
-            wanted = [way for other, way in ways.items() if direction != other]
+            wanted: list[Direction] = [way for other, way in ways.items() if direction != other]
             await walk.at_once(*(_along(ids, way, CALLS, asked.depth) for way in wanted))
             _keep_out(walk, {node.id for node in members})
 

@@ -153,6 +153,24 @@ def test_an_empty_file_makes_a_package(code: Project, folder: Path):
     assert {row["path"] for row in rows(code, "symbols")} == {"app.py", "lib/store.py"}
 
 
+def test_manifests_say_where_modules_lie_and_an_edit_of_one_matters(project: Project, tmp_path: Path):
+    repo = tmp_path / "web"
+    (repo / "src" / "lib").mkdir(parents=True)
+    (repo / "src" / "lib" / "money.ts").write_text("export function pay(): number { return 1 }\n")
+    (repo / "src" / "app.ts").write_text('import { pay } from "@lib/money"\n\nfunction main() { pay() }\n')
+    settings = '{"compilerOptions": {"baseUrl": ".", "paths": {"@lib/*": ["src/lib/*"]}}}'
+    (repo / "tsconfig.json").write_text(settings)
+    project.declare("web", "code", repo)
+    project.refresh()
+    assert ("main", "pay", "src/lib/money.ts") in calls(project)
+    (repo / "tsconfig.json").write_text(settings.replace("@lib", "@other"))
+    project.refresh()
+    assert ("main", "pay", "src/lib/money.ts") not in calls(project)
+    incremental = state(project)
+    run(project, "web", full=True)
+    assert state(project) == incremental
+
+
 def test_what_a_package_re_exports_is_known_by_both_names(code: Project, tmp_path: Path):
     web = tmp_path / "web"
     web.mkdir()
