@@ -52,7 +52,7 @@ CHECKS: tuple[Check, ...] = (
         blocking=True,
         find=find_dangling_edges,
         look="select source, path, line, kind, target_name from stg_edges "
-        "where target_id is not null and target_id not in (select node from stg_symbols)",
+        "where target_id not in (select node from stg_symbols where kind <> 'alias')",
         types=("code",),
     ),
     Check(

@@ -89,7 +89,7 @@ def _missing(lake: Lake, source: str) -> list[str]:
     """Targets of a source's edges that no symbol of it has."""
     mine = eq("source", source)
     targets = lake.graph("edges").rows(["target_id"], mine & ~is_null("target_id"))["target_id"].unique()
-    nodes = lake.graph("symbols").rows(["node"], mine)["node"]
+    nodes = lake.graph("symbols").rows(["node"], mine & ~eq("kind", "alias"))["node"]
     return targets.filter(invert(is_in(targets, value_set=pa.chunked_array(nodes)))).to_pylist()
 
 

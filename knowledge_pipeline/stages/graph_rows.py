@@ -11,14 +11,13 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from knowledge_pipeline.graph.facts import Edge, Facts, Import
-from knowledge_pipeline.graph.resolve import Project, Resolved, full_name, resolve
+from knowledge_pipeline.graph.facts import Edge, Facts
+from knowledge_pipeline.graph.resolve import Alias, Project, Resolved, Trace, full_name, resolve
 from knowledge_pipeline.stages.base import digest
 
 Row = dict[str, Any]
 
 _SIGNATURE_CHARS = 300
-_PACKAGE_FILES = frozenset({"__init__.py", "__init__.pyi"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class RowMaker:
         """All rows of one file."""
         facts, resolved = self.project.facts(path), self._resolved(path)
         common = {**self.context, "uri": uri, "path": path, "language": facts.language}
-        symbols = [*self._definitions(facts), *self._aliases(facts, resolved.edges)]
+        symbols = [*self._definitions(facts), *self._aliases(path, resolved)]
         edges = list(self._edges(path, resolved.edges))
         mark = _fingerprint([*symbols, *edges], common)
         stamped = {**common, "indexed_at": self.now}
@@ -99,32 +98,37 @@ class RowMaker:
                 "exported": each.exported,
             }
 
-    def _aliases(self, facts: Facts, edges: Iterable[Edge]) -> Iterator[Row]:
-        """Names under which others may import from this file what another one defines."""
-        offered = {(each.line, each.name): each.local for each in facts.imports if _offers(facts.path, each)}
-        defined = {each.name for each in facts.definitions}
-        seen: set[str] = set()
-        for edge in edges if offered else ():
-            local = offered.get((edge.line, _last(edge.target))) if edge.kind == "imports" else None
-            if not local or not edge.target or not edge.target_path or edge.source or local in defined:
-                continue
-            name = full_name(facts.path, local, self.project)
-            if name in seen:
-                continue
-            seen.add(name)
-            node = self._node(edge.target_path, edge.target)
-            yield {
-                "id": digest("alias", self._node(facts.path, local)),
-                "node": node,
-                "kind": "alias",
-                "name": local,
-                "simple": _last(local),
-                "full_name": name,
-                "start_line": edge.line,
-                "end_line": edge.line,
-                "signature": "",
-                "exported": True,
-            }
+    def _aliases(self, path: str, resolved: Resolved) -> Iterator[Row]:
+        """Names under which others may import from this file what another one defines, members too."""
+        made: dict[str, Row] = {}
+        for each in resolved.aliases:
+            for name, target in self._handed_on(each, resolved.trace):
+                if name not in made:
+                    made[name] = self._alias(path, name, self._node(each.target_path, target))
+        yield from made.values()
+
+    def _handed_on(self, alias: Alias, trace: Trace) -> Iterator[tuple[str, str]]:
+        """Full name and definition: who imports `app.Store` calls `app.Store.get`."""
+        yield alias.full_name, alias.target
+        if f"interface\t{alias.target_path}" not in trace:  # nothing would tell that the members changed
+            return
+        for member in self.project.facts(alias.target_path).definitions:
+            if member.name.startswith(f"{alias.target}.") and member.exported:
+                yield f"{alias.full_name}{member.name.removeprefix(alias.target)}", member.name
+
+    def _alias(self, path: str, name: str, node: str) -> Row:
+        return {
+            "id": digest("alias", self._node(path, name)),
+            "node": node,
+            "kind": "alias",
+            "name": name,
+            "simple": _last(name),
+            "full_name": name,
+            "start_line": 1,
+            "end_line": 1,
+            "signature": "",
+            "exported": True,
+        }
 
     def _edges(self, path: str, edges: Iterable[Edge]) -> Iterator[Row]:
         """The edges, and for each other file, or name outside, one that says that this file depends on it."""
@@ -167,12 +171,6 @@ class RowMaker:
 
     def _url(self, path: str) -> str | None:
         return self.web_prefix + quote(path) if self.web_prefix else None
-
-
-def _offers(path: str, each: Import) -> bool:
-    if each.scope or each.name in ("", "*") or each.local in ("", "*"):
-        return False
-    return each.exported or PurePosixPath(path).name in _PACKAGE_FILES
 
 
 def _last(name: str) -> str:

@@ -174,13 +174,14 @@ def test_manifests_say_where_modules_lie_and_an_edit_of_one_matters(project: Pro
 def test_what_a_package_re_exports_is_known_by_both_names(code: Project, tmp_path: Path):
     web = tmp_path / "web"
     web.mkdir()
-    (web / "view.py").write_text("from lib import Store\n\n\ndef view():\n    return Store()\n")
+    (web / "view.py").write_text("from lib import Store\n\n\ndef view():\n    return Store().get(1)\n")
     code.declare("web", "code", web)
     code.refresh()
     with KnowledgeBase.open(code.settings) as base:
         usages = base.graph.find_references("lib.store.Store")
         assert {(node.source, node.name) for node in usages.found} >= {("web", "view"), ("web", "view.py")}
         assert [node.name for node in base.graph.find_references("lib.Store").targets] == ["Store"]
+        assert "view" in {node.name for node in base.graph.find_references("lib.store.Store.get").found}
         impact = base.graph.analyze_dependencies("lib/store.py")
         assert ("web", "view.py") in {(node.source, node.name) for node in impact.found}
 
