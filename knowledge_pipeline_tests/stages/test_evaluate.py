@@ -182,7 +182,7 @@ def test_a_missing_file_of_questions_keeps_the_release_back_in_one_sentence(proj
     outcome = pipeline.refresh(project.lake, chosen, chosen.sources)
     assert isinstance(outcome.failures["release"], ConfigError)
     assert str(outcome.failures["release"]).startswith("there are no golden questions at ")
-    assert live(project.lake) is None and len(outcome.stats) == 4
+    assert live(project.lake) is None and len(outcome.stats) == 5
 
 
 @pytest.mark.usefixtures("folder")

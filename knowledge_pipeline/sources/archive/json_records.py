@@ -11,6 +11,7 @@ from knowledge_pipeline.sources.archive.facts import moment_of
 from knowledge_pipeline.sources.conversation import Turn, conversation
 
 _LISTS_OF_TURNS = ("messages", "turns", "conversation", "comments", "entries", "events")
+_TITLES = ("title", "name", "subject")
 _WHO = ("author", "name", "user", "sender", "speaker", "from")
 _SAID = ("content", "text", "body", "message")
 _WHEN = ("created_at", "timestamp", "created", "date", "time", "at")
@@ -134,7 +135,7 @@ def _sections(record: Any, title: str) -> Iterator[str]:
         return
     long = {name: value for name, value in record.items() if not _is_short(value)}
     for name, value in record.items():
-        if name not in long and value != title:
+        if name not in long and not (value == title and name.lower() in _TITLES):
             yield f"{name}: {_scalar(value)}"
     for name, value in long.items():
         yield from ("", f"## {name}", "", *_lines(value, 0))

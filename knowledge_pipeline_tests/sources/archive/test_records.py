@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
@@ -290,6 +290,7 @@ def test_every_file_that_is_accepted_comes_back_byte_for_byte(payload, name):
     assert original_bytes(made.text.encode().decode(), stored) == payload
 
 
+@example({"a": None, "b": 0, "title": 0}, None, False)
 @given(JSONS, st.sampled_from([None, 1]), st.booleans())
 def test_any_json_comes_back_and_no_word_of_it_is_lost(value, indent, escaped):
     payload = json.dumps(value, indent=indent, ensure_ascii=escaped).encode("utf-8", "replace")
