@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.config import sanitize_of
 from knowledge_pipeline.graph.codec import to_json
-from knowledge_pipeline.graph.extract import extract, facts_version, is_manifest, is_manifest
+from knowledge_pipeline.graph.extract import extract, facts_version, is_manifest
 from knowledge_pipeline.graph.facts import Facts
 from knowledge_pipeline.graph.layout import defines
 from knowledge_pipeline.graph.resolve import interface

@@ -63,6 +63,7 @@ def held(place: Workplace) -> dict[str, set[str]]:
         "chunks": {id_ for id_ in ids if lake.chunks("code", id_).count()},
         "embeddings": embedded,
         "index": indexed,
+        "graph": set(lake.graph("symbols").rows(["source"])["source"].to_pylist()),
     }
 
 
@@ -182,11 +183,12 @@ def test_a_backfill_of_what_a_changed_chunker_made_stale_embeds_the_new_texts_al
     with everything_done(place, dagster_home, dagster_yaml) as (daemon, shown):
         embedded, ran, before = len(server.texts), refreshed(place), texts_of(place, "bc")
         configure(place, "bc", "chunking: {max_tokens: 64}")
-        daemon.until(lambda: shown.stale() == {"chunks": {"b", "c"}}, "the sensor told the change", WAIT_S)
+        told = {"chunks": {"b", "c"}, "graph": {"b", "c"}}
+        daemon.until(lambda: shown.stale() == told, "the sensor told the change", WAIT_S)
         rounds = materialize_the_stale(daemon, shown)
 
-        assert rounds == [{"chunks": {"b", "c"}}, {"embeddings": {"b", "c"}, "index": {"b", "c"}}]
-        stages = ("chunks", "embeddings", "index")
+        assert rounds == [told, {"embeddings": {"b", "c"}, "index": {"b", "c"}}]
+        stages = ("chunks", "embeddings", "graph", "index")
         assert sorted(refreshed(place)[len(ran) :]) == [(stage, id_) for stage in stages for id_ in "bc"]
         after = texts_of(place, "bc")
         assert len(before & after) == 2

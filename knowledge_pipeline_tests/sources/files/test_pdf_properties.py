@@ -102,7 +102,7 @@ def test_a_pdf_says_all_its_words_in_order_and_nothing_else(pages, compressed):
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(_PAGE, min_size=1, max_size=5), st.booleans())
 def test_many_pdfs_say_all_their_words_in_order_and_nothing_else(pages, compressed):
     check(pages, compressed=compressed)
