@@ -6,6 +6,7 @@ that may mean several things is answered with the candidates alone.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, fields, replace
@@ -22,6 +23,7 @@ from knowledge_pipeline.query.graph_target import Target, find_target
 from knowledge_pipeline.query.graph_walk import DEPENDS, Direction, Walk
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.lake import Lake
 
 CallDirection = Literal["callers", "callees", "both"]
@@ -187,17 +189,21 @@ def _along(
 
 
 async def _members(walk: Walk, targets: Sequence[Node]) -> list[Node]:
-    """What is defined in the targets, taken in as `member`s."""
-    found: list[Node] = []
-    for target in targets:
-        here = filters.eq("source", target.source or "") & filters.eq("path", target.path or "")
-        held = nodes_of(await walk.rows.symbols(here & DEFINED, limit=_MEMBERS)).values()
-        prefix = "" if target.kind == "file" else f"{target.name}."
-        found += [node for node in held if node.kind != "file" and node.name.startswith(prefix)]
+    """What is defined in the targets, taken in as `member`s; of a folder each file's are asked for at once."""
+    wheres = [_inside(target) for target in targets if target.source and target.path]
+    read = await asyncio.gather(*(walk.rows.symbols(where, limit=_MEMBERS) for where in wheres))
     targeted = {node.id for node in targets}
+    found = nodes_of(row for rows in read for row in rows).values()
     members = [replace(node, side="member") for node in found if node.id not in targeted]
     walk.start(members)
     return members
+
+
+def _inside(target: Node) -> Filter:
+    here = filters.eq("source", target.source or "") & filters.eq("path", target.path or "")
+    if target.kind == "file":
+        return here & DEFINED & ~filters.eq("kind", "file")
+    return here & filters.begins("name", f"{target.name}.") & DEFINED
 
 
 def _keep_out(walk: Walk, members: set[str]) -> None:

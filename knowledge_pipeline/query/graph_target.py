@@ -110,7 +110,7 @@ async def _by_path(rows: GraphRows, asked: str) -> Target | None:
         if found := await rows.symbols(where & _FILE):
             nodes = list(nodes_of(found).values())
             return Target(tuple(nodes)) if len(nodes) == 1 else _several_files(nodes)
-    found = await rows.symbols(filters.below_folder("path", path) & _FILE)
+    found = await rows.symbols(filters.begins("path", f"{path}/") & _FILE)
     nodes = nodes_of(found).values()
     sources = {node.source for node in nodes}
     if len(sources) > 1:

@@ -114,9 +114,9 @@ def ends_with_parts(column: str, value: str, separator: str) -> Filter:
     return Filter(f"regexp_like({_column(column)}, {literal(pattern)})")
 
 
-def below_folder(column: str, folder: str) -> Filter:
-    """The path lies in a folder, at any depth."""
-    return Filter(f"starts_with({_column(column)}, {literal(folder + '/')})")
+def begins(column: str, value: str) -> Filter:
+    """The text column begins with the value."""
+    return Filter(f"starts_with({_column(column)}, {literal(value)})")
 
 
 def begins_folded(column: str, value: str) -> Filter:
