@@ -32,6 +32,7 @@ from knowledge_pipeline.config_operation import (
     Frozen,
     Logs,
     Schedules,
+    Serve,
 )
 
 SourceType = Literal[
@@ -270,6 +271,12 @@ class Reranking(Frozen):
     budget_s: float = Field(default_factory=lambda data: 8.0 if data.get("kind") == "llm" else 0.4, gt=0)
 
 
+class GraphInSearch(Frozen):
+    """What the code graph adds to the results of a search."""
+
+    enrich: bool = True  # the best code hits tell what they call, what calls them, ...
+
+
 class QuerySettings(Frozen):
     """How questions are answered."""
 
@@ -282,6 +289,7 @@ class QuerySettings(Frozen):
     hyde: bool = False
     related: int = Field(default=3, ge=0, le=100)  # relations shown with a result
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
+    graph: GraphInSearch = GraphInSearch()
     rerank: Reranking = Reranking()
 
     @property
@@ -322,6 +330,7 @@ class Settings(Frozen):
     alerts: Alerts = Alerts()
     evaluation: Evaluation = Evaluation()
     logs: Logs = Logs()
+    serve: Serve = Serve()
     sources: tuple[SourceConfig, ...] = ()
 
     @model_validator(mode="after")

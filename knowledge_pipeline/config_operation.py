@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -84,6 +84,28 @@ class Logs(Frozen):
 
     keep_days: int = Field(default=365, ge=1)
     queries: bool = True
+
+
+class Webhooks(Frozen):
+    """What the webhooks of forges are signed with; without one, that forge's are refused."""
+
+    github_secret: SecretStr | None = None
+    gitlab_token: SecretStr | None = None
+
+
+class Serve(Frozen):
+    """Where the server listens, whom it answers, how often, and for how long."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8321, ge=0, le=65535)  # 0: any that is free
+    anonymous: Literal["loopback", "public", "off"] = "loopback"  # what may be asked without a token
+    names: tuple[str, ...] = ()  # host names by which clients reach it; empty: every one
+    cors_origins: tuple[str, ...] = ()
+    timeout_s: float = Field(default=30.0, gt=0)  # of one answer
+    max_body_bytes: int = Field(default=1_000_000, ge=1_000)
+    max_concurrent: int = Field(default=100, ge=1)  # answers made at once; more wait
+    requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
+    webhooks: Webhooks = Webhooks()
 
 
 class ContextSettings(Frozen):

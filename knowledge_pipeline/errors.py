@@ -8,11 +8,15 @@ KnowledgeError
 │   ├── StoreError            the tables cannot be used as they are
 │   ├── ReleaseRefused        a check forbids the release
 │   ├── QuestionRefused       a question cannot be answered as it is asked
+│   ├── Unauthenticated       who asks is not known: no token, or one that is not valid
+│   ├── Forbidden             who asks may not do this
 │   └── NotFound              no such source, chunk, document or release
 ├── TransientError            a retry may help
 │   ├── SourceUnavailable     a source did not answer, or limits our rate
 │   ├── EmbeddingUnavailable  an embedding endpoint did not answer
 │   ├── LanguageModelUnavailable  a language model did not answer in time
+│   ├── TooManyRequests       who asks has asked too often
+│   ├── AnswerTimedOut        an answer took longer than a server waits for one
 │   └── Busy                  another process holds the lock
 └── DocumentSkipped           one document cannot be taken; the others go on
 
@@ -52,6 +56,14 @@ class QuestionRefused(PermanentError):
     """A question is empty, too long, or has a filter that makes no sense."""
 
 
+class Unauthenticated(PermanentError):
+    """Who asks is not known: there is no token, or it is not valid."""
+
+
+class Forbidden(PermanentError):
+    """Who asks is known, and may not do this."""
+
+
 class NotFound(PermanentError):
     """No such source, chunk, document or release."""
 
@@ -70,6 +82,21 @@ class EmbeddingUnavailable(TransientError):
 
 class LanguageModelUnavailable(TransientError):
     """A language model did not answer in time; whatever it was asked for can be done without."""
+
+
+class TooManyRequests(TransientError):
+    """Who asks has asked too often, or too much is asked at once."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[type, tuple[str, float]]:
+        return type(self), (str(self), self.retry_after_s)
+
+
+class AnswerTimedOut(TransientError):
+    """An answer took longer than the server waits for one."""
 
 
 class Busy(TransientError):

@@ -20,6 +20,7 @@ from knowledge_pipeline.cli import (
     refreshing,
     relating,
     releasing,
+    serving,
     sources,
     sql,
     starting,
@@ -69,6 +70,7 @@ COMMANDS = (
     releasing.purge,
     maintaining.maintain,
     sql.sql,
+    serving.serve,
 )
 SOURCES_COMMANDS = (sources.list_, sources.add, sources.remove, sources.test)
 GRAPH_COMMANDS = (

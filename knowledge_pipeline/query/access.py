@@ -6,15 +6,25 @@ part of the condition that the store itself evaluates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """By which door a question came, and whose token it came with: what the log says of it."""
+
+    door: str = "python"  # "cli", "http", "mcp", "page"
+    token: str | None = None  # its id; None: without one
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """A caller's tenant and principals; a row is visible as its own `visibility` says.
+
+    Equal ones see the same, whoever calls.
 
     Raises:
         ValueError: a name is empty, or holds a character that the store would drop, so
@@ -24,6 +34,7 @@ class Access:
     tenant: str | None
     principals: frozenset[str]
     everything: bool = False
+    caller: Caller = field(default=Caller(), compare=False)  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
         names = [*self.principals, *([] if self.tenant is None else [self.tenant])]

@@ -7,6 +7,7 @@
 <root>/index/<space>.lance                 one table per space, all sources
 <root>/graph/symbols.lance  edges.lance    the code graph, all sources
 <root>/releases.lance
+<root>/tokens.lance
 <root>/logs/<name>.lance
 """
 
@@ -67,6 +68,10 @@ class Lake:
     def releases(self) -> Table:
         """The releases; the newest row is live."""
         return Table(self.root / "releases.lance", schemas.RELEASES)
+
+    def tokens(self) -> Table:
+        """Who may ask a server."""
+        return Table(self.root / "tokens.lance", schemas.TOKENS)
 
     def log(self, name: str) -> Table:
         """One of `schemas.LOGS`: what was done and asked, for people to look at."""

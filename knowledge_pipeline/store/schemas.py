@@ -153,6 +153,7 @@ SYMBOLS = _schema(
     _required("end_line", pa.int32()),
     _required("signature"),
     _required("exported", pa.bool_()),
+    _required("shown"),  # what answers show of it: `graph_shown`
     _optional("made_of"),  # of a file: digest of its facts, the configuration and the resolver
     _optional("trace", pa.large_string()),  # of a file: JSON object of what was asked about other files
     _required("fingerprint"),  # of all rows of the file, edges too
@@ -187,6 +188,21 @@ RELEASES = _schema(
     _optional("restores", pa.int64()),  # the release that a rollback went back to
 )
 """One row per release; the newest is live."""
+
+TOKENS = _schema(
+    _key("id"),
+    _required("digest"),  # SHA-256 of the whole token, hexadecimal
+    _required("name"),
+    _optional("tenant"),
+    _required("principals", _WORDS),
+    _required("everything", pa.bool_()),
+    _required("scopes", _WORDS),
+    _optional("requests_per_minute", pa.int32()),
+    _required("created_at", _STAMP),
+    _optional("expires_at", _STAMP),
+    _optional("revoked_at", _STAMP),
+)
+"""One row per token that was ever made."""
 
 REFRESHES = _schema(
     _required("at", _STAMP),  # when the stage was done

@@ -59,6 +59,7 @@ def test_the_commands_are_these():
         *("init", "index", "refresh", "reindex", "watch", "search", "similar", "get", "related", "debug"),
         "context",
         *("eval", "feedback", "status", "export", "releases", "rollback", "purge", "maintain", "sql"),
+        "serve",
         "graph",
         *("graph usages", "graph references", "graph calls", "graph hierarchy"),
         *("graph dependencies", "graph impact", "graph related"),

@@ -1,0 +1,58 @@
+"""`serve`: the doors for programs and people."""
+
+from __future__ import annotations
+
+import socket
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from knowledge_pipeline.cli.session import Session, WrongUsage, example
+from knowledge_pipeline.errors import ConfigError
+
+
+@example("""
+    knowledge serve
+    knowledge serve --port 9000
+    knowledge serve --host 0.0.0.0
+""")
+def serve(
+    session: Session,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="NAME", help="Where to listen.  [default: serve.host]")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="N", help="0: any free one.  [default: serve.port]", min=0, max=65535),
+    ] = None,
+) -> None:
+    """Answer over HTTP until interrupted.
+
+    The search page is at /, the API at /api/v1/knowledge, its documentation at /docs. Without a
+    token only this machine is answered, unless serve.anonymous says otherwise.
+    """
+    if find_spec("fastapi") is None:
+        raise ConfigError(
+            "`knowledge serve` needs a package that is not installed: pip install 'knowledge-pipeline[serve]'"
+        )
+    from knowledge_pipeline.serve.server import run
+    from knowledge_pipeline.serve.service import Service
+
+    settings = session.settings
+    given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=given)})
+    with _listening(settings.serve.host, settings.serve.port) as listening:
+        at, bound = listening.getsockname()[:2]
+        shown = f"[{at}]" if ":" in at else at
+        session.screen.note(f"Answering on http://{shown}:{bound}")
+        run(Service(settings, config=session.config_path), listening)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise WrongUsage(f"cannot listen on {host}:{port} ({why}): give another --host or --port") from error

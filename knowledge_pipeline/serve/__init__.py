@@ -1,0 +1,1 @@
+"""Doors for programs and people: HTTP, MCP, a page. Each asks `Service`, which decides who may."""

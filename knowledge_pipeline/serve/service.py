@@ -1,0 +1,133 @@
+"""What all doors share: the knowledge base, who may ask it, how often, and for how long.
+
+A door finds out who calls with `identify`, and asks with `ask`; nothing else of it touches content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.errors import AnswerTimedOut, Forbidden, Unauthenticated
+from knowledge_pipeline.query.access import Access, Caller
+from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.serve.limits import RateLimits
+from knowledge_pipeline.serve.tokens import Scope, Token, Tokens
+from knowledge_pipeline.store.lake import Lake
+
+Door = Literal["http", "mcp", "page"]
+Answered = TypeVar("Answered")
+
+_WITHOUT = "a token is needed: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
+_UNKNOWN = "the token is not known, expired or revoked: `knowledge token create` makes a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a request comes from, as far as the connection itself tells."""
+
+    door: Door
+    address: str | None  # of the peer; None: a pipe
+    forwarded: bool = False  # by a proxy, so that the address is the proxy's
+    host: str = ""  # that the client believes it talks to, without the port
+
+    @property
+    def local(self) -> bool:
+        """Whether a program of this machine asks this machine, with no proxy or foreign name between."""
+        named = self.host == "localhost" or is_loopback(self.host)
+        return not self.forwarded and named and self.address is not None and is_loopback(self.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks: what they may see and do, and how often."""
+
+    access: Access
+    scopes: frozenset[Scope]
+    counted_as: str  # whose rate it is: a token's id, or an address
+    requests_per_minute: int
+
+    def require(self, scope: Scope) -> None:
+        """Raise `Forbidden` unless the asker has the scope."""
+        if scope not in self.scopes:
+            raise Forbidden(f"this needs the scope {scope!r}: make a token with `--scope {scope}`")
+
+
+class Service:
+    """One store behind doors, for as long as a server runs. `close` ends it."""
+
+    def __init__(self, settings: Settings, *, config: Path | None = None) -> None:
+        self.settings = settings
+        self.config = config  # the knowledge.yaml that the settings are from
+        self.base = KnowledgeBase(settings, access=Access.public())
+        self.tokens = Tokens(Lake(settings.store))
+        self._rates = RateLimits()
+        self._at_once = asyncio.Semaphore(settings.serve.max_concurrent)
+
+    def identify(self, token: str | None, origin: Origin) -> Asker:
+        """Who asks, by token or, without one, by where from.
+
+        Raises:
+            Unauthenticated: a token is needed, or this one is not valid.
+        """
+        if token is not None:
+            held = self.tokens.holder(token)
+            if held is None:
+                raise Unauthenticated(_UNKNOWN)
+            return self._holder(held, origin)
+        return self._anonymous(origin)
+
+    async def ask(
+        self, asker: Asker, question: Callable[[], Awaitable[Answered]], *, scope: Scope = "query"
+    ) -> Answered:
+        """The answer to what is asked of `base` with the asker's access, once it may be asked.
+
+        Raises:
+            Forbidden: the asker lacks the scope.
+            TooManyRequests: the asker has asked too often.
+            AnswerTimedOut: it took too long.
+            KnowledgeError: what the question itself raises.
+        """
+        asker.require(scope)
+        self._rates.take(asker.counted_as, per_minute=asker.requests_per_minute)
+        timeout_s = self.settings.serve.timeout_s
+        try:
+            async with asyncio.timeout(timeout_s), self._at_once:
+                return await question()
+        except TimeoutError:
+            raise AnswerTimedOut(
+                f"there was no answer within {timeout_s:g} s: ask for less, or later"
+            ) from None
+
+    def close(self) -> None:
+        """Free the threads and write the rest of the logs."""
+        self.base.close()
+
+    def _holder(self, held: Token, origin: Origin) -> Asker:
+        access = held.access(Caller(origin.door, held.id))
+        per_minute = held.requests_per_minute or self.settings.serve.requests_per_minute
+        return Asker(access, held.scopes, f"token {held.id}", per_minute)
+
+    def _anonymous(self, origin: Origin) -> Asker:
+        """Whoever asks from this machine could read the files; others see at most what is public."""
+        serve, caller = self.settings.serve, Caller(origin.door)
+        if serve.anonymous == "loopback" and is_loopback(serve.host) and origin.local:
+            access = Access(None, frozenset(), everything=True, caller=caller)
+        elif serve.anonymous == "public":
+            access = Access(None, frozenset(), caller=caller)
+        else:
+            raise Unauthenticated(_WITHOUT)
+        return Asker(access, frozenset({"query"}), f"address {origin.address}", serve.requests_per_minute)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine and can be reached from nowhere else."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,177 @@
+"""Tokens: who may ask from elsewhere. Only digests are stored.
+
+A token is 256 random bits behind its id, so that a fast digest is as good as a slow one: there is
+nothing to guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from knowledge_pipeline.errors import NotFound, QuestionRefused
+from knowledge_pipeline.query.access import Access, Caller
+from knowledge_pipeline.store import tokens as rows
+from knowledge_pipeline.store.lake import Lake
+
+Scope = Literal["query", "admin"]
+SCOPES: tuple[Scope, ...] = ("query", "admin")
+
+_PREFIX = "kpt"
+_LOOK_EVERY_S = 1.0  # how long a revoked token may still be taken
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a token allows."""
+
+    id: str
+    name: str  # for people: whose it is, or what for
+    tenant: str | None
+    principals: tuple[str, ...]
+    everything: bool  # sees all tenants and all private documents
+    scopes: frozenset[Scope]
+    requests_per_minute: int | None  # None: as configured
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+    def valid(self, now: datetime) -> bool:
+        """Whether it can be used."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def access(self, caller: Caller) -> Access:
+        """What its holder may see."""
+        return Access(self.tenant, frozenset(self.principals), everything=self.everything, caller=caller)
+
+
+class Tokens:
+    """The tokens of one store. Threads may share it."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._by_id: dict[str, tuple[str, Token]] = {}  # with the digest
+        self._mark: tuple[int, int] | None = None
+        self._looked_s = -_LOOK_EVERY_S
+        self._lock = threading.Lock()
+
+    def create(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        principals: Sequence[str] = (),
+        everything: bool = False,
+        scopes: Collection[Scope] = ("query",),
+        requests_per_minute: int | None = None,
+        expires_in: timedelta | None = None,
+    ) -> tuple[Token, str]:
+        """Make a token: what it allows, and the secret itself, which is not kept.
+
+        Raises:
+            QuestionRefused: a name is empty or cannot name a tenant or a principal; principals without
+                a tenant; an unknown scope or none; a limit or a time below one.
+            Busy: other processes are writing tokens.
+        """
+        now = datetime.now(UTC)
+        token = Token(
+            id=secrets.token_hex(4),
+            name=name.strip(),
+            tenant=tenant,
+            principals=tuple(principals),
+            everything=everything,
+            scopes=frozenset(scopes),
+            requests_per_minute=requests_per_minute,
+            created_at=now,
+            expires_at=now + expires_in if expires_in else None,
+            revoked_at=None,
+        )
+        _require_sense(token)
+        secret = f"{_PREFIX}_{token.id}_{secrets.token_urlsafe(32)}"
+        rows.put(self._lake, _row(token, _digest(secret)))
+        return token, secret
+
+    def all(self) -> list[Token]:
+        """Every token that was ever made, the oldest first."""
+        return sorted((_token(row) for row in rows.rows(self._lake)), key=lambda token: token.created_at)
+
+    def revoke(self, id_or_name: str) -> Token:
+        """End a token; a running server refuses it within a second.
+
+        Raises:
+            NotFound: no token that still is valid has this id or name.
+            QuestionRefused: several have the name.
+        """
+        now = datetime.now(UTC)
+        valid = {row["id"]: row for row in rows.rows(self._lake) if _token(row).valid(now)}
+        named = [row for row in valid.values() if id_or_name in (row["id"], row["name"])]
+        if not named:
+            raise NotFound(f"there is no valid token {id_or_name!r}: see `knowledge token list`")
+        if len(named) > 1:
+            raise QuestionRefused(
+                f"{len(named)} tokens have the name {id_or_name!r}: give the id of one, as "
+                "`knowledge token list` shows it"
+            )
+        revoked = {**named[0], "revoked_at": now}
+        rows.put(self._lake, revoked)
+        return _token(revoked)
+
+    def holder(self, secret: str) -> Token | None:
+        """What a secret allows; None where it is unknown, expired or revoked."""
+        self._look()
+        parts = secret.split("_", 2)
+        known = self._by_id.get(parts[1]) if len(parts) == 3 and parts[0] == _PREFIX else None
+        digest, token = known or ("", None)
+        same = hmac.compare_digest(digest, _digest(secret))
+        return token if token and same and token.valid(datetime.now(UTC)) else None
+
+    def _look(self) -> None:
+        """Read the table again if it has changed; at most every `_LOOK_EVERY_S`."""
+        with self._lock:
+            if time.monotonic() - self._looked_s < _LOOK_EVERY_S:
+                return
+            mark = rows.mark(self._lake)
+            if mark != self._mark:
+                self._by_id = {row["id"]: (row["digest"], _token(row)) for row in rows.rows(self._lake)}
+            self._mark, self._looked_s = mark, time.monotonic()
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def _token(row: dict[str, Any]) -> Token:
+    given = {key: value for key, value in row.items() if key != "digest"}
+    given |= {"principals": tuple(row["principals"]), "scopes": frozenset(row["scopes"])}
+    return Token(**given)
+
+
+def _row(token: Token, digest: str) -> dict[str, Any]:
+    row = {name: getattr(token, name) for name in Token.__dataclass_fields__}
+    return row | {"digest": digest, "principals": list(token.principals), "scopes": sorted(token.scopes)}
+
+
+def _require_sense(token: Token) -> None:
+    if not 0 < len(token.name) <= 200:
+        raise QuestionRefused("a token needs a name of at most 200 characters: whose it is, or what for")
+    if token.principals and not token.tenant:
+        raise QuestionRefused("principals are those of a tenant: name the tenant, too")
+    if token.everything and (token.tenant or token.principals):
+        raise QuestionRefused("a token that sees everything has no tenant and no principals")
+    if not token.scopes or token.scopes - set(SCOPES):
+        raise QuestionRefused(f"a token has one or more of the scopes {', '.join(SCOPES)}")
+    if token.requests_per_minute is not None and token.requests_per_minute < 1:
+        raise QuestionRefused("a token needs at least one request a minute")
+    if token.expires_at is not None and token.expires_at <= token.created_at:
+        raise QuestionRefused("a token cannot expire before it is made")
+    try:
+        token.access(Caller())
+    except ValueError as error:
+        raise QuestionRefused(str(error)) from error

@@ -1,0 +1,36 @@
+"""The table of tokens; one writer at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.locks import lock
+
+_TIMEOUT_S = 30.0
+
+
+def put(lake: Lake, row: dict[str, Any]) -> None:
+    """Add a token's row, or replace the one of its id.
+
+    Raises:
+        Busy: other processes kept the table for half a minute.
+    """
+    table = lake.tokens()
+    with lock(lake.root / "locks", "tokens", timeout_s=_TIMEOUT_S):
+        table.upsert([pa.RecordBatch.from_pylist([row], schema=table.schema)])
+        table.tidy()
+
+
+def rows(lake: Lake) -> list[dict[str, Any]]:
+    """Every token's row."""
+    table = lake.tokens()
+    return table.rows(table.schema.names).to_pylist() if table.exists else []
+
+
+def mark(lake: Lake) -> tuple[int, int]:
+    """What changes when the table does, its being made anew as well; cheap."""
+    table = lake.tokens()
+    return (table.version, table.path.stat().st_mtime_ns) if table.exists else (0, 0)
