@@ -25,6 +25,7 @@ from knowledge_pipeline.cli import (
     sql,
     starting,
     status,
+    tokens,
     watching,
 )
 from knowledge_pipeline.cli.exits import DONE, INTERRUPTED, WRONG_USAGE, tell, tell_interrupted
@@ -73,6 +74,7 @@ COMMANDS = (
     serving.serve,
 )
 SOURCES_COMMANDS = (sources.list_, sources.add, sources.remove, sources.test)
+TOKEN_COMMANDS = (tokens.create, tokens.list_, tokens.revoke)
 GRAPH_COMMANDS = (
     graph.usages,
     graph.references,
@@ -112,6 +114,11 @@ def _graph(context: typer.Context) -> None:
     _require_command(context)
 
 
+def _token(context: typer.Context) -> None:
+    """Make, list and end the tokens that a server's clients send."""
+    _require_command(context)
+
+
 def _require_command(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
@@ -127,6 +134,7 @@ def _made() -> typer.Typer:
     for name, about, functions in (
         ("graph", _graph, GRAPH_COMMANDS),
         ("sources", _sources, SOURCES_COMMANDS),
+        ("token", _token, TOKEN_COMMANDS),
     ):
         group = typer.Typer(rich_markup_mode=None)
         group.callback(invoke_without_command=True)(about)

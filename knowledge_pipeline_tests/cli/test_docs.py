@@ -64,6 +64,7 @@ def test_the_commands_are_these():
         *("graph usages", "graph references", "graph calls", "graph hierarchy"),
         *("graph dependencies", "graph impact", "graph related"),
         *("sources", "sources list", "sources add", "sources remove", "sources test"),
+        *("token", "token create", "token list", "token revoke"),
     ]
 
 
