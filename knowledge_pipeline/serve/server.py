@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 
 import uvicorn
@@ -12,11 +11,14 @@ from knowledge_pipeline.serve.service import Service
 
 GRACE_S = 10  # for what is being answered when the server is told to end
 
-_log = logging.getLogger(__name__)
-
 
 def run(service: Service, listening: socket.socket) -> None:
     """Answer on a socket until SIGTERM or SIGINT; what is being answered then is answered."""
+    server_of(service).run(sockets=[listening])
+
+
+def server_of(service: Service) -> uvicorn.Server:
+    """A server that answers for a service; its `should_exit` ends it as a signal does."""
     config = uvicorn.Config(
         make_app(service),
         log_config=None,
@@ -26,4 +28,4 @@ def run(service: Service, listening: socket.socket) -> None:
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=30,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    return uvicorn.Server(config)

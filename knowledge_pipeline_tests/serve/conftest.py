@@ -1,0 +1,52 @@
+"""One organisation, built once a session, and a server that answers for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge_pipeline import config_file
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+from knowledge_pipeline_tests.serve.running import Running
+from knowledge_pipeline_tests.serve.world import World, build
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory, embedding_server: OpenAIServer) -> World:
+    """Three tenants and the public, with code, documents, tickets and tokens; nobody changes it."""
+    return build(tmp_path_factory.mktemp("world"), embedding_server)
+
+
+@pytest.fixture
+def own_world(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A copy that a test may change; the secrets that its knowledge.yaml names are in the environment."""
+    for name, value in world.environment.items():
+        monkeypatch.setenv(name, value)
+    root = tmp_path / "world"
+    shutil.copytree(world.root, root)
+    settings = config_file.load(root / "knowledge.yaml")
+    return World(root, settings, world.environment, world.tokens, world.ids)
+
+
+@pytest.fixture(scope="session")
+def server(world: World) -> Iterator[Running]:
+    """Answers for `world`."""
+    with Running(world.settings, config=world.config) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def asking(server: Running, world: World) -> Callable[[str], httpx.Client]:
+    """A client by the name of a token: `asking("acme").post(...)`."""
+    clients: dict[str, httpx.Client] = {}
+
+    def client(name: str) -> httpx.Client:
+        if name not in clients:
+            clients[name] = server.client(world.tokens[name])
+        return clients[name]
+
+    return client

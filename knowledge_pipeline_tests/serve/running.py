@@ -1,0 +1,62 @@
+"""The HTTP server as it runs for users, in a thread, on a free port."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.serve.server import server_of
+from knowledge_pipeline.serve.service import Service
+
+
+class Running:
+    """A context manager; `with Running(settings, config=path) as server: server.client(token).get("/health")`."""
+
+    def __init__(self, settings: Settings, *, config: Path | None = None, **serve: Any) -> None:
+        changed = settings.serve.model_copy(update=serve)
+        settings = settings.model_copy(update={"serve": changed})
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+        self.service = Service(settings, config=config)
+        self._server = server_of(self.service)
+        self._thread = threading.Thread(target=self._run, name="http-server", daemon=True)
+        self._clients: list[httpx.Client] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def client(self, token: str | None = None, **headers: str) -> httpx.Client:
+        """A client that sends this token with every request; closed with the server."""
+        sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **headers}
+        made = httpx.Client(base_url=self.url, headers=sent, timeout=30, trust_env=False)
+        self._clients.append(made)
+        return made
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        deadline = time.monotonic() + 30
+        while not self._server.started:
+            assert self._thread.is_alive() and time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.01)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for client in self._clients:
+            client.close()
+        self._server.should_exit = True
+        self._thread.join(20)
+        self._listening.close()
+        assert not self._thread.is_alive(), "the server did not end"
+
+    def _run(self) -> None:
+        asyncio.run(self._server.serve(sockets=[self._listening]))
