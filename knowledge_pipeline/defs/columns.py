@@ -111,6 +111,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "end_line": "Last line, included.",
         "signature": "Its head on one line.",
         "exported": "Whether other files can name it.",
+        "shown": "JSON list of what an answer shows of it, read as one column.",
         "made_of": "Of a file: hash of its facts, the settings and the code that resolves it.",
         "trace": "Of a file: what was asked about other files, each with a hash of the answer.",
         "fingerprint": "Of all rows of the file, its edges too.",

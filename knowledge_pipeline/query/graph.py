@@ -12,26 +12,25 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.errors import NotFound, QuestionRefused
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.graph_answers import GraphAnswer, Link, Node
-from knowledge_pipeline.query.graph_live import LiveGraph
 from knowledge_pipeline.query.graph_related import related
 from knowledge_pipeline.query.graph_rows import DEFINED, GraphRows, nodes_of
 from knowledge_pipeline.query.graph_target import Target, find_target
 from knowledge_pipeline.query.graph_walk import DEPENDS, Direction, Walk
+from knowledge_pipeline.query.live import Index
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
-from knowledge_pipeline.store.lake import Lake
 
 CallDirection = Literal["callers", "callees", "both"]
 
 MAX_DEPTH = 10
 MAX_NODES = 1_000
 NODES = 100  # of an answer, where nobody says
-_MEMBERS = 1_000  # of one definition or file
+_MEMBERS = 1_000  # of one definition
 
 CALLS = ("calls",)
 USES = ("calls", "references", "extends", "implements", "imports")
@@ -68,22 +67,21 @@ _Walking = Callable[[Walk, Sequence[Node]], Coroutine[Any, Any, None]]
 
 
 class CodeGraph:
-    """Asks the code graph of the live release. Asynchronous, for one event loop.
+    """Asks the code graph of an index, as a rule the live release. Asynchronous, for one event loop.
 
     All methods raise `QuestionRefused` where the target, depth or limit make no sense, and `NotFound`
     where nothing is released, no code graph is, or it has no such target that the caller may see.
     """
 
-    def __init__(self, lake: Lake) -> None:
-        self._live = LiveGraph(lake)
+    def __init__(self, index: Index) -> None:
+        self._index = index
 
     async def find_usages(self, asked: Asked, access: Access) -> GraphAnswer:
         """What uses a definition, or anything defined in it: definitions, with the places."""
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
-            members = await _members(walk, targets)
-            await walk.follow({node.id for node in (*targets, *members)}, "in", USES)
-            _keep_out(walk, {node.id for node in members})
+            await walk.follow(await _start_within(walk, targets), "in", USES)
+            _keep_out(walk)
 
         return await self._answer(asked, access, walk)
 
@@ -103,12 +101,11 @@ class CodeGraph:
             raise QuestionRefused(f"found direction {direction!r}; allowed: callers, callees, both")
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
-            members = await _members(walk, targets)
-            ids = {node.id for node in (*targets, *members)}
+            ids = await _start_within(walk, targets)
             ways: dict[str, Direction] = {"callees": "in", "callers": "out"}  # what is not asked for
             wanted: list[Direction] = [way for other, way in ways.items() if direction != other]
             await walk.at_once(*(_along(ids, way, CALLS, asked.depth) for way in wanted))
-            _keep_out(walk, {node.id for node in members})
+            _keep_out(walk)
 
         return await self._answer(asked, access, walk)
 
@@ -128,9 +125,8 @@ class CodeGraph:
             if all(node.kind == "file" for node in targets):
                 await walk.follow({node.id for node in targets}, "out", DEPENDS, depth=asked.depth)
                 return
-            members = await _members(walk, targets)
-            await walk.follow({n.id for n in (*targets, *members)}, "out", USES, depth=asked.depth)
-            _keep_out(walk, {node.id for node in members})
+            await walk.follow(await _start_within(walk, targets), "out", USES, depth=asked.depth)
+            _keep_out(walk)
 
         return await self._answer(asked, access, walk)
 
@@ -147,14 +143,13 @@ class CodeGraph:
                 ways = (_along(ids, "in", DEPENDS, asked.depth), _along(ids, "out", DEPENDS, 1))
                 await walk.at_once(*ways)
                 return
-            members = await _members(walk, targets)
-            ids = {node.id for node in (*targets, *members)}
+            ids = await _start_within(walk, targets)
             await walk.at_once(
                 _along(ids, "in", _USES_OF_CODE, asked.depth),
                 _along(ids, "in", ("imports",), 1),
                 _along(ids, "out", USES, 1),
             )
-            _keep_out(walk, {node.id for node in members})
+            _keep_out(walk)
 
         return await self._answer(asked, access, walk)
 
@@ -162,16 +157,18 @@ class CodeGraph:
         """Definitions that have most to do with this one: by use, by common uses, by common place."""
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
-            members = await _members(walk, targets)
-            await related(walk, targets, members)
+            await related(walk, targets, await _start_within(walk, targets))
 
         return await self._answer(asked, access, walk)
 
     async def _answer(self, asked: Asked, access: Access, walking: _Walking) -> GraphAnswer:
         watch = Stopwatch()
         with watch.step("open"):
-            opened = await self._live.opened()
-        rows = GraphRows.of(opened.reader, access)
+            opened = await self._index.opened()
+            reader = await opened.graph()
+        if reader is None:
+            raise NotFound("the code graph is not built: run `knowledge refresh`, with a source of type code")
+        rows = GraphRows.of(reader, access)
         with watch.step("look_up"):
             target = await find_target(rows, asked.target, asked.filters)
         walk = Walk(rows, asked.limit)
@@ -179,7 +176,7 @@ class CodeGraph:
             with watch.step("walk"):
                 walk.start(target.nodes)
                 await walking(walk, target.nodes)
-        return _told(asked, target, walk, watch, release=opened.release)
+        return _told(asked, target, walk, watch, release=opened.release.release)
 
 
 def _along(
@@ -188,29 +185,27 @@ def _along(
     return lambda walk: walk.follow(ids, direction, kinds, depth=depth)
 
 
-async def _members(walk: Walk, targets: Sequence[Node]) -> list[Node]:
-    """What is defined in the targets, taken in as `member`s; of a folder each file's are asked for at once."""
-    wheres = [_inside(target) for target in targets if target.source and target.path]
+async def _start_within(walk: Walk, targets: Sequence[Node]) -> set[str]:
+    """Start from what is defined in the targets, too; returns ids of them and of what definitions hold."""
+    walk.start_within(target for target in targets if target.kind == "file")
+    wheres = [_inside(target) for target in targets if target.kind != "file" and target.source]
     read = await asyncio.gather(*(walk.rows.symbols(where, limit=_MEMBERS) for where in wheres))
-    targeted = {node.id for node in targets}
-    found = nodes_of(row for rows in read for row in rows).values()
-    members = [replace(node, side="member") for node in found if node.id not in targeted]
-    walk.start(members)
-    return members
+    members = nodes_of(row for rows in read for row in rows).values()
+    walk.start(replace(node, side="member") for node in members)
+    return {node.id for node in (*targets, *members)}
 
 
 def _inside(target: Node) -> Filter:
     here = filters.eq("source", target.source or "") & filters.eq("path", target.path or "")
-    if target.kind == "file":
-        return here & DEFINED & ~filters.eq("kind", "file")
     return here & filters.begins("name", f"{target.name}.") & DEFINED
 
 
-def _keep_out(walk: Walk, members: set[str]) -> None:
+def _keep_out(walk: Walk) -> None:
     """Drop links between the target's own parts, and the members that nothing else has to do with."""
+    members = {id_ for id_, node in walk.nodes.items() if node.side == "member"}
     own = members | {id_ for id_, node in walk.nodes.items() if node.side == "target"}
     for key, link in list(walk.links.items()):
-        if link.source in own and link.target in own and members:
+        if link.source in own and link.target in own and (members or walk.files):
             del walk.links[key]
     linked = {end for link in walk.links.values() for end in (link.source, link.target)}
     for id_ in members - linked:

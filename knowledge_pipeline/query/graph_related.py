@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import log
 
@@ -14,27 +14,31 @@ from knowledge_pipeline.store import filters
 _WEIGHTS = {"extends": 1.0, "implements": 1.0, "calls": 0.8, "references": 0.5, "imports": 0.3}
 _SAME_CLASS, _SAME_FILE = 0.3, 0.1
 _SHARED = 0.6  # of the weight of a direct use, for what uses the same things
-_MOST_NEAR = 200  # definitions that use the target, or that it uses
+_MOST_NEAR = 100  # definitions that use the target, or that it uses
 _MOST_USERS = 1_000  # uses of those that it uses
-_MOST_SHARED = 50  # used definitions whose other users are looked at
+_MOST_SHARED = 30  # used definitions whose other users are looked at
 _KINDS = tuple(_WEIGHTS)
 _Scores = defaultdict[str, float]
 
 
-async def related(walk: Walk, targets: Sequence[Node], members: Sequence[Node]) -> None:
+async def related(walk: Walk, targets: Sequence[Node], ids: Collection[str]) -> None:
     """Leave in the walk the targets and what is related to them, each with its score.
+
+    Args:
+        walk: has the targets, their members and the files to start from.
+        targets: what was asked for.
+        ids: of the targets and of what definitions among them hold.
 
     A definition that uses the same things as the target counts for each by one over the logarithm
     of how many use it, because what everybody uses relates nobody.
 
     Source: Adamic & Adar 2003, https://doi.org/10.1016/S0378-8733(03)00009-1
     """
-    own = {node.id for node in (*targets, *members)}
-    near = Walk(walk.rows, limit=_MOST_NEAR)
-    near.start((*targets, *members))
+    near = Walk(walk.rows, limit=_MOST_NEAR, nodes=dict(walk.nodes), files=walk.files)
     await near.at_once(
-        lambda walk: walk.follow(own, "in", _KINDS), lambda walk: walk.follow(own, "out", _KINDS)
+        lambda walk: walk.follow(ids, "in", _KINDS), lambda walk: walk.follow(ids, "out", _KINDS)
     )
+    own = {id_ for id_, node in near.nodes.items() if node.side in ("target", "member")}
     scores: _Scores = defaultdict(float)
     for link in near.links.values():
         other = link.source if link.target in own else link.target
@@ -55,7 +59,9 @@ async def _add_sharing(
     if not asked:
         return
     edges = await walk.rows.edges(
-        filters.one_of("kind", _KINDS) & filters.one_of("target_id", asked), limit=_MOST_USERS
+        filters.one_of("kind", _KINDS) & filters.one_of("target_id", asked),
+        limit=_MOST_USERS,
+        columns=("source_id", "target_id"),
     )
     users: defaultdict[str, set[str]] = defaultdict(set)
     for row in edges:
@@ -63,7 +69,7 @@ async def _add_sharing(
     for using in users.values():
         for id_ in using - own:
             scores[id_] += _SHARED / log(1 + len(using)) if len(using) > 1 else 0.0
-    best = [id_ for id_, _ in _ranked(scores)[: 4 * walk.limit] if id_ not in nodes]
+    best = [id_ for id_, _ in _ranked(scores)[: 2 * walk.limit] if id_ not in nodes]
     nodes.update(await walk.rows.nodes(best))
 
 
@@ -89,6 +95,7 @@ def _keep_best(walk: Walk, near: Walk, own: set[str], scores: _Scores, nodes: di
         side = near.nodes[id_].side if id_ in near.nodes else "uses"
         walk.nodes[id_] = replace(nodes[id_], side=side, distance=1, score=round(score / (1 + score), 4))
     walk.left_out = max(0, len(ranked) - walk.limit)
+    walk.start(node for node in near.nodes.values() if node.side == "member")
     walk.links = {
         key: link for key, link in near.links.items() if {link.source, link.target} <= walk.nodes.keys()
     }

@@ -13,7 +13,7 @@ from typing import Any
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.graph_answers import Node
-from knowledge_pipeline.store import filters
+from knowledge_pipeline.store import filters, graph_shown
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.graph_reader import GraphReader
 from knowledge_pipeline.store.readers import Row
@@ -22,9 +22,8 @@ from knowledge_pipeline.store.tables import portions
 MOST_ROWS = 10_000  # read in one step
 SURE = 0.5  # an edge out of its source with less is no full name but a guess
 
-_NODE = ("node", "source", "path", "language", "url", "kind", "name", "full_name", "signature")
-_NODE_COLUMNS = (*_NODE, "start_line", "end_line")
-_EDGE_COLUMNS = (*("kind", "source", "path", "source_id", "target_id", "target_name", "line", "confidence"),)
+EDGE = ("kind", "source_id", "target_id", "line", "confidence")
+LEAVING = (*EDGE, "source", "target_name")  # of edges that may lead to another source
 DEFINED = ~filters.eq("kind", "alias")
 
 
@@ -41,8 +40,9 @@ class GraphRows:
         return cls(reader, accesses.filter(access))
 
     async def symbols(self, where: Filter, *, limit: int = MOST_ROWS) -> list[Row]:
-        """Rows of definitions, files and aliases."""
-        return await self.reader.symbols(self.visible & where, limit=limit, columns=_NODE_COLUMNS)
+        """Rows of definitions, files and aliases, with what is shown of them."""
+        found = await self.reader.symbols(self.visible & where, limit=limit, columns=("shown",))
+        return [graph_shown.read(row["shown"]) for row in found]
 
     async def nodes(self, ids: Iterable[str]) -> dict[str, Node]:
         """Nodes by id; those that are not visible are not there."""
@@ -58,16 +58,21 @@ class GraphRows:
             names.setdefault(row["node"], set()).add(row["full_name"])
         return nodes_of(row for row in rows if row["kind"] != "alias"), names
 
-    async def names_within(self, files: Sequence[Node]) -> dict[str, set[str]]:
-        """File -> the full names of what it defines and re-exports, as far as others can name it."""
+    async def names_within(self, files: Sequence[Node], *, as_files: bool) -> dict[str, set[str]]:
+        """Node -> its full names, of what files define and re-export, as far as others can name it.
+
+        Args:
+            files: in which to look.
+            as_files: tell of each file all names, instead of each definition its own.
+        """
         ids = {(file.source, file.path): file.id for file in files}
-        columns = ("source", "path", "full_name")
+        columns = ("source", "path", "node", "full_name")
         found: dict[str, set[str]] = {}
         for portion in portions(sorted({file.path or "" for file in files})):
             where = self.visible & filters.one_of("path", portion) & filters.eq("exported", True)
             for row in await self.reader.symbols(where, limit=MOST_ROWS, columns=columns):
                 if (id_ := ids.get((row["source"], row["path"]))) is not None:
-                    found.setdefault(id_, set()).add(row["full_name"])
+                    found.setdefault(id_ if as_files else row["node"], set()).add(row["full_name"])
         return found
 
     async def named(self, names: Collection[str], *, as_files: bool) -> dict[str, list[Node]]:
@@ -96,14 +101,9 @@ class GraphRows:
             found += await self.symbols(filters.one_of("path", portion) & filters.eq("kind", "file"))
         return {(row["source"], row["path"]): node_of(row) for row in found}
 
-    async def edges(self, where: Filter, *, limit: int) -> list[Row]:
-        """Edges: those that lead to a definition first, then the surest, then by place."""
-        found = await self.reader.edges(self.visible & where, limit=limit, columns=_EDGE_COLUMNS)
-        return sorted(found, key=_rank)
-
-
-def _rank(row: Row) -> tuple[bool, float, str, str, int]:
-    return row["target_id"] is None, -row["confidence"], row["source"], row["path"], row["line"]
+    async def edges(self, where: Filter, *, limit: int, columns: Sequence[str] = EDGE) -> list[Row]:
+        """Edges, in no particular order."""
+        return await self.reader.edges(self.visible & where, limit=limit, columns=columns)
 
 
 def node_of(row: Row) -> Node:

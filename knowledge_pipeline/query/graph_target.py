@@ -124,6 +124,8 @@ def _several_files(nodes: list[Node]) -> Target:
 
 async def _placed(rows: GraphRows, path: str, rest: str, asked: str) -> Target:
     """The innermost definition around a line, or a definition by name, within a file."""
+    if not rest.isdecimal() and (found := await _by_exact_place(rows, path, _dotted(rest))):
+        return found
     files = await _by_path(rows, path)
     if files is None:
         raise NotFound(await _unknown(rows, path))
@@ -138,7 +140,7 @@ async def _placed(rows: GraphRows, path: str, rest: str, asked: str) -> Target:
             around, key=lambda row: (row["end_line"] - row["start_line"], -row["start_line"]), default=None
         )
         return Target(tuple((await rows.nodes([inner["node"]])).values())) if inner else files
-    dotted = _SEPARATORS.sub(".", rest.removesuffix("()"))
+    dotted = _dotted(rest)
     named = [row for row in held if row["name"] == dotted]
     named = named or [row for row in held if row["name"].endswith(f".{dotted}")]
     if not named:
@@ -147,6 +149,21 @@ async def _placed(rows: GraphRows, path: str, rest: str, asked: str) -> Target:
         near = [names[name] for name in close]
         raise NotFound(_told(f"{file.path} defines no {dotted!r}", near))
     return await _target(rows, named)
+
+
+async def _by_exact_place(rows: GraphRows, path: str, dotted: str) -> Target | None:
+    """What the one file of exactly this path defines by exactly this name, in one read."""
+    here = filters.eq("path", path.removeprefix("./")) & DEFINED
+    last = dotted.rpartition(".")[2]
+    found = await rows.symbols(here & (_FILE | filters.eq("simple", last)))
+    if sum(row["kind"] == "file" for row in found) != 1:
+        return None
+    nodes = nodes_of(row for row in found if row["name"] == dotted)
+    return Target(tuple(nodes.values())) if dotted and len(nodes) == 1 else None
+
+
+def _dotted(name: str) -> str:
+    return _SEPARATORS.sub(".", name.removesuffix("()"))
 
 
 async def _unknown(rows: GraphRows, asked: str) -> str:

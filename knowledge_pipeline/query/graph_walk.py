@@ -3,18 +3,21 @@
 A step reads the edges of all nodes at the edge of the walk at once, then the nodes at their far
 ends, as many as the limit still allows: two reads of the store. An edge out of its source has the full
 name of its target; here it meets the definition of that name in another source.
+
+A walk that starts from whole files asks for the edges by the files' paths: what they define is read only
+where something has to do with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from knowledge_pipeline.query.graph_answers import Link, Node, Side
 from knowledge_pipeline.query.graph_constructors import constructed
-from knowledge_pipeline.query.graph_rows import SURE, GraphRows, outside
+from knowledge_pipeline.query.graph_rows import EDGE, LEAVING, SURE, GraphRows, outside
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.readers import Row
 
@@ -42,6 +45,7 @@ class Walk:
     left_out: int = 0  # nodes
     unresolved: int = 0  # uses of what cannot be told
     cut: bool = False  # whether there is more that was not counted
+    files: dict[tuple[str, str], Node] = field(default_factory=dict[tuple[str, str], Node])
     _found: int = 0
     _names: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # node -> its full names
 
@@ -50,11 +54,16 @@ class Walk:
         for node in nodes:
             self.nodes.setdefault(node.id, node)
 
+    def start_within(self, files: Iterable[Node]) -> None:
+        """Start from all that is defined in some files, too."""
+        self.files |= {(file.source or "", file.path or ""): file for file in files}
+
     async def at_once(self, *ways: Callable[[Walk], Awaitable[None]]) -> None:
         """Walk several ways at the same time, each as far as the limit; of all nodes the nearest stay."""
-        walks = [Walk(self.rows, self.limit, dict(self.nodes)) for _ in ways]
+        walks = [Walk(self.rows, self.limit, dict(self.nodes), files=self.files) for _ in ways]
         await asyncio.gather(*(way(walk) for way, walk in zip(ways, walks, strict=True)))
         found = {id_: node for walk in reversed(walks) for id_, node in walk.nodes.items()}
+        self.start(node for node in found.values() if node.side == "member")
         for node in sorted(found.values(), key=lambda node: node.distance):
             if node.id not in self.nodes and self._found < self.limit:
                 self._found += 1
@@ -76,10 +85,9 @@ class Walk:
         """Walk from some nodes along edges of some kinds."""
         front, seen = set(ids), set(ids)
         for distance in range(1, depth + 1):
-            if direction == "in":
-                far = await self._users(front, kinds, distance)
-            else:
-                far = await self._used(front, kinds, distance)
+            step = self._users if direction == "in" else self._used
+            far = await step(front, kinds, distance)
+            seen |= front
             front = far - seen
             seen |= front
             if not front:
@@ -88,15 +96,29 @@ class Walk:
                 self.cut |= distance < depth
                 return
 
-    async def _users(self, front: Collection[str], kinds: Collection[str], distance: int) -> set[str]:
-        """One step against the edges: those of other sources are found by the full names."""
+    async def _users(self, front: set[str], kinds: Collection[str], distance: int) -> set[str]:
+        """One step against the edges: those of other sources are found by the full names.
+
+        What files define, and is used, joins the front.
+        """
+        within = self._within(kinds, distance, "target_path", "path")
         names = await self._names_of(front, whole_files=kinds == DEPENDS)
+        if within:
+            names |= await self._names_within()
         same = await self._same(front, kinds, "in")
         wanted = filters.one_of("target_id", sorted({*front, *same}))
+        for condition in within:
+            wanted |= condition
         if names:
             wanted |= filters.one_of("target_name", sorted(names))
-        edges = await self._edges(filters.one_of("kind", sorted(kinds)) & wanted)
+        edges = await self._edges(filters.one_of("kind", sorted(kinds)) & wanted, LEAVING if names else EDGE)
         edges = [{**row, "target_id": same.get(row["target_id"], row["target_id"])} for row in edges]
+        if within:
+            front |= await self._enter(
+                id_
+                for row in edges
+                for id_ in ([row["target_id"]] if row["target_id"] else names[row["target_name"]])
+            )
         met = [
             (row, row["source_id"], target)
             for row in edges
@@ -108,12 +130,18 @@ class Walk:
         far = await self._take([source for _, source, _ in met], "in", distance, whole_files=kinds == DEPENDS)
         return self._link([each for each in met if each[1] in far], far)
 
-    async def _used(self, front: Collection[str], kinds: Collection[str], distance: int) -> set[str]:
+    async def _used(self, front: set[str], kinds: Collection[str], distance: int) -> set[str]:
         """One step along the edges, to other sources and to names outside, too."""
+        within = self._within(kinds, distance, "path", "target_path")
         same = await self._same(front, kinds, "out")
         starts = filters.one_of("source_id", sorted({*front, *same}))
-        edges = await self._edges(filters.one_of("kind", sorted(kinds)) & starts)
+        for condition in within:
+            starts |= condition
+        edges = await self._edges(filters.one_of("kind", sorted(kinds)) & starts, LEAVING)
         edges = [{**row, "source_id": same.get(row["source_id"], row["source_id"])} for row in edges]
+        if within:
+            front |= await self._enter(row["source_id"] for row in edges)
+        edges = [row for row in edges if row["source_id"] in front]
         inner = [(row, row["source_id"], row["target_id"]) for row in edges if row["target_id"]]
         far = await self._take(
             [target for _, _, target in inner], "out", distance, whole_files=kinds == DEPENDS
@@ -124,6 +152,30 @@ class Walk:
         self.unresolved += sum(1 for row in leaving if row["confidence"] < SURE)
         far |= {target for _, _, target in beyond}
         return self._link([*(each for each in inner if each[2] in far), *beyond], far)
+
+    def _within(self, kinds: Collection[str], distance: int, here: str, there: str) -> list[filters.Filter]:
+        """Edges between what files define and all else, by the columns with the paths of the two ends."""
+        if distance > 1 or kinds == DEPENDS:
+            return []
+        by_source: dict[str, list[str]] = {}
+        for source, path in sorted(self.files):
+            by_source.setdefault(source, []).append(path)
+        return [
+            filters.eq("source", source)
+            & filters.one_of(here, paths)
+            & (filters.is_null(there) | ~filters.one_of(there, paths))
+            for source, paths in by_source.items()
+        ]
+
+    async def _enter(self, ids: Iterable[str]) -> set[str]:
+        """Take in what is defined in the files; returns those that are there."""
+        distinct = set(ids)
+        read = await self.rows.nodes(distinct - self.nodes.keys())
+        self.start(replace(node, side="member") for node in read.values() if self._is_within(node))
+        return distinct & self.nodes.keys()
+
+    def _is_within(self, node: Node) -> bool:
+        return (node.source, node.path) in self.files
 
     async def _same(
         self, front: Collection[str], kinds: Collection[str], direction: Direction
@@ -171,7 +223,7 @@ class Walk:
 
     def _add(self, nodes: Iterable[Node], direction: Direction, distance: int) -> None:
         for node in nodes:
-            if node.id in self.nodes:
+            if node.id in self.nodes or self._is_within(node):
                 continue
             if self._found >= self.limit:
                 self.left_out += 1
@@ -183,7 +235,7 @@ class Walk:
         for row, source, target in met:
             if source == target and row["kind"] != "calls":  # only a recursion is worth telling
                 continue
-            key = (row["kind"], source, target, row["path"])
+            key = (row["kind"], source, target, self.nodes[source].path or "")
             known = self.links.get(key)
             lines = {*(known.lines if known else ()), row["line"]}
             confidence = max(known.confidence if known else 0.0, round(row["confidence"], 3))
@@ -199,22 +251,36 @@ class Walk:
             return {}
         unknown = sorted(id_ for id_ in ids if id_ not in self._names and self.nodes[id_].source)
         if unknown and whole_files:
-            found = await self.rows.names_within([self.nodes[id_] for id_ in unknown])
+            found = await self.rows.names_within([self.nodes[id_] for id_ in unknown], as_files=True)
             self._names |= {id_: found.get(id_, set()) for id_ in unknown}
         elif unknown:
             self._names |= (await self.rows.known(unknown))[1]
+        return self._by_name({id_: self._names.get(id_, set()) for id_ in ids})
+
+    async def _names_within(self) -> dict[str, set[str]]:
+        """The same of what the files define."""
+        if not await self.rows.reader.several_sources():
+            return {}
+        return self._by_name(await self.rows.names_within(list(self.files.values()), as_files=False))
+
+    def _by_name(self, of_nodes: Mapping[str, set[str]]) -> dict[str, set[str]]:
         names: dict[str, set[str]] = {}
-        for id_ in sorted(ids):
-            for name in sorted(self._names.get(id_, ())):
+        for id_ in sorted(of_nodes):
+            for name in sorted(of_nodes[id_]):
                 names.setdefault(name, set()).add(id_)
         self.cut |= len(names) > _MOST_NAMES
         return dict(list(names.items())[:_MOST_NAMES])
 
-    async def _edges(self, where: filters.Filter) -> list[Row]:
+    async def _edges(self, where: filters.Filter, columns: Sequence[str]) -> list[Row]:
+        """Those that lead to a definition first, then the surest, then in a fixed order."""
         most = min(_EDGES_A_NODE * self.limit, _MOST_EDGES)
-        found = await self.rows.edges(where, limit=most)
+        found = await self.rows.edges(where, limit=most, columns=columns)
         self.cut |= len(found) >= most
-        return found
+        return sorted(found, key=_rank)
+
+
+def _rank(row: Row) -> tuple[bool, float, str, int]:
+    return row["target_id"] is None, -row["confidence"], row["source_id"], row["line"]
 
 
 def _shortest(leaving: Sequence[Row]) -> list[Row]:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from knowledge_pipeline.graph.facts import Edge, Facts
 from knowledge_pipeline.graph.resolve import Alias, Project, Resolved, Trace, full_name, resolve
 from knowledge_pipeline.stages.base import digest
+from knowledge_pipeline.store.graph_shown import shown
 
 Row = dict[str, Any]
 
@@ -48,13 +49,10 @@ class RowMaker:
         mark = _fingerprint([*symbols, *edges], common)
         stamped = {**common, "indexed_at": self.now}
         named = {**stamped, "url": self._url(path), "fingerprint": mark}
-        file = {
-            **named,
-            **self._file(facts),
-            "made_of": made_of,
-            "trace": json.dumps(resolved.trace, sort_keys=True, separators=(",", ":")),
-        }
-        return FileRows(file, [{**named, **row} for row in symbols], [{**stamped, **row} for row in edges])
+        trace = json.dumps(resolved.trace, sort_keys=True, separators=(",", ":"))
+        file = _symbol({**named, **self._file(facts), "made_of": made_of, "trace": trace})
+        made = [_symbol({**named, **row}) for row in symbols]
+        return FileRows(file, made, [{**stamped, **row} for row in edges])
 
     def _resolved(self, path: str) -> Resolved:
         """One file that cannot be followed does not stop the others: it has no uses."""
@@ -171,6 +169,10 @@ class RowMaker:
 
     def _url(self, path: str) -> str | None:
         return self.web_prefix + quote(path) if self.web_prefix else None
+
+
+def _symbol(row: Row) -> Row:
+    return {**row, "shown": shown(row)}
 
 
 def _last(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.store import graph_indexes, release
+from knowledge_pipeline.store.graph_shown import shown
 from knowledge_pipeline.store.lake import Lake
 
 MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -99,7 +100,8 @@ class World:
 
     def write(self, lake: Lake) -> None:
         """Write the tables, and release them."""
-        for name, rows in (("edges", self.edges), ("symbols", list(self.symbols.values()))):
+        symbols = [{**row, "shown": shown(row)} for row in self.symbols.values()]
+        for name, rows in (("edges", self.edges), ("symbols", symbols)):
             table = lake.graph(name)
             table.upsert(_batches(rows, table.schema))
             graph_indexes.maintain(table)
