@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -60,6 +60,32 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Code that a result has to do with."""
+
+    name: str  # in its file: "Store.get"; of a file its path; of what is not indexed the full name
+    source: str | None = None  # None: not indexed
+    path: str | None = None
+    line: int | None = None  # where it begins; of what calls the result, where it first does
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What a piece of code has to do with: a few of each kind, and how many more there are."""
+
+    calls: tuple[Neighbour, ...] = ()  # in the order of its lines
+    called_by: tuple[Neighbour, ...] = ()  # of its own source first, then the surest
+    imports: tuple[Neighbour, ...] = ()  # of its file; what it uses itself first
+    extends: tuple[Neighbour, ...] = ()  # classes and interfaces
+    implemented_by: tuple[Neighbour, ...] = ()  # what extends or implements it
+    more: Mapping[str, int] = field(default_factory=dict[str, int])  # by field, how many are not told
+
+    def __bool__(self) -> bool:
+        return any((self.calls, self.called_by, self.imports, self.extends, self.implemented_by))
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One retrieved passage."""
 
@@ -70,6 +96,7 @@ class Result:
     citation: Citation
     span: Span
     related: tuple[Relation, ...] = ()  # the most telling ones; `KnowledgeBase.related` gives all
+    graph: Neighbours | None = None  # of the best code hits; `KnowledgeBase.graph` tells more
     explain: Explanation | None = None
 
 
@@ -80,7 +107,7 @@ class Answer:
     query_id: str
     took_ms: float
     release: int
-    degraded: tuple[str, ...]  # "vector", "rerank": steps that the answer had to do without
+    degraded: tuple[str, ...]  # "vector", "rerank", "graph": steps that the answer had to do without
     results: tuple[Result, ...]
     timings_ms: Mapping[str, float]  # by step
     explain: Mapping[str, Any] | None = None  # how the question was understood, why it is degraded
@@ -93,6 +120,8 @@ class Answer:
                 del holder["explain"]
         for result in answer["results"]:
             del result["span"]  # for those who put chunks together again
+            if result["graph"] is None:
+                del result["graph"]
         return answer
 
 

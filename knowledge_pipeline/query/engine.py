@@ -19,6 +19,7 @@ from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Answer, Result, assemble, result_of
+from knowledge_pipeline.query.beside import Beside, beside
 from knowledge_pipeline.query.explain import searched_beside, understood, without_vector
 from knowledge_pipeline.query.filters import Filters, clean, where
 from knowledge_pipeline.query.generate import Generator, Preparation, prepared
@@ -28,7 +29,6 @@ from knowledge_pipeline.query.llm_rerank import LLMReranker
 from knowledge_pipeline.query.profiles import PROFILES, Profile, SearchType, profile_of
 from knowledge_pipeline.query.relations import (
     Relations,
-    Subject,
     absent,
     document_of,
     relations_of,
@@ -62,7 +62,7 @@ class _Asked:
     type: SearchType
     limit: int
     condition: Filter
-    visible: Filter  # what the caller may see, asked for or not
+    access: Access
     explained: Mapping[str, Any] | None  # what the answer says of the question; None: nothing
     copies: bool = False  # nearly equal results are all given
 
@@ -140,10 +140,10 @@ class Engine:
             narrowed = (filters, question.filters, profile.filters)
             condition = where(access, *narrowed)
         explained = understood(question, *narrowed) if explain else None
-        visible = where(access)
-        asked = _Asked(question, type, profile.limit(limit), condition, visible, explained, copies)
+        asked = _Asked(question, type, profile.limit(limit), condition, access, explained, copies)
         with watch.step("open"):
             opened = await self._index.opened()
+            await opened.readers()
         made = await self._prepared(asked, watch)
         return await self._answer(asked, opened, self._sought(asked, made), watch, made)
 
@@ -179,10 +179,11 @@ class Engine:
             raise QuestionRefused("nothing to be similar to: give a text or a path")
         with watch.step("open"):
             opened = await self._index.opened()
+            readers = await opened.readers()
         narrowed, condition, vectors = filters, where(access, filters), {}
         with watch.step("look_up"):
             if path is not None:
-                found = await lookup.example(opened.readers, path, access, source=source)
+                found = await lookup.example(readers, path, access, source=source)
                 narrowed = replace(filters, source_types=filters.source_types or (found.source_type,))
                 condition = where(access, narrowed) & found.others
                 if text is None:
@@ -190,7 +191,7 @@ class Engine:
         question = as_is(_bounded(text or ""))
         explained = understood(question, narrowed) if explain else None
         count = PROFILES["similar"].limit(limit)
-        asked = _Asked(question, "similar", count, condition, where(access), explained)
+        asked = _Asked(question, "similar", count, condition, access, explained)
         sought = Sought(question, _words(asked), self._embedded(question.text, known=vectors))
         return await self._answer(asked, opened, [sought], watch)
 
@@ -203,10 +204,13 @@ class Engine:
         watch = Stopwatch()
         with watch.step("open"):
             opened = await self._index.opened()
+            readers = await opened.readers()
         with watch.step("look_up"):
-            passages = await lookup.by_id(opened.readers, id, access)
+            passages = await lookup.by_id(readers, id, access)
         results = tuple(result_of(passage, 1.0) for passage in passages)
-        return _answer(opened, await self._related(opened, where(access), passages, results, watch), watch)
+        how = {"related": self._settings.related, "enrich": False}
+        shown = await beside(opened, access, passages, results, watch, **how)
+        return _answer(opened, shown.results, watch)
 
     async def related(self, target: str, access: Access) -> Relations:
         """How a document is related to others: what it closes, implements, references; what mentions it.
@@ -223,9 +227,10 @@ class Engine:
         """
         watch, visible = Stopwatch(), where(access)
         opened = await self._index.opened()
-        rows = await subjects(opened.readers, visible, target)
+        readers = await opened.readers()
+        rows = await subjects(readers, visible, target)
         asked = [subject_of(row) for row in rows] or [absent(target)]
-        found, cut = await relations_of(opened.readers, visible, asked)
+        found, cut = await relations_of(readers, visible, asked)
         relations = tuple(dict.fromkeys(each for one in found for each in one))
         if not rows and not relations:
             raise unknown(target)
@@ -261,7 +266,7 @@ class Engine:
         watch: Stopwatch,
         made: Preparation = Preparation(),  # noqa: B008 - frozen
     ) -> Answer:
-        ground = Ground(opened.readers, asked.condition, max(RETRIEVED, asked.candidates))
+        ground = Ground(await opened.readers(), asked.condition, max(RETRIEVED, asked.candidates))
         seeking = (self._seeker.seek(each, ground, asked.profile, watch) for each in sought)
         caught = await asyncio.gather(*seeking)
         hits = merged(each.hits for each in caught)
@@ -273,34 +278,26 @@ class Engine:
             reasons |= {"rerank": reranked.skipped} if reranked.skipped else {}
         with watch.step("assemble"):
             near_once = asked.profile.near_once and not asked.copies
-            shown = {"explain": asked.explained is not None, "near_once": near_once}
-            results = assemble(hits, limit=asked.limit, **shown)
-        passages = [hit.passage for hit in hits]
-        results = await self._related(opened, asked.visible, passages, results, watch)
+            how = {"explain": asked.explained is not None, "near_once": near_once}
+            results = assemble(hits, limit=asked.limit, **how)
+        shown = await self._beside(opened, asked, [hit.passage for hit in hits], results, watch)
+        reasons |= {"graph": shown.without_graph} if shown.without_graph else {}
         explained = asked.explained
         if explained is not None:
             explained = {**explained, **searched_beside(made, caught), "degraded": reasons}
-        return _answer(opened, results, watch, degraded=tuple(reasons), explain=explained)
+        return _answer(opened, shown.results, watch, degraded=tuple(reasons), explain=explained)
 
-    async def _related(
+    async def _beside(
         self,
         opened: Opened,
-        visible: Filter,
+        asked: _Asked,
         passages: Sequence[Passage],
         results: tuple[Result, ...],
         watch: Stopwatch,
-    ) -> tuple[Result, ...]:
-        """Results with the most telling relations of what they are from."""
-        most = self._settings.related
-        if not most or not results:
-            return results
-        by_id = {passage.id: passage for passage in passages}
-        shown = [by_id[result.id] for result in results]
-        asked = [Subject(each.source, each.uri, each.names, each.mentions) for each in shown]
-        with watch.step("relate"):
-            found, _ = await relations_of(opened.readers, visible, asked)
-        paired = zip(results, found, strict=True)
-        return tuple(replace(result, related=tuple(relations[:most])) for result, relations in paired)
+    ) -> Beside:
+        enrich = self._settings.graph.enrich and asked.profile.enriched
+        how = {"related": self._settings.related, "enrich": enrich}
+        return await beside(opened, asked.access, passages, results, watch, **how)
 
     def _embedded(
         self, text: str, *, beside: str = "", known: Mapping[str, np.ndarray] | None = None

@@ -27,8 +27,8 @@ async def constructed(
     """
     wanted: dict[tuple[str, str, str], str] = {}
     for node in nodes:
-        around, _, last = node.name.rpartition(".")
-        if direction == "in" and around and last in _constructors(around):
+        around = class_of(node.name)
+        if direction == "in" and around:
             wanted[node.source or "", node.path or "", around] = node.id
         elif direction == "out" and node.kind == "class":
             for name in _constructors(node.name):
@@ -40,6 +40,12 @@ async def constructed(
     found = await rows.symbols(paths & simple & DEFINED)
     places = ((row["node"], (row["source"], row["path"], row["name"])) for row in found)
     return {node: wanted[place] for node, place in places if place in wanted and node != wanted[place]}
+
+
+def class_of(constructor: str) -> str | None:
+    """The class that a function makes objects of, by its name within a file; None: it makes none."""
+    around, _, last = constructor.rpartition(".")
+    return around if around and last in _constructors(around) else None
 
 
 def _constructors(name: str) -> frozenset[str]:

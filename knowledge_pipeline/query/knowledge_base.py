@@ -19,6 +19,7 @@ from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.graph import Asked, CodeGraph
 from knowledge_pipeline.query.graph_answers import GraphAnswer
 from knowledge_pipeline.query.graph_door import GraphQuestions, Question
+from knowledge_pipeline.query.live import LiveIndex
 from knowledge_pipeline.query.log import QueryLog
 from knowledge_pipeline.query.model_calls import ModelCalls
 from knowledge_pipeline.query.relations import Relations
@@ -45,9 +46,10 @@ class KnowledgeBase:
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
         self._calls = ModelCalls(self._lake)
-        self._engine = Engine(settings, self._lake, record=self._calls.note)
+        live = LiveIndex(self._lake)
+        self._engine = Engine(settings, self._lake, index=live, record=self._calls.note)
         self._log = QueryLog(self._lake) if settings.logs.queries else None
-        code = CodeGraph(self._lake)
+        code = CodeGraph(live)
         self.graph: GraphQuestions[GraphAnswer] = GraphQuestions(
             code, lambda asked, question, who: self._wait(self._of_graph(asked, question, who))
         )

@@ -42,16 +42,17 @@ async def read_status(settings: Settings, lake: Lake, access: Access) -> Status:
         NotFound: nothing is released yet.
     """
     opened = await LiveIndex(lake).opened()
+    readers = await opened.readers()
     sources = lake.stored_sources() | {source.id: source.type for source in settings.sources}
-    counted = await asyncio.gather(*(_by_source(reader, sources, access) for reader in opened.readers))
-    by_space = {reader.space: await reader.count(where(access)) for reader in opened.readers}
+    counted = await asyncio.gather(*(_by_source(reader, sources, access) for reader in readers))
+    by_space = {reader.space: await reader.count(where(access)) for reader in readers}
     total: Counter[str] = Counter(dict.fromkeys(sources, 0) if access.everything else ())
     for counts in counted:
         total.update(counts)
     by_type: Counter[str] = Counter()
     for source, rows in total.items():
         by_type[sources[source]] += rows
-    unindexed = {reader.space: await asyncio.to_thread(_unindexed, lake, reader) for reader in opened.readers}
+    unindexed = {reader.space: await asyncio.to_thread(_unindexed, lake, reader) for reader in readers}
     return Status(
         release=opened.release.release,
         created_at=opened.release.created_at,

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline import identifiers
-from knowledge_pipeline.store import indexes, release
+from knowledge_pipeline.store import indexes, release, schemas
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import word_vector
 
@@ -65,8 +65,11 @@ def write(lake: Lake, space: str, rows: Iterable[dict[str, Any]], *, dimensions:
     table.upsert([pa.RecordBatch.from_pylist(list(rows), schema=table.schema)])
 
 
-def publish(lake: Lake, *, indexed: bool = True) -> None:
-    """Release the newest versions."""
+def publish(lake: Lake, *, indexed: bool = True, graph: bool = True) -> None:
+    """Release the newest versions, with a code graph, which is empty where a test wrote none."""
+    for name in schemas.GRAPH if graph else ():
+        if not lake.graph(name).exists:
+            lake.graph(name).upsert([])
     if indexed:
         for space, dimensions in lake.spaces().items():
             indexes.maintain(lake.index(space, dimensions))
