@@ -21,7 +21,6 @@ from knowledge_pipeline.query.graph_rows import DEFINED, GraphRows, nodes_of
 from knowledge_pipeline.query.graph_target import Target, find_target
 from knowledge_pipeline.query.graph_walk import DEPENDS, Direction, Walk
 from knowledge_pipeline.query.live import Index
-from knowledge_pipeline.query.live import Index
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
