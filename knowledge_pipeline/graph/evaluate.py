@@ -100,9 +100,12 @@ class Evaluator:
         found: Found = {}
         for each in [each for each in bindings if each.declared][:_MAX_MEANINGS]:
             add(found, self._of_binding(index, each, of), 1.0 if each.value[0] == "@" else DECLARED)
-        if not found:
-            for each in [each for each in bindings if not each.declared][:_MAX_MEANINGS]:
-                add(found, self._of_binding(index, each, of), INFERRED)
+        if found:
+            return found
+        for each in [each for each in bindings if not each.declared][:_MAX_MEANINGS]:
+            add(found, self._of_binding(index, each, of), INFERRED)
+            if len(found) > _MAX_MEANINGS:  # `step` and edges would leave out what is more
+                break
         return found
 
     def _of_binding(self, index: FileIndex, each: Binding, of: tuple[str, str] | None) -> Found:

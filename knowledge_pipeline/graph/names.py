@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from knowledge_pipeline.graph.evaluate import Evaluator
 
 
+_MAX_SEGMENTS = 32  # of the name of a module that goes on into types
+
+
 class Names:
     """Looks names up for an evaluator."""
 
@@ -119,7 +122,7 @@ class Names:
         """What the name of a module means: its files, or what is named within one of them."""
         place = index.language.home(index.facts) if index.language.dotted else index.facts.path
         files = self.view.modules(index.language, place, name)
-        if files or not index.language.dotted or "." not in name:
+        if files or not index.language.dotted or not 0 < name.count(".") <= _MAX_SEGMENTS:
             return {Module(file): 1.0 for file in files}
         around, _, last = name.rpartition(".")
         return self.evaluator.step(self._module(index, around), f".{last}")

@@ -8,8 +8,9 @@ from typing import TypeVar
 from knowledge_pipeline.graph.entities import Found
 
 _MAX_DEPTH = 40  # questions within questions
-_MAX_WORK = 3_000  # questions for one use
-_MAX_WORK_OF_FILE = 100_000
+_MAX_WORK = 30_000  # for one use; a question costs ten, one that is answered already costs one
+_MAX_WORK_OF_FILE = 1_000_000
+_COST = 9  # of finding an answer
 _NEVER = 1_000_000
 
 Key = tuple[str, str, str]
@@ -50,6 +51,7 @@ class Questions:
         An answer is remembered unless it was found within an unfinished question that it
         depends on.
         """
+        self._work_left -= 1
         if key in self._memo:
             return self._memo[key]
         if key in self._active:
@@ -59,7 +61,7 @@ class Questions:
         if depth >= _MAX_DEPTH or self._work_left <= 0:
             self._lowest_cut = -1
             return {}
-        self._work_left -= 1
+        self._work_left -= _COST
         self._active[key] = depth
         around, self._lowest_cut = self._lowest_cut, _NEVER
         found = compute()

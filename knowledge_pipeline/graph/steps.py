@@ -60,13 +60,10 @@ class Steps:
                 return {known: 1.0}
             here, members = (known.path, known.name), self.evaluator.members
             if step[:2] == ".@":
-                makers = members.member(members.lineage(*here), "constructor", here)
-                made: Found = {each: sure for each, sure in makers.items() if isinstance(each, Known)}
-                return self.evaluator.step(made, step)
+                return self._from_maker(here, step)
             return members.member(members.lineage(*here), step[1:], here)
         if index.is_computed(known.name):
-            result = self.evaluator.result(known)
-            return self.evaluator.step(result, step) if step else result
+            return self._from_computed(known, step)
         if step[:2] == ".@":
             return self._at(index, known.name, step[1:])
         if step[:1] == "." and kind in ("function", "method"):
@@ -75,6 +72,28 @@ class Steps:
         if step[:1] == ".":
             return self.evaluator.members.own_member(known.path, known.name, step[1:], None)
         return self.evaluator.result(known) if step == "()" and kind in ("function", "method", "type") else {}
+
+    def _from_computed(self, known: Known, step: str) -> Found:
+        """A step from what reading a definition gives: a question, for that may be what it is itself."""
+
+        def compute() -> Found:
+            result = self.evaluator.result(known)
+            return self.evaluator.step(result, step) if step else result
+
+        of = "\t".join(known.of or ())
+        return self.evaluator.ask((known.path, f"@read {known.name}\t{of}", step), compute)
+
+    def _from_maker(self, here: tuple[str, str], step: str) -> Found:
+        """What a class's constructor is called with, and the like."""
+        members = self.evaluator.members
+        found = members.member(members.lineage(*here), "constructor", here)
+        makers: Found = {each: sure for each, sure in found.items() if self._is_function(each)}
+        return self.evaluator.step(makers, step)
+
+    def _is_function(self, entity: Entity) -> bool:
+        if not isinstance(entity, Known):
+            return False
+        return self.view.index(entity.path).kinds.get(entity.name) in ("function", "method")
 
     def _from_instance(self, instance: Instance, step: str) -> Found:
         language = self.view.index(instance.path).language
