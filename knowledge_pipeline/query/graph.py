@@ -6,10 +6,9 @@ that may mean several things is answered with the candidates alone.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from knowledge_pipeline.errors import NotFound, QuestionRefused
@@ -17,20 +16,18 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.graph_answers import GraphAnswer, Link, Node
 from knowledge_pipeline.query.graph_related import related
-from knowledge_pipeline.query.graph_rows import DEFINED, GraphRows, nodes_of
+from knowledge_pipeline.query.graph_rows import GraphRows
 from knowledge_pipeline.query.graph_target import Target, find_target
 from knowledge_pipeline.query.graph_walk import DEPENDS, Direction, Walk
+from knowledge_pipeline.query.graph_within import Within
 from knowledge_pipeline.query.live import Index
 from knowledge_pipeline.query.stopwatch import Stopwatch
-from knowledge_pipeline.store import filters
-from knowledge_pipeline.store.filters import Filter
 
 CallDirection = Literal["callers", "callees", "both"]
 
 MAX_DEPTH = 10
 MAX_NODES = 1_000
 NODES = 100  # of an answer, where nobody says
-_MEMBERS = 1_000  # of one definition
 
 CALLS = ("calls",)
 USES = ("calls", "references", "extends", "implements", "imports")
@@ -80,7 +77,7 @@ class CodeGraph:
         """What uses a definition, or anything defined in it: definitions, with the places."""
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
-            await walk.follow(await _start_within(walk, targets), "in", USES)
+            await walk.follow(_start_within(walk, targets), "in", USES)
             _keep_out(walk)
 
         return await self._answer(asked, access, walk)
@@ -101,7 +98,7 @@ class CodeGraph:
             raise QuestionRefused(f"found direction {direction!r}; allowed: callers, callees, both")
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
-            ids = await _start_within(walk, targets)
+            ids = _start_within(walk, targets)
             ways: dict[str, Direction] = {"callees": "in", "callers": "out"}  # what is not asked for
             wanted: list[Direction] = [way for other, way in ways.items() if direction != other]
             await walk.at_once(*(_along(ids, way, CALLS, asked.depth) for way in wanted))
@@ -125,7 +122,7 @@ class CodeGraph:
             if all(node.kind == "file" for node in targets):
                 await walk.follow({node.id for node in targets}, "out", DEPENDS, depth=asked.depth)
                 return
-            await walk.follow(await _start_within(walk, targets), "out", USES, depth=asked.depth)
+            await walk.follow(_start_within(walk, targets), "out", USES, depth=asked.depth)
             _keep_out(walk)
 
         return await self._answer(asked, access, walk)
@@ -143,7 +140,7 @@ class CodeGraph:
                 ways = (_along(ids, "in", DEPENDS, asked.depth), _along(ids, "out", DEPENDS, 1))
                 await walk.at_once(*ways)
                 return
-            ids = await _start_within(walk, targets)
+            ids = _start_within(walk, targets)
             await walk.at_once(
                 _along(ids, "in", _USES_OF_CODE, asked.depth),
                 _along(ids, "in", ("imports",), 1),
@@ -157,7 +154,7 @@ class CodeGraph:
         """Definitions that have most to do with this one: by use, by common uses, by common place."""
 
         async def walk(walk: Walk, targets: Sequence[Node]) -> None:
-            await related(walk, targets, await _start_within(walk, targets))
+            await related(walk, targets, _start_within(walk, targets))
 
         return await self._answer(asked, access, walk)
 
@@ -185,27 +182,18 @@ def _along(
     return lambda walk: walk.follow(ids, direction, kinds, depth=depth)
 
 
-async def _start_within(walk: Walk, targets: Sequence[Node]) -> set[str]:
-    """Start from what is defined in the targets, too; returns ids of them and of what definitions hold."""
-    walk.start_within(target for target in targets if target.kind == "file")
-    wheres = [_inside(target) for target in targets if target.kind != "file" and target.source]
-    read = await asyncio.gather(*(walk.rows.symbols(where, limit=_MEMBERS) for where in wheres))
-    members = nodes_of(row for rows in read for row in rows).values()
-    walk.start(replace(node, side="member") for node in members)
-    return {node.id for node in (*targets, *members)}
-
-
-def _inside(target: Node) -> Filter:
-    here = filters.eq("source", target.source or "") & filters.eq("path", target.path or "")
-    return here & filters.begins("name", f"{target.name}.") & DEFINED
+def _start_within(walk: Walk, targets: Sequence[Node]) -> set[str]:
+    """Start from what is defined in the targets, too; returns the ids of the targets."""
+    walk.within = Within.of(targets)
+    return {node.id for node in targets}
 
 
 def _keep_out(walk: Walk) -> None:
-    """Drop links between the target's own parts, and the members that nothing else has to do with."""
+    """Drop links between the target's own parts, and the parts that nothing else has to do with."""
     members = {id_ for id_, node in walk.nodes.items() if node.side == "member"}
     own = members | {id_ for id_, node in walk.nodes.items() if node.side == "target"}
     for key, link in list(walk.links.items()):
-        if link.source in own and link.target in own and (members or walk.files):
+        if link.source in own and link.target in own and (members or walk.within.files):
             del walk.links[key]
     linked = {end for link in walk.links.values() for end in (link.source, link.target)}
     for id_ in members - linked:

@@ -34,7 +34,7 @@ async def related(walk: Walk, targets: Sequence[Node], ids: Collection[str]) -> 
 
     Source: Adamic & Adar 2003, https://doi.org/10.1016/S0378-8733(03)00009-1
     """
-    near = Walk(walk.rows, limit=_MOST_NEAR, nodes=dict(walk.nodes), files=walk.files)
+    near = Walk(walk.rows, limit=_MOST_NEAR, nodes=dict(walk.nodes), within=walk.within)
     await near.at_once(
         lambda walk: walk.follow(ids, "in", _KINDS), lambda walk: walk.follow(ids, "out", _KINDS)
     )

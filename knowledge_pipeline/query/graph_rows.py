@@ -13,6 +13,7 @@ from typing import Any
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.graph_answers import Node
+from knowledge_pipeline.query.graph_within import Within
 from knowledge_pipeline.store import filters, graph_shown
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.graph_reader import GraphReader
@@ -58,22 +59,27 @@ class GraphRows:
             names.setdefault(row["node"], set()).add(row["full_name"])
         return nodes_of(row for row in rows if row["kind"] != "alias"), names
 
-    async def names_within(self, files: Sequence[Node], *, as_files: bool) -> dict[str, set[str]]:
-        """Node -> its full names, of what files define and re-export, as far as others can name it.
-
-        Args:
-            files: in which to look.
-            as_files: tell of each file all names, instead of each definition its own.
-        """
+    async def names_of_files(self, files: Sequence[Node]) -> dict[str, set[str]]:
+        """File -> the full names of all that it defines and re-exports, as far as others can name it."""
         ids = {(file.source, file.path): file.id for file in files}
-        columns = ("source", "path", "node", "full_name")
-        found: dict[str, set[str]] = {}
-        for portion in portions(sorted({file.path or "" for file in files})):
-            where = self.visible & filters.one_of("path", portion) & filters.eq("exported", True)
-            for row in await self.reader.symbols(where, limit=MOST_ROWS, columns=columns):
-                if (id_ := ids.get((row["source"], row["path"]))) is not None:
-                    found.setdefault(id_ if as_files else row["node"], set()).add(row["full_name"])
+        found: dict[str, set[str]] = {id_: set() for id_ in ids.values()}
+        for row in await self._exported(Within.of(files)):
+            found[ids[row["source"], row["path"]]].add(row["full_name"])
         return found
+
+    async def names_within(self, within: Within) -> dict[str, set[str]]:
+        """Node -> its full names, of the parts of files and definitions that others can name."""
+        found: dict[str, set[str]] = {}
+        for row in await self._exported(within):
+            found.setdefault(row["node"], set()).add(row["full_name"])
+        return found
+
+    async def _exported(self, within: Within) -> list[Row]:
+        columns, rows = ("source", "path", "node", "full_name"), list[Row]()
+        for condition in within.symbols():
+            where = self.visible & condition & filters.eq("exported", True)
+            rows += await self.reader.symbols(where, limit=MOST_ROWS, columns=columns)
+        return rows
 
     async def named(self, names: Collection[str], *, as_files: bool) -> dict[str, list[Node]]:
         """Full name -> what has it, or the files of what has it; nothing where there is one source alone."""

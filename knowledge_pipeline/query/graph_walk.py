@@ -3,9 +3,6 @@
 A step reads the edges of all nodes at the edge of the walk at once, then the nodes at their far
 ends, as many as the limit still allows: two reads of the store. An edge out of its source has the full
 name of its target; here it meets the definition of that name in another source.
-
-A walk that starts from whole files asks for the edges by the files' paths: what they define is read only
-where something has to do with it.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from typing import Literal
 from knowledge_pipeline.query.graph_answers import Link, Node, Side
 from knowledge_pipeline.query.graph_constructors import constructed
 from knowledge_pipeline.query.graph_rows import EDGE, LEAVING, SURE, GraphRows, outside
+from knowledge_pipeline.query.graph_within import Within
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.readers import Row
 
@@ -45,7 +43,7 @@ class Walk:
     left_out: int = 0  # nodes
     unresolved: int = 0  # uses of what cannot be told
     cut: bool = False  # whether there is more that was not counted
-    files: dict[tuple[str, str], Node] = field(default_factory=dict[tuple[str, str], Node])
+    within: Within = field(default_factory=Within)  # what is started from, too
     _found: int = 0
     _names: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # node -> its full names
 
@@ -54,13 +52,9 @@ class Walk:
         for node in nodes:
             self.nodes.setdefault(node.id, node)
 
-    def start_within(self, files: Iterable[Node]) -> None:
-        """Start from all that is defined in some files, too."""
-        self.files |= {(file.source or "", file.path or ""): file for file in files}
-
     async def at_once(self, *ways: Callable[[Walk], Awaitable[None]]) -> None:
         """Walk several ways at the same time, each as far as the limit; of all nodes the nearest stay."""
-        walks = [Walk(self.rows, self.limit, dict(self.nodes), files=self.files) for _ in ways]
+        walks = [Walk(self.rows, self.limit, dict(self.nodes), within=self.within) for _ in ways]
         await asyncio.gather(*(way(walk) for way, walk in zip(ways, walks, strict=True)))
         found = {id_: node for walk in reversed(walks) for id_, node in walk.nodes.items()}
         self.start(node for node in found.values() if node.side == "member")
@@ -99,9 +93,9 @@ class Walk:
     async def _users(self, front: set[str], kinds: Collection[str], distance: int) -> set[str]:
         """One step against the edges: those of other sources are found by the full names.
 
-        What files define, and is used, joins the front.
+        Parts of what is started from join the front where they are used.
         """
-        within = self._within(kinds, distance, "target_path", "path")
+        within = [*self.within.leading_in()] if distance == 1 and kinds != DEPENDS else []
         names = await self._names_of(front, whole_files=kinds == DEPENDS)
         if within:
             names |= await self._names_within()
@@ -132,7 +126,7 @@ class Walk:
 
     async def _used(self, front: set[str], kinds: Collection[str], distance: int) -> set[str]:
         """One step along the edges, to other sources and to names outside, too."""
-        within = self._within(kinds, distance, "path", "target_path")
+        within = [*self.within.leading_out()] if distance == 1 and kinds != DEPENDS else []
         same = await self._same(front, kinds, "out")
         starts = filters.one_of("source_id", sorted({*front, *same}))
         for condition in within:
@@ -153,29 +147,12 @@ class Walk:
         far |= {target for _, _, target in beyond}
         return self._link([*(each for each in inner if each[2] in far), *beyond], far)
 
-    def _within(self, kinds: Collection[str], distance: int, here: str, there: str) -> list[filters.Filter]:
-        """Edges between what files define and all else, by the columns with the paths of the two ends."""
-        if distance > 1 or kinds == DEPENDS:
-            return []
-        by_source: dict[str, list[str]] = {}
-        for source, path in sorted(self.files):
-            by_source.setdefault(source, []).append(path)
-        return [
-            filters.eq("source", source)
-            & filters.one_of(here, paths)
-            & (filters.is_null(there) | ~filters.one_of(there, paths))
-            for source, paths in by_source.items()
-        ]
-
     async def _enter(self, ids: Iterable[str]) -> set[str]:
-        """Take in what is defined in the files; returns those that are there."""
+        """Take in parts of what is started from; returns those that are there."""
         distinct = set(ids)
         read = await self.rows.nodes(distinct - self.nodes.keys())
-        self.start(replace(node, side="member") for node in read.values() if self._is_within(node))
+        self.start(replace(node, side="member") for node in read.values() if node in self.within)
         return distinct & self.nodes.keys()
-
-    def _is_within(self, node: Node) -> bool:
-        return (node.source, node.path) in self.files
 
     async def _same(
         self, front: Collection[str], kinds: Collection[str], direction: Direction
@@ -183,7 +160,10 @@ class Walk:
         """Nodes that are not at the edge of the walk, and whose edges count as those of one that is."""
         if "calls" not in kinds:
             return {}
-        same = await constructed(self.rows, [self.nodes[id_] for id_ in front], direction)
+        nodes = [self.nodes[id_] for id_ in front]
+        if direction == "out":  # of these the constructor is a part by itself
+            nodes = [node for node in nodes if node not in self.within.definitions]
+        same = await constructed(self.rows, nodes, direction)
         return {id_: meant for id_, meant in same.items() if id_ not in front}
 
     async def _leave(self, leaving: Sequence[Row], kinds: Collection[str], distance: int) -> list[_Met]:
@@ -223,7 +203,7 @@ class Walk:
 
     def _add(self, nodes: Iterable[Node], direction: Direction, distance: int) -> None:
         for node in nodes:
-            if node.id in self.nodes or self._is_within(node):
+            if node.id in self.nodes or node in self.within:
                 continue
             if self._found >= self.limit:
                 self.left_out += 1
@@ -251,17 +231,16 @@ class Walk:
             return {}
         unknown = sorted(id_ for id_ in ids if id_ not in self._names and self.nodes[id_].source)
         if unknown and whole_files:
-            found = await self.rows.names_within([self.nodes[id_] for id_ in unknown], as_files=True)
-            self._names |= {id_: found.get(id_, set()) for id_ in unknown}
+            self._names |= await self.rows.names_of_files([self.nodes[id_] for id_ in unknown])
         elif unknown:
             self._names |= (await self.rows.known(unknown))[1]
         return self._by_name({id_: self._names.get(id_, set()) for id_ in ids})
 
     async def _names_within(self) -> dict[str, set[str]]:
-        """The same of what the files define."""
+        """The same of the parts of what is started from."""
         if not await self.rows.reader.several_sources():
             return {}
-        return self._by_name(await self.rows.names_within(list(self.files.values()), as_files=False))
+        return self._by_name(await self.rows.names_within(self.within))
 
     def _by_name(self, of_nodes: Mapping[str, set[str]]) -> dict[str, set[str]]:
         names: dict[str, set[str]] = {}

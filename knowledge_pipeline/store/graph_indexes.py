@@ -16,7 +16,7 @@ _PAGE_ROWS = 1_024  # of a tree: each key that is asked for is looked for in all
 
 _TREES = {
     "symbols": ("node", "simple", "full_name", "path"),
-    "edges": ("source_id", "target_id", "target_name", "path", "target_path"),
+    "edges": ("source_id", "source_name", "target_id", "target_name", "path", "target_path"),
 }
 _BITMAPS = ("source", "kind", "visibility", "tenant")
 _LISTS = ("principals",)
