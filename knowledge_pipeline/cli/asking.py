@@ -158,9 +158,10 @@ def debug(
 
 
 def _knowledge(session: Session) -> KnowledgeBase:
+    from knowledge_pipeline.query.access import Access
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
-    return KnowledgeBase.open(session.settings)
+    return KnowledgeBase.open(session.settings, access=Access.operator("cli"))
 
 
 def _similar(

@@ -69,6 +69,7 @@ def context(
     Runs the searches that suit the task, and prints a prompt with numbered passages that
     keeps to the budget. What was searched, and what did not fit, is told on stderr.
     """
+    from knowledge_pipeline.query.access import Access
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
     from knowledge_pipeline.query.task_searches import Task
 
@@ -81,7 +82,7 @@ def context(
         snippet=sys.stdin.read(_MAX_SNIPPET_CHARS) if snippet == "-" else snippet,
         filters=narrowing.filters(),
     )
-    with KnowledgeBase.open(session.settings) as base:
+    with KnowledgeBase.open(session.settings, access=Access.operator("cli")) as base:
         made = _made(base, asked, max_tokens, _template(template))
     if session.as_json:
         session.screen.answer(made.as_json())

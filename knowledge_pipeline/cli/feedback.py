@@ -28,12 +28,13 @@ def feedback(
     It is kept in the store, for the reports on how well questions are answered; no search
     is changed by it.
     """
+    from knowledge_pipeline.query.access import Access
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
     if clicked + useful + useless != 1:
         raise WrongUsage("give one of --clicked, --useful and --useless")
     judgement = "clicked" if clicked else "useful" if useful else "useless"
-    with KnowledgeBase.open(session.settings_without_secrets) as base:
+    with KnowledgeBase.open(session.settings_without_secrets, access=Access.operator("cli")) as base:
         base.feedback(query_id, result_id, judgement)
     if session.as_json:
         session.screen.answer({"query_id": query_id, "result_id": result_id, "judgement": judgement})

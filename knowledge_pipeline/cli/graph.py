@@ -251,11 +251,12 @@ def related(
 
 
 def _answer(session: Session, target: str, given: Given, ask: _Question) -> int | None:
+    from knowledge_pipeline.query.access import Access
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
     if given.mermaid and given.dot:
         raise WrongUsage("give --mermaid or --dot, not both")
-    with KnowledgeBase.open(session.settings) as base:
+    with KnowledgeBase.open(session.settings, access=Access.operator("cli")) as base:
         answer = ask(base.graph, *_meant(session, target, given))
     return _show(session, answer, given)
 

@@ -46,9 +46,10 @@ def related(
     Relations are found in links, ids and words of the texts ("fixes PROJ-12"), in front matter,
     and in what the services themselves say, across all sources.
     """
+    from knowledge_pipeline.query.access import Access
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
-    with KnowledgeBase.open(session.settings) as base:
+    with KnowledgeBase.open(session.settings, access=Access.operator("cli")) as base:
         found = base.related(target)
     screen = session.screen
     if screen.as_json:

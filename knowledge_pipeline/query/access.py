@@ -34,7 +34,7 @@ class Access:
     tenant: str | None
     principals: frozenset[str]
     everything: bool = False
-    caller: Caller = field(default=Caller(), compare=False)  # noqa: RUF009 - frozen
+    caller: Caller = field(default=Caller(), compare=False)
 
     def __post_init__(self) -> None:
         names = [*self.principals, *([] if self.tenant is None else [self.tenant])]
@@ -43,9 +43,9 @@ class Access:
                 raise ValueError(f"{name!r} cannot name a tenant or a principal")
 
     @classmethod
-    def operator(cls) -> Access:
+    def operator(cls, door: str = "python") -> Access:
         """Sees every row: whoever can read the store's files anyway."""
-        return cls(tenant=None, principals=frozenset(), everything=True)
+        return cls(tenant=None, principals=frozenset(), everything=True, caller=Caller(door))
 
     @classmethod
     def public(cls) -> Access:

@@ -38,17 +38,18 @@ class KnowledgeBase:
     """A store and the settings that explain it. Threads may share one; it is a context manager.
 
     `access` is whose questions these are. Whoever opens the store's files can read them all, so
-    the default sees everything; a service passes the access of its caller with every question.
+    the default sees everything; a service passes the access of its caller with every question. With
+    `audited` an answer is given only when its line of the log is on disk.
     """
 
-    def __init__(self, settings: Settings, *, access: Access | None = None) -> None:
+    def __init__(self, settings: Settings, *, access: Access | None = None, audited: bool = False) -> None:
         self.settings = settings
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
         self._calls = ModelCalls(self._lake)
         live = LiveIndex(self._lake)
         self._engine = Engine(settings, self._lake, index=live, record=self._calls.note)
-        self._log = QueryLog(self._lake) if settings.logs.queries else None
+        self._log = QueryLog(self._lake, durable=audited) if settings.logs.queries else None
         code = CodeGraph(live)
         self.graph: GraphQuestions[GraphAnswer] = GraphQuestions(
             code, lambda asked, question, who: self._wait(self._of_graph(asked, question, who))

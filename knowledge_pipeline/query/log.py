@@ -13,6 +13,7 @@ from knowledge_pipeline.query.graph_answers import GraphAnswer
 from knowledge_pipeline.query.relations import Relations
 from knowledge_pipeline.query.row_writer import CLOSE_S, EVERY_S, Row, RowWriter
 from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
 MAX_CHARS = 2_000  # kept of a question
@@ -21,7 +22,8 @@ MAX_CHARS = 2_000  # kept of a question
 class QueryLog:
     """The table `queries` of one store, for one process. Threads may share it."""
 
-    def __init__(self, lake: Lake, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, lake: Lake, *, every_s: float = EVERY_S, durable: bool = False) -> None:
+        """Prepare; a durable one has a row on disk before `note` returns, which takes a little longer."""
         self._lake = lake
         self._rows = RowWriter(
             lake,
@@ -31,6 +33,7 @@ class QueryLog:
             finish=lambda row: {**row, "text": _told(row["text"])},
             imports=("knowledge_pipeline.sanitizing.sanitize",),
             every_s=every_s,
+            journal=Journal(lake.root / "logs" / "journal") if durable else None,
         )
 
     def start(self) -> None:
@@ -44,6 +47,8 @@ class QueryLog:
             "at": datetime.now(UTC),
             "type": kind,
             "text": text,
+            "door": access.caller.door,
+            "token": access.caller.token,
             "tenant": access.tenant,
             "principals": sorted(access.principals),
             "release": answer.release,

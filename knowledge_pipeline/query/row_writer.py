@@ -1,7 +1,7 @@
 """Rows of a log, written beside the answers and never in their way.
 
 A background thread writes what has gathered every few seconds; a kill loses those at
-most. What cannot be written is said once, and given up.
+most, and with a journal none. What cannot be written is said once, and given up.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
 EVERY_S = 3.0
@@ -39,6 +41,7 @@ class RowWriter:
         finish: Callable[[Row], Row] = dict,
         imports: Sequence[str] = (),
         every_s: float = EVERY_S,
+        journal: Journal | None = None,
     ) -> None:
         """Prepare; nothing runs before `start`.
 
@@ -50,11 +53,15 @@ class RowWriter:
             finish: makes a row fit to be written, in the background.
             imports: modules that `finish` needs, loaded before the first row is due.
             every_s: seconds that a row waits for others at most.
+            journal: where a row is on disk before `add` returns; it is made fit for that there and then.
+                What such a row is known by is its `query_id`.
         """
         self._lake, self._table = lake, table
         self._lost, self._advice = lost, advice
         self._finish, self._imports = finish, imports
         self._every_s = every_s
+        self._journal = journal
+        self._all_waiting = True  # no row of the journal's portion is missing among those that wait
         self._waiting: list[Row] = []
         self._written: Sequence[Row] = ()  # being written now
         self._changed = threading.Condition()
@@ -72,10 +79,16 @@ class RowWriter:
 
     def add(self, row: Row) -> None:
         """Take one row; takes microseconds and never fails."""
+        if self._journal:
+            row = self._finish(row)
         with self._changed:
+            if self._journal:
+                self._put_down(self._journal, row)
             if len(self._waiting) < MAX_WAITING:
                 self._waiting.append(row)
                 self._changed.notify_all()
+            else:
+                self._all_waiting = False
 
     def unwritten(self) -> list[Row]:
         """Rows that may not be in the table yet."""
@@ -90,34 +103,63 @@ class RowWriter:
         if self._thread is not None:
             self._thread.join(wait_s)
             atexit.unregister(self.close)
+        with self._changed:
+            if self._journal:
+                self._journal.close()
+
+    def _put_down(self, journal: Journal, row: Row) -> None:
+        try:
+            journal.write(row)
+        except OSError as error:
+            self._warn(error)
 
     def _run(self) -> None:
         with suppress(Exception):  # a failure of the same imports below is told
             for module in (*self._imports, "knowledge_pipeline.store.logs"):
                 import_module(module)
+        if self._journal:
+            self._take_in(self._journal)
         closing = False
         while not closing:
-            rows, closing = self._gathered()
-            if rows:
-                self._write(rows)
+            rows, portion, closing = self._gathered()
+            if rows and self._write(rows) and portion:
+                portion.unlink(missing_ok=True)
             with self._changed:
                 self._written = ()
 
-    def _gathered(self) -> tuple[Sequence[Row], bool]:
-        """Rows, once there are enough or the first has waited long enough; whether they are the last."""
+    def _take_in(self, journal: Journal) -> None:
+        """Write what processes that are gone have left in their journals, and the table has not."""
+        with suppress(OSError):
+            for portion, rows in journal.left_behind():
+                known = self._known(str(row["query_id"]) for row in rows)
+                if self._write([row for row in rows if row["query_id"] not in known]):
+                    portion.unlink()
+
+    def _known(self, ids: Iterable[str]) -> set[str]:
+        table = self._lake.log(self._table)
+        found = table.rows_of("query_id", ids, ["query_id"]) if table.exists else ()
+        return {id_ for rows in found for id_ in rows["query_id"].to_pylist()}
+
+    def _gathered(self) -> tuple[Sequence[Row], Path | None, bool]:
+        """Rows, once there are enough or the first has waited long enough; where the journal has them
+        and nothing else; whether they are the last."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             self._changed.wait_for(lambda: len(self._waiting) >= ROWS or self._closing, self._every_s)
             self._written, self._waiting = self._waiting, []
-            return self._written, self._closing
+            portion = self._journal.cut() if self._journal else None
+            whole, self._all_waiting = self._all_waiting, True
+            return self._written, portion if whole else None, self._closing
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, rows: Sequence[Row]) -> bool:
         try:
             from knowledge_pipeline.store.logs import append
 
-            append(self._lake, self._table, [self._finish(row) for row in rows])
+            append(self._lake, self._table, rows if self._journal else [self._finish(row) for row in rows])
         except Exception as error:  # noqa: BLE001 - whatever it is, answers go on without a log
             self._warn(error)
+            return False
+        return True
 
     def _warn(self, error: Exception) -> None:
         if not self._warned:

@@ -64,7 +64,7 @@ class Service:
     def __init__(self, settings: Settings, *, config: Path | None = None) -> None:
         self.settings = settings
         self.config = config  # the knowledge.yaml that the settings are from
-        self.base = KnowledgeBase(settings, access=Access.public())
+        self.base = KnowledgeBase(settings, access=Access.public(), audited=True)
         self.tokens = Tokens(Lake(settings.store))
         self._rates = RateLimits()
         self._at_once = asyncio.Semaphore(settings.serve.max_concurrent)

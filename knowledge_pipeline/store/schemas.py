@@ -242,6 +242,8 @@ QUERIES = _schema(
     _required("at", _STAMP),
     _required("type"),  # "semantic", "code", "similar", "historical", "get", ...
     _required("text"),  # sanitized
+    _required("door"),  # by which it came: "python", "cli", "http", "mcp", "page"
+    _optional("token"),  # id of the token that it came with
     _optional("tenant"),
     _required("principals", _WORDS),
     _required("release", pa.int64()),

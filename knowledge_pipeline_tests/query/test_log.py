@@ -228,3 +228,84 @@ def test_a_question_that_is_killed_leaves_the_log_readable(lake: Lake, tmp_path:
     log.note("code", "after", JANE, answer("after"))
     log.close()
     assert rows(lake)[-1]["query_id"] == "after"
+
+
+KILLED = """
+import os
+import sys
+from pathlib import Path
+import lancedb
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.assemble import Answer
+from knowledge_pipeline.query.log import QueryLog
+from knowledge_pipeline.store.lake import Lake
+log = QueryLog(Lake(Path(sys.argv[1])), every_s=float(sys.argv[2]), durable=True)
+log.start()
+number = 0
+while True:
+    log.note("code", "some text", Access.public(), Answer(str(number), 1.0, 1, (), (), {}))
+    print(number, flush=True)
+    number += 1
+"""
+
+
+@pytest.mark.parametrize("every_s", [0.0, 600.0], ids=["while rows are written", "before any is"])
+def test_a_kill_loses_no_line_of_an_answer_that_was_given(lake: Lake, every_s: float) -> None:
+    command = [sys.executable, "-c", KILLED, str(lake.root), str(every_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout
+        for line in killed.stdout:
+            if int(line) >= 250:
+                killed.kill()
+                break
+        given = [int(line), *map(int, (last for last in killed.stdout if last.endswith("\n")))][-1]
+    later = QueryLog(lake, every_s=0.0, durable=True)
+    later.start()
+    wait_for(lake, given + 1)
+    later.close()
+    ids = [int(row["query_id"]) for row in rows(lake)]
+    assert sorted(ids) == list(range(len(ids)))  # each once
+    assert given + 1 <= len(ids) <= given + 2
+    assert list((lake.root / "logs" / "journal").iterdir()) == []
+
+
+def test_what_a_living_process_has_not_written_yet_is_left_to_it(lake: Lake) -> None:
+    first = QueryLog(lake, every_s=600, durable=True)
+    first.start()
+    first.note("semantic", "mine", JANE, answer("1"))
+    second = QueryLog(lake, every_s=0.0, durable=True)
+    second.start()
+    second.note("semantic", "other", JANE, answer("2"))
+    wait_for(lake, 1)
+    second.close()
+    assert [row["query_id"] for row in rows(lake)] == ["2"]
+    first.close()
+    assert [row["query_id"] for row in rows(lake)] == ["1", "2"]
+    assert list((lake.root / "logs" / "journal").iterdir()) == []
+
+
+def test_lines_wait_for_a_store_that_cannot_be_written_to_be_mended(lake: Lake) -> None:
+    in_the_way = lake.root / "logs" / "queries.lance"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("in the way of the table")
+    log = QueryLog(lake, every_s=0.0, durable=True)
+    log.start()
+    log.note("semantic", "first", JANE, answer("1"))
+    log.close()
+    in_the_way.unlink()
+    later = QueryLog(lake, every_s=0.0, durable=True)
+    later.start()
+    wait_for(lake, 1)
+    later.close()
+    (row,) = rows(lake)
+    assert (row["query_id"], row["text"], row["door"]) == ("1", "first", "python")
+
+
+def test_a_secret_is_redacted_before_its_line_is_on_disk(lake: Lake) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    log = QueryLog(lake, every_s=600, durable=True)
+    log.note("semantic", f"why is {secret} refused", JANE, answer("1"))
+    (written,) = (lake.root / "logs" / "journal").glob("*.jsonl")
+    assert "refused" in written.read_text()
+    assert secret not in written.read_text()
+    log.close()

@@ -311,6 +311,7 @@ def logged(query: int, at: datetime) -> dict[str, Any]:
         "at": at,
         "type": "semantic",
         "text": "what",
+        "door": "cli",
         "principals": [],
         "release": 1,
         "results": 0,

@@ -101,7 +101,15 @@ def called(at: datetime, cost: float, **rest: Any) -> dict[str, Any]:
 
 
 def asked(query_id: str, *, at: datetime = DAY, took_ms: float = 10.0, **rest: Any) -> dict[str, Any]:
-    base = {"query_id": query_id, "at": at, "type": "code", "text": "how", "principals": [], "release": 1}
+    base = {
+        "query_id": query_id,
+        "at": at,
+        "type": "code",
+        "text": "how",
+        "door": "cli",
+        "principals": [],
+        "release": 1,
+    }
     return {**base, "results": 5, "took_ms": took_ms, "cached": False, "degraded": [], **rest}
 
 

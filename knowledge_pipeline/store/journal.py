@@ -1,0 +1,90 @@
+"""Lines on disk before they are in their table, so that a kill loses none.
+
+A process writes to a file of its own, one line a row, and takes them into the table in portions; the
+file of a portion is removed when the table has it. What a killed process leaves behind is taken in by
+the next one. `write` hands a line to the operating system: a kill cannot take it back, a loss of power may.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+Row = dict[str, Any]
+
+
+class Journal:
+    """The lines of one process. Not for several threads at once."""
+
+    def __init__(self, folder: Path) -> None:
+        """Prepare; the folder is made with the first line."""
+        self._folder = folder
+        self._owner = uuid.uuid4().hex
+        self._held: filelock.FileLock | None = None
+        self._file: int | None = None
+        self._path: Path | None = None
+        self._portions = 0
+
+    def write(self, row: Row) -> None:
+        """Put one row of a log on disk; all but its time is as JSON has it. Raises `OSError`."""
+        if self._file is None:
+            self._begin()
+        assert self._file is not None
+        line = json.dumps({**row, "at": row["at"].isoformat()}, separators=(",", ":"))
+        os.write(self._file, line.encode() + b"\n")
+
+    def cut(self) -> Path | None:
+        """End the portion that is being written; where it lies, None if it has no line."""
+        if self._file is None:
+            return None
+        os.close(self._file)
+        ended, self._file, self._path = self._path, None, None
+        return ended
+
+    def left_behind(self) -> Iterator[tuple[Path, list[Row]]]:
+        """Portions of processes that are gone, each with its rows; one taker at a time has each.
+
+        A line that was cut off by the kill was of no use to anybody yet, and is left out.
+        """
+        for path in sorted(self._folder.glob("*.jsonl")):
+            owner = path.name.split(".")[0]
+            if owner == self._owner:
+                continue
+            held = filelock.FileLock(self._folder / f"{owner}.lock", timeout=0)
+            with suppress(filelock.Timeout), held:
+                if path.exists():
+                    yield path, list(_rows(path))
+                if not any(self._folder.glob(f"{owner}.*.jsonl")):
+                    (self._folder / f"{owner}.lock").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let others take what is left."""
+        self.cut()
+        if self._held:
+            self._held.release()
+            if not any(self._folder.glob(f"{self._owner}.*.jsonl")):
+                Path(self._held.lock_file).unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        if self._held is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._held = filelock.FileLock(self._folder / f"{self._owner}.lock", timeout=0)
+            self._held.acquire()
+        self._portions += 1
+        self._path = self._folder / f"{self._owner}.{self._portions:06}.jsonl"
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    for line in path.read_bytes().splitlines():
+        with suppress(ValueError, KeyError):
+            row = json.loads(line)
+            yield {**row, "at": datetime.fromisoformat(row["at"])}
