@@ -126,7 +126,7 @@ async def _leaving(graph: GraphRows, passages: Sequence[Passage]) -> list[Row]:
 
 async def _other_names(graph: GraphRows, passages: Sequence[Passage]) -> list[Row]:
     """Re-exports of definitions that are called as those of the passages."""
-    if not await graph.reader.several_sources():
+    if not await graph.several_sources():
         return []
     symbols = {symbol for each in passages for symbol in each.symbols}
     symbols |= {name for symbol in symbols if (name := class_of(symbol))}
@@ -138,7 +138,7 @@ async def _arriving(graph: GraphRows, pieces: Sequence[_Piece]) -> list[Row]:
     """Sure calls of the pieces, and what extends or implements them, from other sources too."""
     nodes = sorted({node for piece in pieces for node in piece.callable})
     met = filters.one_of("target_id", nodes)
-    if await graph.reader.several_sources():
+    if await graph.several_sources():
         met |= filters.one_of("target_name", sorted({name for piece in pieces for name in piece.names}))
     return await _edges(graph, met & filters.one_of("kind", ("calls", *_INHERITS)))
 

@@ -40,6 +40,10 @@ class GraphRows:
         """What a caller may see of a release."""
         return cls(reader, accesses.filter(access))
 
+    async def several_sources(self) -> bool:
+        """Whether the caller may see more than one source: else no edge leads from one to another."""
+        return await self.reader.several_sources(self.visible)
+
     async def symbols(self, where: Filter, *, limit: int = MOST_ROWS) -> list[Row]:
         """Rows of definitions, files and aliases, with what is shown of them."""
         found = await self.reader.symbols(self.visible & where, limit=limit, columns=("shown",))
@@ -83,7 +87,7 @@ class GraphRows:
 
     async def named(self, names: Collection[str], *, as_files: bool) -> dict[str, list[Node]]:
         """Full name -> what has it, or the files of what has it; nothing where there is one source alone."""
-        if not names or not await self.reader.several_sources():
+        if not names or not await self.several_sources():
             return {}
         rows: list[Row] = []
         for portion in portions(sorted(names)):

@@ -227,7 +227,7 @@ class Walk:
 
         None where there is one source alone: no other can know them.
         """
-        if not await self.rows.reader.several_sources():
+        if not await self.rows.several_sources():
             return {}
         unknown = sorted(id_ for id_ in ids if id_ not in self._names and self.nodes[id_].source)
         if unknown and whole_files:
@@ -238,7 +238,7 @@ class Walk:
 
     async def _names_within(self) -> dict[str, set[str]]:
         """The same of the parts of what is started from."""
-        if not await self.rows.reader.several_sources():
+        if not await self.rows.several_sources():
             return {}
         return self._by_name(await self.rows.names_within(self.within))
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.readers import Row
+
+_MOST_KEPT = 1_000  # answers about sources: one for each way in which callers see
 
 
 @dataclass(slots=True)
@@ -24,7 +26,7 @@ class GraphReader:
     versions: Mapping[str, int]
     _symbols: Any  # a Lance dataset
     _edges: Any
-    _several: bool | None = None
+    _several: dict[str, bool] = field(default_factory=dict[str, bool])
 
     async def symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows of `schemas.SYMBOLS` that match, in no particular order."""
@@ -34,11 +36,13 @@ class GraphReader:
         """Rows of `schemas.EDGES` that match, in no particular order."""
         return await asyncio.to_thread(_rows, self._edges, where, limit, columns)
 
-    async def several_sources(self) -> bool:
-        """Whether more than one source is in the graph; looked up once."""
-        if self._several is None:
-            self._several = await asyncio.to_thread(_has_several_sources, self._symbols)
-        return self._several
+    async def several_sources(self, where: Filter) -> bool:
+        """Whether rows of more than one source match; looked up once for each condition."""
+        if where.sql not in self._several:
+            if len(self._several) >= _MOST_KEPT:
+                self._several.clear()
+            self._several[where.sql] = await asyncio.to_thread(_has_several_sources, self._symbols, where)
+        return self._several[where.sql]
 
 
 async def open_graph(root: Path, versions: Mapping[str, int]) -> GraphReader:
@@ -67,8 +71,7 @@ def _rows(dataset: Any, where: Filter, limit: int, columns: Sequence[str]) -> li
     return dataset.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()
 
 
-def _has_several_sources(symbols: Any) -> bool:
-    first = symbols.to_table(columns=["source"], limit=1).to_pylist()
-    return bool(first) and bool(
-        symbols.to_table(columns=["source"], filter=(~eq("source", first[0]["source"])).sql, limit=1).num_rows
-    )
+def _has_several_sources(symbols: Any, where: Filter) -> bool:
+    first = symbols.to_table(columns=["source"], filter=where.sql, limit=1).to_pylist()
+    others = where & ~eq("source", first[0]["source"]) if first else where
+    return bool(first) and symbols.to_table(columns=["source"], filter=others.sql, limit=1).num_rows > 0
