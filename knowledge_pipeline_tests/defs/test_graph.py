@@ -3,6 +3,7 @@
 import dagster as dg
 
 from knowledge_pipeline.stages.checks import blocking, informing
+from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 CODE = (
@@ -36,6 +37,23 @@ def test_its_check_passes_before_the_release(workplace: Workplace, instance: dg.
     assert checks["edges_end_at_symbols"].passed
     assert checks["edges_end_at_symbols"].asset_key == GRAPH
     assert workplace.lake.graph("symbols").version in set(_released(workplace).values())
+
+
+def test_an_edge_that_leads_nowhere_fails_the_check_and_holds_the_release(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("one", a_py=CODE)
+    assert workplace.run(instance, "refresh_code", "one").success
+    released = _released(workplace)
+    workplace.lake.graph("symbols").delete_where(eq("name", "twice"))
+    result = workplace.run(instance, "refresh_code", "one")
+    assert not result.success
+    (check,) = [it for it in result.get_asset_check_evaluations() if it.check_name == "edges_end_at_symbols"]
+    assert not check.passed
+    assert check.metadata["dangling"].value == 1
+    (row, *_) = check.metadata["rows"].records
+    assert (row.data["source_name"], row.data["target_name"]) in {("add", "twice"), ("", "twice")}
+    assert _released(workplace) == released
 
 
 def test_other_types_have_neither_the_asset_nor_its_checks(workplace: Workplace) -> None:
