@@ -241,6 +241,10 @@ class Engine:
         release, id_ = opened.release.release, str(uuid.uuid4())
         return Relations(id_, watch.took_ms, release, (), documents, relations, elsewhere, cut)
 
+    async def without_rerank(self) -> str | None:
+        """Why results could not be reranked now; None where they could."""
+        return (await self._reranker.rerank("", [])).skipped
+
     async def _prepared(self, asked: _Asked, watch: Stopwatch) -> Preparation:
         """What goes with the question, where the settings ask for any of it."""
         if asked.profile.as_is or not self._settings.prepares:

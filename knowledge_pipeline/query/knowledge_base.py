@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.graph import Asked, CodeGraph
 from knowledge_pipeline.query.graph_answers import GraphAnswer
 from knowledge_pipeline.query.graph_door import GraphQuestions, Question
+from knowledge_pipeline.query.health import Component, health_of
 from knowledge_pipeline.query.live import LiveIndex
 from knowledge_pipeline.query.log import QueryLog
 from knowledge_pipeline.query.model_calls import ModelCalls
@@ -191,6 +192,10 @@ class KnowledgeBase:
     async def astatus(self, *, access: Access | None = None) -> Status:
         """See `status`."""
         return await self._elsewhere(read_status(self.settings, self._lake, access or self.access))
+
+    async def ahealth(self) -> Mapping[str, Component]:
+        """Which parts of answering work now; see `health.health_of`."""
+        return await self._elsewhere(health_of(self.settings, self._lake, self._engine))
 
     async def afeedback(
         self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None

@@ -18,7 +18,7 @@ from knowledge_pipeline.serve.service import Service
 
 
 class Running:
-    """A context manager; `with Running(settings, config=path) as server: server.client(token).get("/health")`."""
+    """`with Running(settings, config=path) as server: server.client(token).get("/health")`."""
 
     def __init__(self, settings: Settings, *, config: Path | None = None, **serve: Any) -> None:
         changed = settings.serve.model_copy(update=serve)

@@ -9,44 +9,92 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from knowledge_pipeline.serve.http import health, search
+from knowledge_pipeline.config_operation import Serve
+from knowledge_pipeline.serve.declared import Declared
+from knowledge_pipeline.serve.http import (
+    context,
+    documents,
+    graph,
+    health,
+    holdings,
+    operation,
+    search,
+    webhooks,
+)
+from knowledge_pipeline.serve.http.bodies import Bodies
+from knowledge_pipeline.serve.http.hosts import HostNames
 from knowledge_pipeline.serve.http.problems import Problem, tell_problems
-from knowledge_pipeline.serve.http.requests import RequestIds
+from knowledge_pipeline.serve.http.requests import Requests
+from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline.serve.service import Service
+from knowledge_pipeline.serve.webhooks import MAX_BYTES, Deliveries
+
+_DESCRIPTION = """
+Questions go to the live release, and are answered with what the token's holder may see. An error is a
+problem of RFC 9457: `detail` says in a sentence what was wrong and what to do, `code` is for programs, and
+`request_id` is in the server's log.
+"""
+_TAGS = (
+    ("search", "Passages that answer a question, and what an agent should read for a task."),
+    ("code graph", "What uses, calls, extends and imports what."),
+    ("documents", "Chunks and documents by id, and how documents are related."),
+    ("holdings", "What there is, and how it is used."),
+    ("operation", "Health; sources and their refreshes, for holders of the scope `admin`."),
+    ("webhooks", "Pushes that start a refresh."),
+)
+_SHOWN_TO_PAGES = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-Disposition"]
 
 
-def make_app(service: Service) -> FastAPI:
+def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     """The application that answers for a service, and closes it when it ends."""
-
-    serve = service.settings.serve
+    refreshing = refreshes or Refreshes(service.config)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        await refreshing.close()
         service.close()
 
     app = FastAPI(
         title="knowledge_pipeline",
         version=version("knowledge-pipeline"),
         summary="Search a knowledge base, and see what each answer is from.",
+        description=_DESCRIPTION,
+        openapi_tags=[{"name": name, "description": said} for name, said in _TAGS],
         lifespan=lifespan,
-        max_body_size=serve.max_body_bytes,
         telemetry={"tracing": False},
     )
     app.state.service = service
-    for module in (health, search):
+    app.state.refreshes = refreshing
+    app.state.declared = Declared(service.config)
+    app.state.deliveries = Deliveries()
+    app.state.checkup = health.Checkup(service.base)
+    for module in (health, search, context, graph, documents, holdings, operation, webhooks):
         app.include_router(module.routes)
+    app.include_router(documents.by_id)  # last: ids could be taken for other routes
     tell_problems(app)
     _describe_problems(app)
+    _pass_through(app, service.settings.serve)
+    return app
+
+
+def _pass_through(app: FastAPI, serve: Serve) -> None:
+    """What a request passes before any route; the last one added is the first."""
+
+    def max_bytes(path: str) -> int:
+        return max(MAX_BYTES if path.startswith(webhooks.PREFIX) else 0, serve.max_body_bytes)
+
+    app.add_middleware(Bodies, max_bytes=max_bytes, timeout_s=serve.timeout_s)
     if serve.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(serve.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
+            expose_headers=_SHOWN_TO_PAGES,
         )
-    app.add_middleware(RequestIds)
-    return app
+    app.add_middleware(HostNames, serve=serve)
+    app.add_middleware(Requests)
 
 
 def _describe_problems(app: FastAPI) -> None:

@@ -1,14 +1,18 @@
-"""What requests say and answers hold, for checking and for OpenAPI."""
+"""What searches say and get, for checking and for OpenAPI. Nothing here knows of HTTP."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.query.engine import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.query.filters import MAX_VALUES, Filters
 from knowledge_pipeline.query.profiles import MAX_RESULTS, SearchType
 from knowledge_pipeline.query.understand import MAX_CHARS
+
+MAX_NAME_CHARS = 1_000
 
 Query = Annotated[
     str,
@@ -19,7 +23,10 @@ Query = Annotated[
         examples=["how are sessions signed"],
     ),
 ]
-Limit = Annotated[int | None, Field(ge=1, le=MAX_RESULTS, description="How many results.")]
+Limit = Annotated[int | None, Field(ge=1, le=MAX_RESULTS, description="How many results at most.")]
+Explain = Annotated[bool, Field(description="Say where each score comes from.")]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
+Names = Annotated[list[Name], Field(max_length=MAX_VALUES)]
 
 
 class Asked(BaseModel):
@@ -28,20 +35,98 @@ class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Search(Asked):
-    """A question to the live release."""
+class FiltersAsked(Asked):
+    """What results are narrowed to: all conditions must hold, any value of one will do."""
+
+    languages: Names = Field(default=[], description='"python", or a file name\'s end: "py".')
+    extensions: Names = Field(default=[], description='"py", with or without the dot.')
+    sources: Names = Field(default=[], description="Ids of sources.")
+    source_types: Names = Field(default=[], description='"code", "markdown", "jira", …')
+    repos: Names = Field(default=[], description='"psf/requests", or its last part: "requests".')
+    branches: Names = []
+    paths: Names = Field(default=[], description="Globs; without a wildcard all below the path, too.")
+    authors: Names = Field(default=[], description="Whole words of a name or an address.")
+    tags: Names = []
+    labels: Names = []
+    projects: Names = Field(default=[], description="Of tickets, by key.")
+    statuses: Names = Field(default=[], description="Of tickets and pull requests.")
+    spaces: Names = Field(default=[], description="Of a wiki, by key.")
+    since: datetime | None = Field(default=None, description="Last modified then or later.")
+    until: datetime | None = Field(default=None, description="Last modified before then.")
+    include_archived: bool = Field(default=False, description="Also what its source no longer has.")
+
+    def meant(self) -> Filters:
+        """As the knowledge base takes them. Raises `QuestionRefused` for too many values."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
+        return Filters(**values)
+
+
+class Narrowed(Asked):
+    """A question to the live release, or to a part of it."""
 
     query: Query
-    type: SearchType = "semantic"
-    filters: Filters = Filters()
+    filters: FiltersAsked = FiltersAsked()
     limit: Limit = None
-    explain: bool = Field(default=False, description="Say where each score comes from.")
+    explain: Explain = False
+
+
+class Search(Narrowed):
+    """A question, and how it is to be searched for."""
+
+    type: SearchType = Field(
+        default="semantic",
+        description="semantic: everything; code: source code; similar: what is like a piece of text; "
+        "historical: commits and pull requests.",
+    )
+
+
+class Likeness(Asked):
+    """What results are to be like: a text, or an indexed file, whose own passages are left out."""
+
+    text: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_EXAMPLE_CHARS,
+        description="A piece of code or prose. With `path` as well, the path says where it is from.",
+    )
+    path: Name | None = Field(default=None, description="A file within its source.", examples=["src/auth.py"])
+    source: Name | None = Field(default=None, description="The file's, where several have such a path.")
+    filters: FiltersAsked = FiltersAsked()
+    limit: Limit = None
+    explain: Explain = False
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["text"], "properties": {"text": {"type": "string"}}},
+                {"required": ["path"], "properties": {"path": {"type": "string"}}},
+            ]
+        }
+    )
+
+    @model_validator(mode="after")
+    def _like_something(self) -> Likeness:
+        if self.text is None and self.path is None:
+            raise ValueError("nothing to be similar to: give a text or a path")
+        return self
 
 
 class Told(BaseModel):
     """Base of answers; what is not named here may be added."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class Measured(Told):
+    """What every answer says of itself."""
+
+    query_id: str = Field(description="For `feedback`, and for the log.")
+    took_ms: float
+    release: int = Field(description="The release that was asked.")
+    degraded: list[str] = Field(
+        description="Steps that the answer had to do without: `vector`, `rerank`, `graph`, …"
+    )
 
 
 class CitationTold(Told):
@@ -54,6 +139,49 @@ class CitationTold(Told):
     url: str | None
 
 
+class RelatedTold(Told):
+    """A document that another one is related to."""
+
+    source: str
+    source_type: str
+    uri: str
+    path: str
+    title: str | None
+    url: str | None
+    status: str | None
+    last_modified: datetime | None
+
+
+class RelationTold(Told):
+    """What one document says of another."""
+
+    kind: str = Field(examples=["closes"])
+    direction: str = Field(description="to: this document says it of the other; from: the other of this.")
+    target: str = Field(description="What the one that says it has written.")
+    document: RelatedTold = Field(description="The other one.")
+
+
+class NeighbourTold(Told):
+    """Code that a result has to do with."""
+
+    name: str
+    source: str | None = Field(description="null: it is not indexed.")
+    path: str | None
+    line: int | None
+    signature: str
+
+
+class NeighboursTold(Told):
+    """What a piece of code has to do with: a few of each kind."""
+
+    calls: list[NeighbourTold]
+    called_by: list[NeighbourTold]
+    imports: list[NeighbourTold]
+    extends: list[NeighbourTold]
+    implemented_by: list[NeighbourTold]
+    more: dict[str, int] = Field(description="How many of each kind are not told.")
+
+
 class ResultTold(Told):
     """One retrieved passage."""
 
@@ -62,15 +190,14 @@ class ResultTold(Told):
     score: float = Field(ge=0, le=1, description="Comparable within one answer.")
     metadata: dict[str, Any]
     citation: CitationTold
-    related: list[dict[str, Any]] = []
+    related: list[RelationTold] = []
+    graph: NeighboursTold | None = Field(default=None, description="Of the best code.")
+    explain: dict[str, Any] | None = Field(default=None, description="Ranks and scores, where asked for.")
 
 
-class AnswerTold(Told):
+class AnswerTold(Measured):
     """What a question gets, the best result first."""
 
-    query_id: str
-    took_ms: float
-    release: int
-    degraded: list[str] = Field(description="Steps that the answer had to do without: `vector`, `rerank`, …")
     results: list[ResultTold]
-    timings_ms: dict[str, float]
+    timings_ms: dict[str, float] = Field(description="By step.")
+    explain: dict[str, Any] | None = Field(default=None, description="How the question was understood.")

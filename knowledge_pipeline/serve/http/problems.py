@@ -7,14 +7,21 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from knowledge_pipeline import errors
 from knowledge_pipeline.errors import KnowledgeError
 
 MEDIA_TYPE = "application/problem+json"
+
+ANSWERING = (400, 401, 403, 404, 408, 413, 421, 422, 429, 500, 503, 504)
+"""Statuses of a route that reads a body and asks the knowledge base."""
+
+_MOST_CHARS = 2_000  # of a sentence
+_MOST_WRONG = 20  # fields that are told
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +41,10 @@ _TITLES = {
     403: "The token does not allow this",
     404: "There is no such thing",
     405: "The method is not allowed here",
+    408: "The body took too long",
     413: "The body is too large",
     415: "The body is of a type that is not taken",
+    421: "The server is not called that",
     422: "The request makes no sense",
     429: "Too many requests",
     500: "Something went wrong in the server",
@@ -82,7 +91,7 @@ def problem(
     told = Problem(
         title=_TITLES.get(status, "The request failed"),
         status=status,
-        detail=detail,
+        detail=_shown(detail),
         code=code,
         request_id=request_id,
         errors=wrong or [],
@@ -95,7 +104,6 @@ def tell_problems(app: FastAPI) -> None:
     app.add_exception_handler(KnowledgeError, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unforeseen)
 
 
 def status_of(error: KnowledgeError) -> int:
@@ -117,23 +125,49 @@ async def _known(request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    wrong = [Wrong(field=".".join(map(str, each["loc"])), problem=each["msg"]) for each in error.errors()]
+    wrong = [
+        Wrong(field=_shown(".".join(map(str, each["loc"]))), problem=_shown(each["msg"]))
+        for each in error.errors()[:_MOST_WRONG]
+    ]
     detail = "; ".join(f"{each.field}: {each.problem}" for each in wrong)
     return problem(422, detail, "QuestionRefused", request_id=_id(request), wrong=wrong)
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    headers = dict(error.headers) if error.headers else None
+    headers = dict(error.headers) if error.headers else {}
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_allowed(request))
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=headers)
     return problem(
         error.status_code, str(error.detail), "HTTPError", request_id=_id(request), headers=headers
     )
 
 
-async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
-    _log.error("request %s failed", _id(request), exc_info=error)
+def unforeseen(error: Exception, request_id: str) -> JSONResponse:
+    """The answer where nobody knows what went wrong; the log has the traceback."""
+    _log.error("request %s failed", request_id, exc_info=error)
     detail = f"an unexpected {type(error).__name__}: the server's log has more, under the request id"
-    return problem(500, detail, "Unexpected", request_id=_id(request))
+    return problem(500, detail, "Unexpected", request_id=request_id)
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods that some route takes at this path; a route itself knows only its own."""
+    routes, scope = request.app.router.routes, dict(request.scope)
+    methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
+    taken = [
+        method
+        for method in methods
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return [*taken, *(["HEAD"] if "GET" in taken else []), "OPTIONS"]
+
+
+def _shown(text: str) -> str:
+    """Text that JSON can hold, and not all of a very long one."""
+    text = text.encode("utf-8", "replace").decode()
+    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
 
 
 def _id(request: Request) -> str | None:

@@ -1,18 +1,35 @@
-"""What every request gets: an id."""
+"""What every request gets: an id, headers that keep browsers careful, an answer to HEAD, a line in the log.
+
+A line says who asked what for and how long it took, never what was asked or found.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import re
+import time
 import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_ID = re.compile(r"[\w.:-]{1,100}")
+from knowledge_pipeline.serve.http.problems import unforeseen
+
+ACCESS_LOG = "knowledge_pipeline.access"
+
+_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
+_ALWAYS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+_UNLESS_SAID: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
+
+_access = logging.getLogger(ACCESS_LOG)
 
 
-class RequestIds:
-    """Gives each request an id, the caller's own where it makes sense, and tells it in the answer."""
+class Requests:
+    """The outermost of what a request passes: nothing that happens within is without an id or a line."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -22,12 +39,51 @@ class RequestIds:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if _ID.fullmatch(given) else str(uuid.uuid4())
-        scope.setdefault("state", {})["request_id"] = request_id
+        passing = _Passing(given if _ID.fullmatch(given) else str(uuid.uuid4()), send)
+        # The server keeps the bodies of answers to HEAD to itself; the routes need not know of it.
+        inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
+        inner["state"] = {**scope.get("state", {}), "request_id": passing.id}
+        try:
+            await self._app(inner, receive, passing.send)
+        except Exception as error:
+            if passing.status:  # half of an answer was sent: the connection has to break
+                raise
+            await unforeseen(error, passing.id)(inner, receive, passing.send)
+        finally:
+            if _access.isEnabledFor(logging.INFO):
+                _access.info("%s", json.dumps(passing.told(scope["method"], inner)))
 
-        async def told(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["X-Request-ID"] = request_id
-            await send(message)
 
-        await self._app(scope, receive, told)
+class _Passing:
+    """One request on its way."""
+
+    def __init__(self, id_: str, send: Send) -> None:
+        self.id = id_
+        self.status = 0  # of the answer; 0: none yet
+        self._send = send
+        self._started_s = time.perf_counter()
+
+    async def send(self, message: Message) -> None:
+        """Send on, with what every answer has."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-ID"] = self.id
+            headers.update(_ALWAYS)
+            for name, value in _UNLESS_SAID.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+    def told(self, method: str, scope: Scope) -> dict[str, Any]:
+        """The line of the log; the route is the pattern, not the path, which may hold ids."""
+        state = scope["state"]
+        return {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "request_id": self.id,
+            "query_id": state.get("query_id"),
+            "token": state.get("token"),
+            "method": method,
+            "route": getattr(scope.get("route"), "path", None),
+            "status": self.status,
+            "ms": round((time.perf_counter() - self._started_s) * 1000, 1),
+        }

@@ -2,23 +2,84 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from fastapi.responses import JSONResponse
+from collections.abc import Mapping
+from dataclasses import replace
 
-from knowledge_pipeline.serve.http.asking import Asking, Serving
-from knowledge_pipeline.serve.http.models import AnswerTold, Search
-from knowledge_pipeline.serve.http.problems import problems
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.query.profiles import SearchType
+from knowledge_pipeline.query.understand import Intent, understand
+from knowledge_pipeline.serve.http.asking import Asks, Inquiry
+from knowledge_pipeline.serve.http.models import AnswerTold, Likeness, Narrowed, Search
+from knowledge_pipeline.serve.http.problems import ANSWERING, problems
+from knowledge_pipeline.serve.http.streaming import STREAMED, told
 
 PREFIX = "/api/v1/knowledge"
+TICKETS = ("github_issues", "github_pr", "jira")
+DOCUMENTS = ("markdown", "openapi", "confluence", "files", "archive")
 
-routes = APIRouter(prefix=PREFIX, tags=["search"], responses=problems(401, 403, 404, 413, 422, 429, 503, 504))
+_TYPES: Mapping[Intent, SearchType] = {
+    "find_history": "historical",
+    "find_implementation": "code",
+    "find_usage": "code",
+}
+
+routes = APIRouter(prefix=PREFIX, tags=["search"], responses=problems(*ANSWERING))
+_streamed = {"response_model": AnswerTold, "responses": STREAMED}
 
 
-@routes.post("/search", operation_id="search", response_model=AnswerTold)
-async def search(body: Search, asker: Asking, service: Serving) -> JSONResponse:
+@routes.post("/search", operation_id="search", **_streamed)
+async def search(body: Search, asks: Asks) -> Response:
     """Find the passages that answer a question best."""
-    how = {"filters": body.filters, "limit": body.limit, "explain": body.explain}
-    answer = await service.ask(
-        asker, lambda: service.base.asearch(body.query, type=body.type, access=asker.access, **how)
-    )
-    return JSONResponse(answer.as_json())
+    return await _found(asks, body, body.type, body.filters.meant())
+
+
+@routes.post("/similar", operation_id="similar", **_streamed)
+async def similar(body: Likeness, asks: Asks) -> Response:
+    """Find passages of other files that are like a text, or like an indexed file."""
+    how = {"filters": body.filters.meant(), "limit": body.limit, "explain": body.explain}
+    like = {"text": body.text, "path": body.path, "source": body.source}
+    answer = await asks.ask(lambda base, access: base.asimilar(**like, **how, access=access))
+    return told(asks.request, answer)
+
+
+@routes.post("/query", operation_id="query", **_streamed)
+async def query(body: Narrowed, asks: Asks) -> Response:
+    """Search by what the question is after: history, an implementation or a usage, else everything."""
+    type_ = _TYPES.get(understand(body.query).intent, "semantic")
+    return await _found(asks, body, type_, body.filters.meant())
+
+
+@routes.post("/query/code", operation_id="query_code", **_streamed)
+async def query_code(body: Narrowed, asks: Asks) -> Response:
+    """Search source code alone, deeper than `search` does."""
+    return await _found(asks, body, "code", body.filters.meant())
+
+
+@routes.post("/query/tickets", operation_id="query_tickets", **_streamed)
+async def query_tickets(body: Narrowed, asks: Asks) -> Response:
+    """Search issues, tickets and pull requests alone."""
+    return await _found(asks, body, "semantic", _among(TICKETS, body.filters.meant()))
+
+
+@routes.post("/query/docs", operation_id="query_docs", **_streamed)
+async def query_docs(body: Narrowed, asks: Asks) -> Response:
+    """Search documents alone: Markdown, wiki pages, files, API descriptions, records."""
+    return await _found(asks, body, "semantic", _among(DOCUMENTS, body.filters.meant()))
+
+
+async def _found(asks: Inquiry, body: Narrowed, type_: SearchType, filters: Filters) -> Response:
+    how = {"type": type_, "filters": filters, "limit": body.limit, "explain": body.explain}
+    answer = await asks.ask(lambda base, access: base.asearch(body.query, **how, access=access))
+    return told(asks.request, answer)
+
+
+def _among(types: tuple[str, ...], filters: Filters) -> Filters:
+    """The filters, of some source types alone; raises `QuestionRefused` where only others are asked for."""
+    chosen = tuple(each for each in filters.source_types if each in types) or types
+    if filters.source_types and chosen == types and not set(filters.source_types) & set(types):
+        raise QuestionRefused(f"filters.source_types: allowed here: {', '.join(types)}")
+    return replace(filters, source_types=chosen)

@@ -1,0 +1,82 @@
+"""Bodies of requests: read whole before anything looks at them, not larger and not slower than allowed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from knowledge_pipeline.serve.http.problems import problem
+
+_CLOSING = {"Connection": "close"}  # the rest of the body is not read
+
+
+class Bodies:
+    """Reads each request's body; answers itself where that cannot be done."""
+
+    def __init__(self, app: ASGIApp, *, max_bytes: Callable[[str], int], timeout_s: float) -> None:
+        self._app = app
+        self._max_bytes = max_bytes  # by path
+        self._timeout_s = timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        headers = Headers(scope=scope)
+        if not ("content-length" in headers or "transfer-encoding" in headers):
+            return await self._app(scope, receive, send)
+        limit = self._max_bytes(scope["path"])
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                body = await _read(headers, receive, limit)
+        except TimeoutError:
+            sentence = f"the body did not arrive within {self._timeout_s:g} s"
+            return await _refused(408, sentence, scope, receive, send)
+        except _TooLarge:
+            sentence = f"the body has more than {limit:,} bytes: send less"
+            return await _refused(413, sentence, scope, receive, send)
+        if body is not None:  # else nobody waits for an answer any more
+            await self._app(scope, _again(body, receive), send)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+async def _read(headers: Headers, receive: Receive, limit: int) -> bytes | None:
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
+        raise _TooLarge
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise _TooLarge
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What gives the body once, and then what the connection itself says."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _refused(status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
+    code = "TooLarge" if status == 413 else "TooSlow"
+    answer = problem(status, sentence, code, request_id=scope["state"]["request_id"], headers=_CLOSING)
+    await answer(scope, receive, send)

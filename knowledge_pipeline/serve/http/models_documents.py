@@ -1,0 +1,226 @@
+"""What is said of documents, of an agent's task, and of what there is. Nothing here knows of HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from knowledge_pipeline.query.engine import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.query.feedback import Judgement
+from knowledge_pipeline.query.task_context import MAX_BUDGET_TOKENS
+from knowledge_pipeline.query.task_searches import MAX_TASK_CHARS, TaskKind
+from knowledge_pipeline.serve.http.models import (
+    Asked,
+    CitationTold,
+    FiltersAsked,
+    Measured,
+    Name,
+    RelatedTold,
+    RelationTold,
+    Told,
+)
+
+
+class TaskAsked(Asked):
+    """What an agent is about to do."""
+
+    task: str = Field(
+        min_length=1,
+        max_length=MAX_TASK_CHARS,
+        description="What is to be done.",
+        examples=["add retries to the payment client"],
+    )
+    kind: TaskKind = "code_generation"
+    file: Name | None = Field(default=None, description="That the task is about: a path within its source.")
+    source: Name | None = Field(default=None, description="The file's, where several have such a path.")
+    snippet: str | None = Field(default=None, max_length=MAX_EXAMPLE_CHARS, description="Code or prose.")
+    filters: FiltersAsked = FiltersAsked()
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_BUDGET_TOKENS, description="Of the whole text.")
+    template: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        pattern=r"^\w[\w.-]*$",
+        description="Its name; by default that of the task's kind.",
+    )
+
+
+class CitedTold(Told):
+    """A passage of a context, cited as `[number]`."""
+
+    number: int
+    text: str
+    citation: CitationTold
+    score: float
+    tokens: int
+    found_by: list[str]
+    symbols: list[str]
+    metadata: dict[str, Any]
+    chunks: list[str]
+    missing_lines: int
+    also: list[CitationTold]
+
+
+class LeftOutTold(Told):
+    """A passage that did not fit."""
+
+    id: str
+    citation: CitationTold
+    score: float
+    tokens: int
+
+
+class ContextTold(Measured):
+    """What an agent should read before it does a task."""
+
+    task: TaskKind
+    text: str = Field(description="The prompt.")
+    tokens: int
+    max_tokens: int
+    tokenizer: str
+    template: str
+    passages: list[CitedTold]
+    left_out: list[LeftOutTold]
+    searches: list[dict[str, Any]] = Field(description="Which searches were run, and what each gave.")
+
+
+class RelatedAsked(Asked):
+    """A document whose relations are wanted."""
+
+    target: str = Field(
+        min_length=1,
+        max_length=4_000,
+        description="A ticket's key, `owner/name#12`, a commit, an address, a path, or an id.",
+        examples=["PAY-12"],
+    )
+
+
+class MentionTold(Told):
+    """Something that is mentioned and is not here, or not to be seen."""
+
+    kind: str
+    target: str
+    name: str
+
+
+class RelationsTold(Measured):
+    """What documents have to do with others."""
+
+    documents: list[RelatedTold] = Field(description="That the target means.")
+    relations: list[RelationTold]
+    elsewhere: list[MentionTold]
+    cut: bool = Field(description="More mention it than were read.")
+
+
+class PieceTold(Told):
+    """One chunk of a document."""
+
+    id: str
+    lines: str
+    section: str | None
+
+
+class DocumentTold(Measured):
+    """A document, put together from its chunks."""
+
+    id: str = Field(description="`source:uri`.")
+    source: str
+    uri: str
+    path: str
+    title: str | None
+    url: str | None
+    text: str
+    complete: bool = Field(description="false: something lies between chunks that is not indexed.")
+    metadata: dict[str, Any] = Field(description="What its chunks have in common.")
+    chunks: list[PieceTold]
+    related: list[RelationTold]
+
+
+class CollectionTold(Told):
+    """One source, as far as the caller may see it."""
+
+    id: str
+    type: str
+    chunks: int
+    refreshed_at: datetime | None = Field(description="When it was last read; null: not known.")
+
+
+class CollectionsTold(Told):
+    """What there is to be searched."""
+
+    release: int
+    released_at: datetime
+    collections: list[CollectionTold]
+
+
+class StatusTold(Told):
+    """What is live, as far as the caller may see it."""
+
+    release: int
+    created_at: datetime
+    rows: int
+    by_source: dict[str, int]
+    by_type: dict[str, int]
+    by_space: dict[str, int]
+    unindexed: dict[str, int] = Field(description="Rows that are found by scanning; for operators.")
+
+
+class QuestionsTold(Told):
+    """Questions of the time that was asked for."""
+
+    count: int
+    without_results: int
+    degraded: int
+    cached: int
+    by_type: dict[str, int]
+    by_door: dict[str, int]
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+class StatsTold(Told):
+    """How much there is, and how it is used."""
+
+    release: int
+    chunks: int
+    by_type: dict[str, int]
+    hours: int
+    questions: QuestionsTold | None = Field(
+        description="Of the caller's tenant, or all for an operator; null: nobody's, or not logged."
+    )
+
+
+class Feedback(Asked):
+    """What a reader thought of a result."""
+
+    query_id: str = Field(min_length=1, max_length=500, description="Of an answer.")
+    result_id: str = Field(min_length=1, max_length=500, description="Of one of its results.")
+    judgement: Judgement
+
+
+ComponentState = Literal["ok", "ill", "off", "unknown"]
+
+
+class ComponentTold(Told):
+    """One part of the service."""
+
+    status: ComponentState = Field(description="off: not configured; unknown: cannot be told.")
+    detail: str | None = Field(description="What it means, where something is wrong.")
+
+
+class HealthTold(Told):
+    """How the service is."""
+
+    status: Literal["ok", "degraded", "ill"] = Field(
+        description="degraded: answers lack something; ill: there are none."
+    )
+    components: dict[str, ComponentTold]
+
+
+class ReadyTold(Told):
+    """That questions are answered."""
+
+    status: Literal["ready"]

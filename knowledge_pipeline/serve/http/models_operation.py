@@ -1,0 +1,84 @@
+"""What is said of sources and of their refreshes. Nothing here knows of HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from knowledge_pipeline.config import SourceId, SourceType
+from knowledge_pipeline.serve.http.models import Asked, Told
+from knowledge_pipeline.serve.refreshes import RefreshState
+
+
+class SyncAsked(Asked):
+    """What is to be refreshed."""
+
+    sources: list[SourceId] = Field(default=[], max_length=200, description="By id; none: every one.")
+
+
+class RefreshTold(Told):
+    """One refresh."""
+
+    id: str
+    sources: list[str]
+    reason: str = Field(description="Who or what asked for it.", examples=["sync", "github"])
+    status: RefreshState
+    requested_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    problem: str | None = Field(description="Why it failed.")
+    release: int | None = Field(description="That is live since then.")
+
+
+class RefreshesTold(Told):
+    """Refreshes of this server: the newest first, those that have ended for the last hundred."""
+
+    refreshes: list[RefreshTold]
+
+
+class SourceEntry(Asked):
+    """An entry of `sources` in knowledge.yaml, as it is written there: `${NAME}` for a secret."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: SourceId
+    type: SourceType
+    connection: dict[str, Any] = Field(
+        description="Where documents are read from; `type` says how.",
+        examples=[{"type": "git", "url": "https://github.com/pallets/flask", "token": "${GITHUB_TOKEN}"}],
+    )
+
+
+class SourceTold(Told):
+    """A source, without its secrets."""
+
+    id: str
+    type: str
+    place: str = Field(description="The folder or address that it reads.")
+    branch: str | None
+    refreshed: str = Field(description="When it is refreshed by itself.", examples=["on_commit"])
+    visibility: str
+    tenant: str | None
+    principals: list[str]
+
+
+class SourcesTold(Told):
+    """The sources of knowledge.yaml that the caller may manage."""
+
+    sources: list[SourceTold]
+
+
+class RemovedTold(Told):
+    """A source that is no longer declared."""
+
+    removed: str
+    erasing: RefreshTold | None = Field(description="null: its content stays until `knowledge purge`.")
+
+
+class HookTold(Told):
+    """What a webhook started."""
+
+    started: list[RefreshTold]
+    ignored: str | None = Field(description="Why nothing was started.")

@@ -1,0 +1,189 @@
+"""Refreshes that a server was asked for: one at a time, each in a process of its own.
+
+A server reads what is released and knows no stage and no source, so that a refresh neither slows its
+answers nor can bring it down. What is asked for again while it still waits is not done twice; what is
+asked for while it runs is done once more, for the run may have read the source already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import uuid
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from knowledge_pipeline.errors import ConfigError, TooManyRequests
+
+RefreshState = Literal["waiting", "running", "done", "failed"]
+
+KEPT = 100  # refreshes that have ended
+MOST_WAITING = 100
+GRACE_S = 5.0  # for a refresh to stop when the server does
+PROGRAM = (sys.executable, "-m", "knowledge_pipeline.cli")
+
+_MOST_BYTES = 4_000_000  # read of what a refresh prints
+_MOST_CHARS = 2_000  # kept of a sentence
+
+
+@dataclass(slots=True)
+class Refresh:
+    """One refresh, or the erasing of a source."""
+
+    id: str
+    sources: tuple[str, ...]
+    reason: str  # "sync", "github", "gitlab", "erase"
+    status: RefreshState
+    requested_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    problem: str | None = None  # why it failed, in a sentence
+    release: int | None = None  # that is live since then
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain dictionaries, lists, strings and numbers."""
+        told = asdict(self) | {"sources": list(self.sources)}
+        return {
+            name: value.isoformat() if isinstance(value, datetime) else value for name, value in told.items()
+        }
+
+
+class Refreshes:
+    """The refreshes of one server, for one event loop. `close` ends them."""
+
+    def __init__(self, config: Path | None, *, program: Sequence[str] = PROGRAM) -> None:
+        self._config = config
+        self._program = program
+        self._waiting: deque[Refresh] = deque()
+        self._running: Refresh | None = None
+        self._ended: deque[Refresh] = deque(maxlen=KEPT)
+        self._worker: asyncio.Task[None] | None = None
+        self._process: asyncio.subprocess.Process | None = None
+
+    def start(self, sources: Iterable[str], reason: str) -> Refresh:
+        """Refresh sources as soon as nothing else is; the one that waits already, where it covers them.
+
+        Raises:
+            ConfigError: the server was started without a knowledge.yaml.
+            TooManyRequests: a hundred wait already.
+        """
+        wanted = tuple(dict.fromkeys(sources))
+        for waiting in self._waiting:
+            if waiting.reason != "erase" and set(wanted) <= set(waiting.sources):
+                return waiting
+        return self._queued(wanted, reason)
+
+    def erase(self, source: str) -> Refresh:
+        """Erase what is stored of a source; raises as `start` does."""
+        return self._queued((source,), "erase")
+
+    def all(self) -> list[Refresh]:
+        """The newest first: those that wait, the one that runs, those that have ended."""
+        running = [self._running] if self._running else []
+        return [*reversed(self._waiting), *running, *reversed(self._ended)]
+
+    async def close(self) -> None:
+        """Stop the one that runs, which keeps what it has finished, and forget those that wait."""
+        self._waiting.clear()
+        worker, process = self._worker, self._process
+        if process is not None:
+            await _stopped(process)
+        if worker is not None:
+            await worker
+
+    def _queued(self, sources: tuple[str, ...], reason: str) -> Refresh:
+        if self._config is None:
+            raise ConfigError("this server was started without a knowledge.yaml: it cannot refresh anything")
+        if len(self._waiting) >= MOST_WAITING:
+            raise TooManyRequests(f"{MOST_WAITING} refreshes are waiting already: try again later", 60.0)
+        made = Refresh(uuid.uuid4().hex, sources, reason, "waiting", datetime.now(UTC))
+        self._waiting.append(made)
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.get_running_loop().create_task(self._work())
+        return made
+
+    async def _work(self) -> None:
+        while self._waiting:
+            refresh = self._running = self._waiting.popleft()
+            refresh.status, refresh.started_at = "running", datetime.now(UTC)
+            try:
+                code, out, err = await self._run(self._command(refresh))
+                refresh.release, refresh.problem = _outcome(code, out, err)
+            except OSError as error:
+                refresh.problem = f"the refresh could not be started ({error.strerror})"
+            refresh.status = "failed" if refresh.problem else "done"
+            refresh.ended_at = datetime.now(UTC)
+            self._running = None
+            self._ended.append(refresh)
+
+    def _command(self, refresh: Refresh) -> list[str]:
+        named = [part for source in refresh.sources for part in ("--source", source)]
+        shared = ["--config", str(self._config), "--json"]
+        if refresh.reason == "erase":
+            return [*self._program, "purge", *named, "--yes", *shared]
+        dagster = ["--dagster"] if os.environ.get("DAGSTER_HOME") else []
+        return [*self._program, "refresh", *named, *dagster, *shared]
+
+    async def _run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
+        """Exit code and what was printed. The child has a session of its own: Ctrl-C is for the server."""
+        pipe = asyncio.subprocess.PIPE
+        self._process = process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
+        )
+        assert process.stdout and process.stderr
+        try:
+            out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+            return await process.wait(), out, err
+        finally:
+            self._process = None
+
+
+async def _read(stream: asyncio.StreamReader) -> bytes:
+    """All of it, or the last part where it is far too much."""
+    kept = bytearray()
+    while part := await stream.read(65_536):
+        kept += part
+        del kept[:-_MOST_BYTES]
+    return bytes(kept)
+
+
+async def _stopped(process: asyncio.subprocess.Process) -> None:
+    """End a process as Ctrl-C does, and after a grace with all that it has started."""
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    try:
+        async with asyncio.timeout(GRACE_S):
+            await process.wait()
+    except TimeoutError:
+        pass
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _outcome(code: int, out: bytes, err: bytes) -> tuple[int | None, str | None]:
+    """The release that is live, and what went wrong; see `cli.outcomes` for the form."""
+    told = _json(out)
+    live = told.get("release")
+    release = live.get("release") if isinstance(live, Mapping) else None
+    if code == 0:
+        return release, None
+    failures = [f"{each['source']}: {each['error']}" for each in told.get("failures") or ()]
+    lines = err.decode("utf-8", "replace").strip().splitlines()
+    said = "; ".join(failures) or _json(lines[-1].encode() if lines else b"").get("error")
+    return release, str(said or f"it ended with exit code {code}")[:_MOST_CHARS]
+
+
+def _json(printed: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(printed)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
