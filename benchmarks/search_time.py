@@ -21,7 +21,7 @@ from rich.table import Table
 
 from benchmarks.retrieval import Set, indexed
 from knowledge_pipeline import config_file
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config import CacheSettings, Settings
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.profiles import SearchType
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     options = parser.parse_args()
     one = Set(options.set, options.store / options.set.name)
-    settings = with_history(one)
+    settings = _uncached(with_history(one))
     questions = one.questions()[: options.questions]
     texts = [question.text for question in questions]
     examples = [(one.place / "files" / question.answers[0].path).read_text() for question in questions]
@@ -76,6 +76,11 @@ def main() -> None:
             answers = _timed(knowledge.search, texts[:40])
             table.add_row("semantic, reranked", *_told(answers))
     Console(width=160).print(table)
+
+
+def _uncached(settings: Settings) -> Settings:
+    query = settings.query.model_copy(update={"cache": CacheSettings(minutes=0)})
+    return settings.model_copy(update={"query": query})
 
 
 def _timed(ask: Callable[[str], Answer], texts: Iterable[str]) -> list[Answer]:

@@ -277,6 +277,13 @@ class GraphInSearch(Frozen):
     enrich: bool = True  # the best code hits tell what they call, what calls them, ...
 
 
+class CacheSettings(Frozen):
+    """How long answers are kept for whoever asks the same and may see the same."""
+
+    minutes: float = Field(default=15.0, ge=0)  # 0: none is kept
+    megabytes: int = Field(default=32, ge=1)  # of all that are kept, about
+
+
 class QuerySettings(Frozen):
     """How questions are answered."""
 
@@ -291,6 +298,7 @@ class QuerySettings(Frozen):
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
     graph: GraphInSearch = GraphInSearch()
     rerank: Reranking = Reranking()
+    cache: CacheSettings = CacheSettings()
 
     @property
     def prepares(self) -> bool:

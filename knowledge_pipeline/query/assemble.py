@@ -110,6 +110,7 @@ class Answer:
     degraded: tuple[str, ...]  # "vector", "rerank", "graph": steps that the answer had to do without
     results: tuple[Result, ...]
     timings_ms: Mapping[str, float]  # by step
+    cached: bool = False  # whether it was found for the same question before
     explain: Mapping[str, Any] | None = None  # how the question was understood, why it is degraded
 
     def as_json(self) -> dict[str, Any]:

@@ -77,7 +77,8 @@ async def _relations(
         return {}
     asked = [Subject(each.source, each.uri, each.names, each.mentions) for each in shown]
     with watch.step("relate"):
-        found, _ = await relations_of(await opened.readers(), where(access), asked)
+        readers, _ = await opened.readable()
+        found, _ = await relations_of(readers, where(access), asked)
     return {passage.id: relations for passage, relations in zip(shown, found, strict=True)}
 
 

@@ -20,6 +20,7 @@ from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Answer, Result, assemble, result_of
 from knowledge_pipeline.query.beside import Beside, beside
+from knowledge_pipeline.query.cache import AnswerCache
 from knowledge_pipeline.query.explain import searched_beside, understood, without_vector
 from knowledge_pipeline.query.filters import Filters, clean, where
 from knowledge_pipeline.query.generate import Generator, Preparation, prepared
@@ -38,13 +39,13 @@ from knowledge_pipeline.query.relations import (
 )
 from knowledge_pipeline.query.rerank import Reranker
 from knowledge_pipeline.query.retrieve import VectorIn
-from knowledge_pipeline.query.seek import Ground, Seeker, Sought, merged
+from knowledge_pipeline.query.seek import Caught, Ground, Seeker, Sought, merged
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.query.understand import Question, as_is, understand, without_filters
 from knowledge_pipeline.query.vectors import QueryVectors, mean_of
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader
+from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
 
 if TYPE_CHECKING:
     from knowledge_pipeline.llm.model import LanguageModel, Recorder
@@ -99,6 +100,7 @@ class Engine:
         by_model = self._model if query.rerank.kind == "llm" else None
         self._reranker = LLMReranker(query.rerank, by_model) if by_model else Reranker(query.rerank)
         self._seeker = Seeker(query, self._vectors.unrelated)
+        self._cache = AnswerCache(query.cache)
 
     def close(self) -> None:
         """Free the threads; the engine answers nothing after."""
@@ -143,9 +145,14 @@ class Engine:
         asked = _Asked(question, type, profile.limit(limit), condition, access, explained, copies)
         with watch.step("open"):
             opened = await self._index.opened()
-            await opened.readers()
+            await opened.readable()
+        key = ("search", text, type, filters, limit, explain, copies, access)
+        if known := self._cache.get(opened.release, key):
+            return _again(known, watch)
         made = await self._prepared(asked, watch)
-        return await self._answer(asked, opened, self._sought(asked, made), watch, made)
+        answer = await self._answer(asked, opened, self._sought(asked, made), watch, made)
+        self._cache.put(opened.release, key, answer)
+        return answer
 
     async def similar(
         self,
@@ -179,10 +186,14 @@ class Engine:
             raise QuestionRefused("nothing to be similar to: give a text or a path")
         with watch.step("open"):
             opened = await self._index.opened()
-            readers = await opened.readers()
+            readers, _ = await opened.readable()
+        key = ("similar", text, path, source, filters, limit, explain, access)
+        if known := self._cache.get(opened.release, key):
+            return _again(known, watch)
         narrowed, condition, vectors = filters, where(access, filters), {}
         with watch.step("look_up"):
             if path is not None:
+                readers = await opened.readers()  # the file may be in any of them
                 found = await lookup.example(readers, path, access, source=source)
                 narrowed = replace(filters, source_types=filters.source_types or (found.source_type,))
                 condition = where(access, narrowed) & found.others
@@ -193,7 +204,9 @@ class Engine:
         count = PROFILES["similar"].limit(limit)
         asked = _Asked(question, "similar", count, condition, access, explained)
         sought = Sought(question, _words(asked), self._embedded(question.text, known=vectors))
-        return await self._answer(asked, opened, [sought], watch)
+        answer = await self._answer(asked, opened, [sought], watch)
+        self._cache.put(opened.release, key, answer)
+        return answer
 
     async def get(self, id: str, access: Access) -> Answer:
         """One chunk by its id, or all chunks of a document by "source:uri", in their order.
@@ -270,11 +283,9 @@ class Engine:
         watch: Stopwatch,
         made: Preparation = Preparation(),  # noqa: B008 - frozen
     ) -> Answer:
-        ground = Ground(await opened.readers(), asked.condition, max(RETRIEVED, asked.candidates))
-        seeking = (self._seeker.seek(each, ground, asked.profile, watch) for each in sought)
-        caught = await asyncio.gather(*seeking)
+        caught, lost = await self._caught(asked, opened, sought, watch)
         hits = merged(each.hits for each in caught)
-        reasons: dict[str, Any] = {**without_vector(caught), **made.missing}
+        reasons: dict[str, Any] = {**lost, **without_vector(caught), **made.missing}
         if self._reranker.wanted(asked.type):
             with watch.step("rerank"):
                 reranked = await self._reranker.rerank(asked.question.text, hits[: asked.candidates])
@@ -290,6 +301,21 @@ class Engine:
         if explained is not None:
             explained = {**explained, **searched_beside(made, caught), "degraded": reasons}
         return _answer(opened, shown.results, watch, degraded=tuple(reasons), explain=explained)
+
+    async def _caught(
+        self, asked: _Asked, opened: Opened, sought: Sequence[Sought], watch: Stopwatch
+    ) -> tuple[Sequence[Caught], Mapping[str, Any]]:
+        """What was found, and as `index` the spaces that could not be read."""
+        while True:
+            readers, lost = await opened.readable()
+            ground = Ground(readers, asked.condition, max(RETRIEVED, asked.candidates))
+            seeking = (self._seeker.seek(each, ground, asked.profile, watch) for each in sought)
+            try:
+                caught = await asyncio.gather(*seeking)
+            except SpaceUnreadable as error:
+                opened.lose(error)  # the others are asked again, while there are any
+                continue
+            return caught, {"index": {space: str(error) for space, error in lost.items()}} if lost else {}
 
     async def _beside(
         self,
@@ -332,6 +358,10 @@ def _bounded(text: str) -> str:
     if len(text) > MAX_EXAMPLE_CHARS:
         raise QuestionRefused(f"the text has {len(text)} characters; allowed: at most {MAX_EXAMPLE_CHARS}")
     return text
+
+
+def _again(known: Answer, watch: Stopwatch) -> Answer:
+    return replace(known, query_id=str(uuid.uuid4()), took_ms=watch.took_ms, timings_ms=watch.timings_ms)
 
 
 def _words(asked: _Asked) -> str:

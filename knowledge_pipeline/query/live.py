@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
-from knowledge_pipeline.errors import NotFound, StoreError
+from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store import release as releases
 from knowledge_pipeline.store.graph_reader import GraphReader, open_graph
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable, open_index
 from knowledge_pipeline.store.release import Release
+
+_LOST_FOR_S = 5.0
 
 
 @dataclass(slots=True)
@@ -28,18 +31,50 @@ class Opened:
     _lake: Lake
     _readers: dict[tuple[str, int], IndexReader] = field(default_factory=dict[tuple[str, int], IndexReader])
     _graph: GraphReader | None = None
+    _lost: dict[str, tuple[SpaceUnreadable, float]] = field(
+        default_factory=dict[str, tuple[SpaceUnreadable, float]]
+    )
 
     async def readers(self) -> tuple[IndexReader, ...]:
         """A reader for each space.
 
         Raises:
-            StoreError: a table cannot be opened.
+            SpaceUnreadable: a table cannot be opened.
         """
-        named = sorted(self.release.tables.items())
-        for each in named:
-            if each not in self._readers:
-                self._readers[each] = await _reader(self._lake, *each, self.release)
-        return tuple(self._readers[each] for each in named)
+        readers, lost = await self.readable()
+        if lost:
+            raise next(iter(lost.values()))
+        return readers
+
+    async def readable(self) -> tuple[tuple[IndexReader, ...], Mapping[str, SpaceUnreadable]]:
+        """A reader for each space that can be read, and why others cannot.
+
+        Raises:
+            SpaceUnreadable: none can be opened.
+        """
+        readers: list[IndexReader] = []
+        lost: dict[str, SpaceUnreadable] = {}
+        for space, version in sorted(self.release.tables.items()):
+            try:
+                readers.append(await self._reader(space, version))
+            except SpaceUnreadable as error:
+                lost[space] = error
+        if lost and not readers:
+            raise next(iter(lost.values()))
+        return tuple(readers), lost
+
+    def lose(self, error: SpaceUnreadable) -> None:
+        """Do without a space that could not be read, and open it anew after a while."""
+        self._readers.pop((error.space, self.release.tables[error.space]), None)
+        self._lost[error.space] = (error, time.monotonic() + _LOST_FOR_S)
+
+    async def _reader(self, space: str, version: int) -> IndexReader:
+        error, until_s = self._lost.get(space, (None, 0.0))
+        if error and time.monotonic() < until_s:
+            raise error
+        if (space, version) not in self._readers:
+            self._readers[space, version] = await open_index(self._lake.root, space, version)
+        return self._readers[space, version]
 
     async def graph(self) -> GraphReader | None:
         """The code graph; None where the release has none.
@@ -125,14 +160,3 @@ class LiveIndex:
         if self._opened is None or self._mark is None or mark[1] != self._mark[1]:
             return Opened(live, self._lake)
         return self._opened.followed_by(live)
-
-
-async def _reader(lake: Lake, space: str, version: int, named_by: Release) -> IndexReader:
-    try:
-        return await open_index(lake.root, space, version)
-    except (OSError, RuntimeError, ValueError) as error:  # what LanceDB raises of a missing version
-        named = f"release {named_by.release} names" if named_by.release else "asked was"
-        raise StoreError(
-            f"{named} version {version} of the index {space!r}, which cannot be "
-            f"opened ({type(error).__name__}): run `knowledge index`, or `knowledge rollback`"
-        ) from error

@@ -54,7 +54,7 @@ class QueryLog:
             "release": answer.release,
             "results": len(answer.results if isinstance(answer, Answer) else answer.found),
             "took_ms": answer.took_ms,
-            "cached": False,
+            "cached": isinstance(answer, Answer) and answer.cached,
             "degraded": list(answer.degraded),
         }
         self._rows.add(row)
