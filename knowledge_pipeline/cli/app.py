@@ -17,6 +17,7 @@ from knowledge_pipeline.cli import (
     feedback,
     graph,
     maintaining,
+    mcp,
     refreshing,
     relating,
     releasing,
@@ -72,6 +73,7 @@ COMMANDS = (
     maintaining.maintain,
     sql.sql,
     serving.serve,
+    mcp.mcp,
 )
 SOURCES_COMMANDS = (sources.list_, sources.add, sources.remove, sources.test)
 TOKEN_COMMANDS = (tokens.create, tokens.list_, tokens.revoke)

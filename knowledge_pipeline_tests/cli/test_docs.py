@@ -60,6 +60,7 @@ def test_the_commands_are_these():
         "context",
         *("eval", "feedback", "status", "export", "releases", "rollback", "purge", "maintain", "sql"),
         "serve",
+        "mcp",
         "graph",
         *("graph usages", "graph references", "graph calls", "graph hierarchy"),
         *("graph dependencies", "graph impact", "graph related"),

@@ -1,0 +1,62 @@
+"""`mcp`: the tools for agents, over stdin and stdout."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from knowledge_pipeline.cli.session import Session, example
+from knowledge_pipeline.errors import ConfigError
+
+TOKEN_ENV = "KNOWLEDGE_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@example("""
+    knowledge mcp
+    knowledge mcp --config /srv/knowledge/knowledge.yaml
+    knowledge mcp --token-env TEAM_TOKEN
+""")
+def mcp(
+    session: Session,
+    token_env: Annotated[
+        str | None,
+        typer.Option(
+            "--token-env",
+            metavar="NAME",
+            help="Answer as the holder of the token in this environment variable.  "
+            f"[default: {TOKEN_ENV}, where it is set]",
+        ),
+    ] = None,
+) -> None:
+    """Answer an agent over stdin and stdout, by the Model Context Protocol.
+
+    Clients such as Claude Desktop, Cursor and VS Code start this themselves: docs/agents.md has their
+    settings. Without a token everything in the store is seen. A server that many share is `knowledge
+    serve`, which speaks the same protocol at /mcp.
+    """
+    if find_spec("mcp") is None:
+        raise ConfigError(
+            "`knowledge mcp` needs a package that is not installed: pip install 'knowledge-pipeline[serve]'"
+        )
+    from knowledge_pipeline.serve.mcp.over_stdio import run
+    from knowledge_pipeline.serve.service import Service
+
+    token = _token(token_env)
+    service = Service(session.settings, config=session.config_path)
+    try:
+        run(service, token=token)
+    finally:
+        service.close()
+
+
+def _token(named: str | None) -> str | None:
+    """The token of a variable; one that is set and empty is no token, and never the operator's access."""
+    name = named or TOKEN_ENV
+    token = os.environ.get(name)
+    if token == "" or (token is None and named):
+        what = "is empty" if token == "" else "is not set"
+        raise ConfigError(f"the environment variable {name} {what}: put a token in it, or do without it")
+    return token
