@@ -1,0 +1,12 @@
+"""Ask a knowledge base that `knowledge serve` answers for. Needs none of what the server needs.
+
+with KnowledgeClient("https://knowledge.example.org", token) as client:
+    for result in client.search("how are sessions signed")["results"]:
+        print(result["citation"]["path"], result["citation"]["lines"])
+"""
+
+from __future__ import annotations
+
+from knowledge_pipeline.client.asking import KnowledgeClient
+
+__all__ = ["KnowledgeClient"]

@@ -1,0 +1,88 @@
+"""A retriever for LangChain, over a knowledge base on this machine or behind a server.
+
+    retriever = KnowledgeRetriever(base=KnowledgeBase.open("."), k=4)
+    retriever = KnowledgeRetriever(base=KnowledgeClient("https://knowledge.example.org", token))
+    documents = retriever.invoke("how are sessions signed")
+
+https://reference.langchain.com/python/langchain_core/retrievers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, Field
+
+from knowledge_pipeline.client import KnowledgeClient
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.profiles import SearchType
+
+_NO_FILTERS = Filters()
+
+
+class KnowledgeRetriever(BaseRetriever):
+    """Passages as documents, best first.
+
+    The metadata of a document is that of the passage, with `citation` ("src/store.py:10-24"), `source`,
+    `path`, `lines`, `title`, `url`, `score`, `query_id` (for `feedback`), `release`, and `degraded`, what
+    the search had to do without. `id` is the passage's. `invoke` and `ainvoke` take `k` and `filters`
+    as well.
+
+    Raises (when asked):
+        KnowledgeError: the question makes no sense, nothing is released, or a server does not answer.
+    """
+
+    base: KnowledgeBase | KnowledgeClient
+    k: int | None = Field(default=None, ge=1, le=100)  # None: as many as the search type gives
+    type: SearchType = "semantic"
+    filters: Filters = _NO_FILTERS
+    access: Access | None = None  # whose question it is; a client's is its token's
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        filters: Filters | None = None,
+    ) -> list[Document]:
+        how = self._how(k, filters)
+        if isinstance(self.base, KnowledgeClient):
+            return _documents(self.base.search(query, **how))
+        return _documents(self.base.search(query, access=self.access, **how).as_json())
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        filters: Filters | None = None,
+    ) -> list[Document]:
+        how = self._how(k, filters)
+        if isinstance(self.base, KnowledgeClient):
+            return _documents(await self.base.asearch(query, **how))
+        return _documents((await self.base.asearch(query, access=self.access, **how)).as_json())
+
+    def _how(self, k: int | None, filters: Filters | None) -> dict[str, Any]:
+        return {"type": self.type, "filters": filters or self.filters, "limit": k or self.k}
+
+
+def _documents(answer: Mapping[str, Any]) -> list[Document]:
+    of_answer = {name: answer[name] for name in ("query_id", "release", "degraded")}
+    return [_document(result, of_answer) for result in answer["results"]]
+
+
+def _document(result: Mapping[str, Any], of_answer: Mapping[str, Any]) -> Document:
+    citation = result["citation"]
+    cited = f"{citation['path']}:{citation['lines'].replace('L', '')}"
+    told = {**citation, "citation": cited, "score": result["score"], **of_answer}
+    return Document(id=result["id"], page_content=result["content"], metadata={**result["metadata"], **told})
