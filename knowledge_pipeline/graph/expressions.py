@@ -40,6 +40,7 @@ class Expressions:
         default_factory=dict[str, "Callable[[Writer, Node], str | None]"]
     )  # paths that a function writes: `((Store) x)` as `Store()`
     rewrite: Callable[[Writer, Node], str | None] | None = None  # another path for a call
+    is_call: Callable[[Node], bool] | None = None  # whether a node of `calls` is one: not Swift's `rows[0]`
     bare: str = ""  # goes before a method that is called without an object: "@around."
 
 

@@ -77,10 +77,11 @@ def _read(reading: Reading, captures: Captures) -> None:
 def _calls(reading: Reading, calls: list[Node] | tuple[()]) -> set[tuple[int, int]]:
     """Note all calls; gives where what they call starts and ends."""
     called: set[tuple[int, int]] = set()
-    table = reading.extraction.expressions.calls
+    expressions = reading.extraction.expressions
+    table, is_call = expressions.calls, expressions.is_call
     for node in calls:
         callee = part_of(node, table[node.type][-1])
-        if callee is not None:
+        if callee is not None and (is_call is None or is_call(node)):
             called.add((callee.start_byte, callee.end_byte))
             reading.use("calls", reading.writer.callee(node), callee)
     return called

@@ -40,8 +40,20 @@ class Names:
         index = self.view.index(file)
         name = index.language.heads.get(name, name)
         if name.startswith("@"):
-            return _special(index, scope, name)
+            return _special(index, scope, name) or self._received(index, scope, name)
         return self._first(index, name, ((each, each == scope) for each in index.scopes(scope)))
+
+    def _received(self, index: FileIndex, scope: str, name: str) -> Found:
+        """What `self` is in a member that is added to a type of another file; its class, for `Self`."""
+        holder = next(
+            (each for each in index.scopes(scope) if "@receiver" in index.tables.get(each, ())), None
+        )
+        if holder is None or name == "@super":
+            return {}
+        found = self.evaluator.bound(index, holder, "@receiver")
+        if name == "@class":
+            return {Known(each.path, each.name): 1.0 for each in found if isinstance(each, Instance)}
+        return found
 
     def around(self, of: Around, name: str) -> Found:
         """The same as `head`, but what is a variable of a function, or no type, is passed over."""
@@ -214,7 +226,7 @@ def _special(index: FileIndex, scope: str, name: str) -> Found:
     if name == "@file":
         return {Module(path): 1.0}
     owner = index.class_of(scope)
-    if owner is None:
+    if owner is None or name == "@receiver":
         holder = index.holder_of(scope) if name == "@self" else None
         return {Known(path, holder): 1.0} if holder else {}
     if name == "@super":

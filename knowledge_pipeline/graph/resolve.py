@@ -157,10 +157,18 @@ class _Resolver:
 
     def _extended(self, use: Use, found: Found) -> Iterator[Edge]:
         types = self._types(found)
-        yield from edges_to(use, types)
+        protocols = self._implemented(use, types)
+        yield from edges_to(replace(use, kind="implements"), protocols)
+        yield from edges_to(use, {each: sure for each, sure in types.items() if each not in protocols})
         if not types:
             yield from edges_out(use, found, self.index.language)
             yield from unresolved(use, found, self.index.language)
+
+    def _implemented(self, use: Use, types: Found) -> Found:
+        """Those of a type's bases that are interfaces, where its syntax does not tell them from others."""
+        if not self.index.language.bases_by_kind or self.index.kinds.get(use.scope) == "interface":
+            return {}
+        return {each: sure for each, sure in types.items() if self._kind(each) == "interface"}
 
     def _called(self, use: Use, scope: str, found: Found) -> Iterator[Edge]:
         """What is called; a definition that is no function where nothing else is."""

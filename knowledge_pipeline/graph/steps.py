@@ -84,10 +84,12 @@ class Steps:
         return self.evaluator.ask((known.path, f"@read {known.name}\t{of}", step), compute)
 
     def _from_maker(self, here: tuple[str, str], step: str) -> Found:
-        """What a class's constructor is called with, and the like."""
-        members = self.evaluator.members
-        found = members.member(members.lineage(*here), "constructor", here)
+        """What a type's constructor is given; without one, what the field of that name is."""
+        members, language = self.evaluator.members, self.view.index(here[0]).language
+        found = members.member(members.lineage(*here), language.constructor, here)
         makers: Found = {each: sure for each, sure in found.items() if self._is_function(each)}
+        if not makers and language.memberwise:
+            return members.of_instance(*here, step[2:]) or {}
         return self.evaluator.step(makers, step)
 
     def _is_function(self, entity: Entity) -> bool:
@@ -130,6 +132,10 @@ class Steps:
         indexed = index.language.calls_index and step == "()"
         if indexed and (found := self._at(index, place.owner, f"{place.at}[]")):
             return found
+        if step[1:] in index.language.properties:
+            held = place.at + index.language.properties[step[1:]]
+            found = self._at(index, place.owner, held) or ({place: 1.0} if held == place.at else {})
+            return found | {Place(place.path, place.owner, at): 1.0}
         if step == "()" and (last := steps_of(place.at)[-1])[1:] in containers:
             base = place.at[: -len(last)]
             return self._at(index, place.owner, base + containers[last[1:]]) or {

@@ -24,6 +24,12 @@ class Language:
     """The method that calling an instance calls."""
     containers: Mapping[str, str] = {}
     """Methods of containers by what they give: {"values": "", "pop": "[]"}."""
+    properties: Mapping[str, str] = {}
+    """What is read of containers without a call, by what it is: {"first": "[]"}."""
+    constructor: str = "constructor"
+    """The method that making an instance of a type calls."""
+    memberwise: bool = False
+    """Whether a type without a constructor is made of its fields by name: Swift's structs."""
     common: frozenset[str] = frozenset()
     """Methods of the language's own types: too common to be known by their names alone."""
 
@@ -38,6 +44,8 @@ class Language:
     """Whether files that see each other's members may have several types of one name."""
     members_in_body: bool = True
     """Whether what stands directly in a type names its members without more."""
+    bases_by_kind: bool = False
+    """Whether a base that is an interface is implemented, however it is written: Swift's protocols."""
     types_convert: bool = False
     """Whether calling a type converts a value, which is no call, rather than making an instance."""
 

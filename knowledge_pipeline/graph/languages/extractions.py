@@ -20,6 +20,8 @@ from knowledge_pipeline.graph.languages import (
     rust_crates,
     rust_facts,
     scala_facts,
+    swift_facts,
+    swift_modules,
 )
 from knowledge_pipeline.graph.reading import Extraction
 
@@ -37,6 +39,7 @@ EXTRACTIONS: Mapping[str, Extraction] = {
     "ruby": ruby_facts.EXTRACTION,
     "rust": rust_facts.EXTRACTION,
     "scala": scala_facts.EXTRACTION,
+    "swift": swift_facts.EXTRACTION,
     "tsx": ecmascript_facts.EXTRACTION,
     "typescript": ecmascript_facts.EXTRACTION,
 }
@@ -46,5 +49,6 @@ MANIFESTS: tuple[tuple[Callable[[str], bool], Callable[[str, str], dict[str, str
     (go_modules.is_manifest, go_modules.settings_of),
     (ecmascript_manifests.is_manifest, ecmascript_manifests.settings_of),
     (rust_crates.is_manifest, rust_crates.settings_of),
+    (swift_modules.is_manifest, swift_modules.settings_of),
 )
 """Files that tell how modules are named: by path, and what they say."""

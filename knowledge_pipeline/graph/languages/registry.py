@@ -17,6 +17,7 @@ from knowledge_pipeline.graph.languages.python import Python
 from knowledge_pipeline.graph.languages.ruby import Ruby
 from knowledge_pipeline.graph.languages.rust import Rust
 from knowledge_pipeline.graph.languages.scala import Scala
+from knowledge_pipeline.graph.languages.swift import Swift
 
 _PLAIN = Language()
 _ECMASCRIPT = EcmaScript()
@@ -24,7 +25,19 @@ _C_FAMILY = CFamily()
 LANGUAGES: Mapping[str, Language] = {
     **{
         each.name: each
-        for each in (Python(), Java(), Go(), Kotlin(), CSharp(), Scala(), Rust(), Php(), Ruby(), Bash())
+        for each in (
+            Python(),
+            Java(),
+            Go(),
+            Kotlin(),
+            CSharp(),
+            Scala(),
+            Rust(),
+            Php(),
+            Ruby(),
+            Swift(),
+            Bash(),
+        )
     },
     **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
     **dict.fromkeys(("c", "cpp"), _C_FAMILY),
