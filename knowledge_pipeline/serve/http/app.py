@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 
 from knowledge_pipeline.config_operation import Serve
 from knowledge_pipeline.serve.declared import Declared
@@ -19,12 +20,14 @@ from knowledge_pipeline.serve.http import (
     holdings,
     operation,
     search,
+    tools,
     webhooks,
 )
 from knowledge_pipeline.serve.http.bodies import Bodies
 from knowledge_pipeline.serve.http.hosts import HostNames
 from knowledge_pipeline.serve.http.problems import Problem, tell_problems
 from knowledge_pipeline.serve.http.requests import Requests
+from knowledge_pipeline.serve.mcp import over_http
 from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.webhooks import MAX_BYTES, Deliveries
@@ -47,11 +50,13 @@ _SHOWN_TO_PAGES = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-D
 
 def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     """The application that answers for a service, and closes it when it ends."""
+    mcp = over_http.Endpoint(service)
     refreshing = refreshes or Refreshes(service.config)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with mcp.running():
+            yield
         await refreshing.close()
         service.close()
 
@@ -69,9 +74,10 @@ def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     app.state.declared = Declared(service.config)
     app.state.deliveries = Deliveries()
     app.state.checkup = health.Checkup(service.base)
-    for module in (health, search, context, graph, documents, holdings, operation, webhooks):
+    for module in (health, search, tools, context, graph, documents, holdings, operation, webhooks):
         app.include_router(module.routes)
     app.include_router(documents.by_id)  # last: ids could be taken for other routes
+    app.router.routes.append(Route(over_http.PATH, mcp, include_in_schema=False))
     tell_problems(app)
     _describe_problems(app)
     _pass_through(app, service.settings.serve)
