@@ -13,6 +13,7 @@ from typing import Any, Self
 import httpx
 
 from knowledge_pipeline.config import Settings
+from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline.serve.server import server_of
 from knowledge_pipeline.serve.service import Service
 
@@ -20,12 +21,19 @@ from knowledge_pipeline.serve.service import Service
 class Running:
     """`with Running(settings, config=path) as server: server.client(token).get("/health")`."""
 
-    def __init__(self, settings: Settings, *, config: Path | None = None, **serve: Any) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        config: Path | None = None,
+        refreshes: Refreshes | None = None,
+        **serve: Any,
+    ) -> None:
         changed = settings.serve.model_copy(update=serve)
         settings = settings.model_copy(update={"serve": changed})
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
         self.service = Service(settings, config=config)
-        self._server = server_of(self.service)
+        self._server = server_of(self.service, refreshes)
         self._thread = threading.Thread(target=self._run, name="http-server", daemon=True)
         self._clients: list[httpx.Client] = []
 

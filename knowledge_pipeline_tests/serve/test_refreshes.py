@@ -1,0 +1,216 @@
+"""Refreshes that a server starts: in which order, how often, and what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline.errors import ConfigError, TooManyRequests
+from knowledge_pipeline.serve import refreshes as module
+from knowledge_pipeline.serve.refreshes import Refreshes
+
+# Stands in for the command line: notes how it was called, waits until it may go on, and prints and ends
+# as a file tells it to.
+PROGRAM = """
+import json, pathlib, sys, time
+root = pathlib.Path(sys.argv[1])
+with (root / "calls").open("a") as calls:
+    calls.write(json.dumps(sys.argv[2:]) + chr(10))
+while (root / "wait").exists():
+    time.sleep(0.01)
+told = json.loads((root / "told").read_text())
+sys.stdout.write(told["out"])
+sys.stderr.write(told["err"])
+raise SystemExit(told["code"])
+"""
+
+
+class Program:
+    """The stand-in, and what it is told to do."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "program.py").write_text(PROGRAM)
+        self.ends(0, {"release": {"release": 7}})
+
+    def ends(self, code: int, out: object = "", err: object = "") -> None:
+        told = {
+            name: said if isinstance(said, str) else json.dumps(said)
+            for name, said in (("out", out), ("err", err))
+        }
+        (self.root / "told").write_text(json.dumps({"code": code, **told}))
+
+    def hold(self) -> None:
+        (self.root / "wait").touch()
+
+    def go_on(self) -> None:
+        (self.root / "wait").unlink()
+
+    @property
+    def calls(self) -> list[list[str]]:
+        file = self.root / "calls"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def refreshes(self) -> Refreshes:
+        program = (sys.executable, "-S", str(self.root / "program.py"), str(self.root))
+        return Refreshes(self.root / "knowledge.yaml", program=program)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    return Program(tmp_path)
+
+
+async def until(told) -> None:
+    async with asyncio.timeout(20):
+        while not told():
+            await asyncio.sleep(0.01)
+
+
+async def ended(refreshes: Refreshes) -> None:
+    await until(lambda: all(each.status in ("done", "failed") for each in refreshes.all()))
+
+
+def test_a_refresh_runs_the_command_line_in_a_process(program):
+    async def scenario():
+        refreshes = program.refreshes()
+        refresh = refreshes.start(["a", "b"], "sync")
+        assert refresh.status == "waiting"
+        await ended(refreshes)
+        return refresh
+
+    refresh = asyncio.run(scenario())
+    config = str(program.root / "knowledge.yaml")
+    assert program.calls == [["refresh", "--source", "a", "--source", "b", "--config", config, "--json"]]
+    assert (refresh.status, refresh.release, refresh.problem) == ("done", 7, None)
+    assert refresh.requested_at <= refresh.started_at <= refresh.ended_at
+
+
+def test_under_dagster_the_refresh_is_recorded_there(program, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", str(program.root))
+
+    async def scenario():
+        refreshes = program.refreshes()
+        refreshes.start(["a"], "sync")
+        await ended(refreshes)
+
+    asyncio.run(scenario())
+    assert "--dagster" in program.calls[0]
+
+
+def test_what_waits_is_not_asked_for_twice_and_what_runs_is_done_once_more(program):
+    async def scenario():
+        program.hold()
+        refreshes = program.refreshes()
+        first = refreshes.start(["a"], "github")
+        await until(lambda: first.status == "running" and program.calls)
+        second = refreshes.start(["a"], "github")
+        assert second is not first
+        assert refreshes.start(["a"], "github") is second
+        both = refreshes.start(["a", "b"], "sync")
+        assert refreshes.start(["b"], "gitlab") is both
+        assert [each.status for each in refreshes.all()] == ["waiting", "waiting", "running"]
+        program.go_on()
+        await ended(refreshes)
+        return [each.id for each in refreshes.all()], [both.id, second.id, first.id]
+
+    told, expected = asyncio.run(scenario())
+    assert told == expected
+    assert [call[1:-3] for call in program.calls] == [
+        ["--source", "a"],
+        ["--source", "a"],
+        ["--source", "a", "--source", "b"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "problem"),
+    [
+        ({"failures": [{"source": "a", "error": "gone"}], "release": None}, "", "a: gone"),
+        ("", {"error": "the lock is held", "kind": "Busy"}, "the lock is held"),
+        ("no JSON", "Traceback: no JSON either", "it ended with exit code 4"),
+    ],
+)
+def test_a_failed_refresh_keeps_its_sentence(program, out, err, problem):
+    async def scenario():
+        program.ends(4, out, err)
+        refreshes = program.refreshes()
+        refresh = refreshes.start(["a"], "sync")
+        await ended(refreshes)
+        return refresh
+
+    refresh = asyncio.run(scenario())
+    assert (refresh.status, refresh.problem) == ("failed", problem)
+
+
+def test_a_program_that_cannot_be_started_is_a_failure_and_the_next_one_is_tried(program):
+    async def scenario():
+        refreshes = Refreshes(program.root / "knowledge.yaml", program=(str(program.root / "none"),))
+        refreshes.start(["a"], "sync")
+        refreshes.start(["b"], "sync")
+        await ended(refreshes)
+        return refreshes.all()
+
+    assert [each.status for each in asyncio.run(scenario())] == ["failed", "failed"]
+
+
+def test_the_last_hundred_are_kept_and_no_more_than_a_hundred_wait(program, monkeypatch):
+    monkeypatch.setattr(module, "MOST_WAITING", 3)
+
+    async def scenario():
+        program.hold()
+        refreshes = program.refreshes()
+        running = refreshes.start(["running"], "sync")
+        await until(lambda: running.status == "running")
+        for number in range(3):
+            refreshes.start([f"s{number}"], "sync")
+        with pytest.raises(TooManyRequests):
+            refreshes.start(["one too many"], "sync")
+        program.go_on()
+        await ended(refreshes)
+        return len(refreshes.all())
+
+    assert asyncio.run(scenario()) == 4
+    assert module.KEPT == 100
+
+
+def test_the_server_ends_a_refresh_with_itself_and_starts_no_other(program, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 0.5)
+
+    async def scenario():
+        program.hold()
+        refreshes = program.refreshes()
+        running = refreshes.start(["a"], "sync")
+        refreshes.start(["b"], "sync")
+        await until(lambda: program.calls)
+        await refreshes.close()
+        return running
+
+    running = asyncio.run(scenario())
+    assert running.status == "failed"
+    assert len(program.calls) == 1
+
+
+def test_erasing_is_never_taken_for_a_refresh(program):
+    async def scenario():
+        program.hold()
+        refreshes = program.refreshes()
+        first = refreshes.start(["x"], "sync")
+        await until(lambda: first.status == "running")
+        erasing = refreshes.erase("a")
+        assert refreshes.start(["a"], "sync") is not erasing
+        program.go_on()
+        await ended(refreshes)
+
+    asyncio.run(scenario())
+    assert program.calls[1][:4] == ["purge", "--source", "a", "--yes"]
+
+
+def test_without_a_file_nothing_can_be_refreshed():
+    with pytest.raises(ConfigError, match=r"without a knowledge.yaml"):
+        Refreshes(None).start(["a"], "sync")

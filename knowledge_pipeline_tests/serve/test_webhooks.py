@@ -1,0 +1,210 @@
+"""What forges send: whether it is theirs, what it means, and whose it is."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from typing import Any
+
+import pytest
+
+from knowledge_pipeline.config import SourceConfig
+from knowledge_pipeline.errors import Forbidden, QuestionRefused
+from knowledge_pipeline.serve.webhooks import (
+    MAX_AGE_S,
+    Deliveries,
+    names_of,
+    payload_of,
+    push_of,
+    reading,
+    repository_key,
+    require_signed,
+    require_token,
+)
+
+SECRET = "-".join(("hook", "secret"))
+
+
+def github(**changes: Any) -> dict[str, Any]:
+    """A push as GitHub tells it: https://docs.github.com/webhooks/webhook-events-and-payloads#push."""
+    repository = {
+        "full_name": "acme/shop",
+        "html_url": "https://github.com/acme/shop",
+        "clone_url": "https://github.com/acme/shop.git",
+        "ssh_url": "git@github.com:acme/shop.git",
+        "git_url": "git://github.com/acme/shop.git",
+        "default_branch": "main",
+        "pushed_at": int(time.time()),
+    }
+    return {
+        "ref": "refs/heads/main",
+        "after": "a" * 40,
+        "deleted": False,
+        "repository": repository,
+        **changes,
+    }
+
+
+def gitlab(**changes: Any) -> dict[str, Any]:
+    """A push as GitLab tells it: https://docs.gitlab.com/user/project/integrations/webhook_events."""
+    project = {
+        "web_url": "https://gitlab.example/acme/web/shop",
+        "git_http_url": "https://gitlab.example/acme/web/shop.git",
+        "git_ssh_url": "ssh://git@gitlab.example:2222/acme/web/shop.git",
+        "default_branch": "main",
+    }
+    return {"object_kind": "push", "ref": "refs/heads/main", "after": "a" * 40, "project": project, **changes}
+
+
+def source(id_: str, url: str, branch: str | None = None, type_: str = "code") -> SourceConfig:
+    connection = {"type": "git", "url": url, "branch": branch}
+    return SourceConfig.model_validate({"id": id_, "type": type_, "connection": connection})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com/acme/shop",
+        "https://github.com/acme/shop.git",
+        "https://GitHub.com/Acme/Shop/",
+        "https://reader@github.com/acme/shop.git",
+        "http://github.com:8080/acme/shop",
+        "ssh://git@github.com:2222/acme/shop.git",
+        "git@github.com:acme/shop.git",
+        "github.com:acme/shop",
+        "git://github.com/acme/shop.git/",
+        "https://github.com/acme%2Fshop",
+    ],
+)
+def test_every_spelling_of_an_address_is_the_same_repository(url):
+    assert repository_key(url) == "github.com/acme/shop"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://github.com/acme/shop2", "https://github.com/acme", "https://evil.example/github.com/acme/shop"],
+)
+def test_other_addresses_are_other_repositories(url):
+    assert repository_key(url) != "github.com/acme/shop"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "/srv/shop.git", "../shop", "file:///srv/shop.git", "http://[", "https://"]
+)
+def test_a_path_of_a_machine_is_no_repository_of_a_forge(url):
+    assert repository_key(url) is None
+
+
+def test_a_push_is_read_by_the_sources_of_its_repository_and_branch():
+    sources = [
+        source("by-https", "https://github.com/acme/shop"),
+        source("by-ssh", "git@github.com:Acme/Shop.git", type_="git_history"),
+        source("main", "https://github.com/acme/shop", "main"),
+        source("release", "https://github.com/acme/shop", "release/2"),
+        source("v1", "https://github.com/acme/shop", "v1"),
+        source("other", "https://github.com/acme/other"),
+    ]
+
+    def read(**changes: Any) -> list[str]:
+        return [each.id for each in reading(push_of("github", github(**changes)), sources)]
+
+    assert read() == ["by-https", "by-ssh", "main"]
+    assert read(ref="refs/heads/release/2") == ["release"]
+    assert read(ref="refs/tags/v1") == ["v1"]
+    assert read(ref="refs/heads/feature") == []
+
+
+def test_pushes_of_gitlab_are_read_alike():
+    sources = [
+        source("by-https", "https://gitlab.example/acme/web/shop.git"),
+        source("by-ssh", "git@gitlab.example:acme/web/shop.git", "main"),
+        source("other", "https://gitlab.example/acme/shop.git"),
+    ]
+    assert [each.id for each in reading(push_of("gitlab", gitlab()), sources)] == ["by-https", "by-ssh"]
+
+
+def test_sources_that_read_by_an_api_are_not_meant():
+    told = {"id": "prs", "type": "github_pr", "connection": {"type": "github", "repository": "acme/shop"}}
+    assert reading(push_of("github", github()), [SourceConfig.model_validate(told)]) == ()
+
+
+@pytest.mark.parametrize("changes", [{"deleted": True}, {"after": "0" * 40}])
+def test_a_branch_that_is_deleted_is_gone(changes):
+    assert push_of("github", github(**changes)).gone
+
+
+def test_a_push_is_too_old_after_three_days():
+    repository = github()["repository"]
+    old = repository | {"pushed_at": int(time.time() - MAX_AGE_S - 60)}
+    assert push_of("github", github(repository=old)).too_old
+    assert not push_of("github", github()).too_old
+    for strange in ("2020-01-01T00:00:00Z", None, True, 10**40):
+        assert not push_of("github", github(repository=repository | {"pushed_at": strange})).gone
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"ref": "refs/heads/main"},
+        {"ref": 7, "repository": {"clone_url": "https://github.com/a/b"}},
+        {"ref": "refs/heads/main", "repository": []},
+        {"ref": "refs/heads/main", "repository": {"clone_url": 5}},
+        {"ref": "refs/notes/x", "repository": {"clone_url": "https://github.com/a/b"}},
+    ],
+)
+def test_what_tells_of_no_push_is_refused(told):
+    for forge in ("github", "gitlab"):
+        with pytest.raises(QuestionRefused, match="tells of no push"):
+            push_of(forge, told)
+
+
+def test_only_the_signature_of_the_body_is_taken():
+    body = b'{"ref": 1}'
+    signature = "sha256=" + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    require_signed(SECRET, body, signature)
+    wrong = (None, "", "sha256=", signature[:-1], signature.upper(), signature.removeprefix("sha256="), "é")
+    for given in wrong:
+        with pytest.raises(Forbidden):
+            require_signed(SECRET, body, given)
+    with pytest.raises(Forbidden):
+        require_signed(SECRET, body + b" ", signature)
+    with pytest.raises(Forbidden, match="github_secret"):
+        require_signed(None, body, signature)
+
+
+def test_only_the_token_of_the_settings_is_taken():
+    require_token(SECRET, SECRET)
+    for given in (None, "", SECRET[:-1], SECRET + "x"):
+        with pytest.raises(Forbidden):
+            require_token(SECRET, given)
+    with pytest.raises(Forbidden, match="gitlab_token"):
+        require_token(None, "")
+
+
+def test_a_delivery_is_known_by_its_id_and_by_its_body():
+    deliveries = Deliveries()
+    deliveries.remember(names_of("github", "id-1", b"one"))
+    assert deliveries.known(names_of("github", "id-1", b"two"))
+    assert deliveries.known(names_of("github", "id-2", b"one"))
+    assert not deliveries.known(names_of("github", "id-2", b"two"))
+    assert not deliveries.known(names_of("gitlab", "id-1", b"one"))
+    for number in range(10_000):
+        deliveries.remember([str(number)])
+    assert not deliveries.known(names_of("github", "id-1", b"one"))
+
+
+def test_a_payload_is_json_or_a_form_with_json():
+    from urllib.parse import urlencode
+
+    told = github()
+    form = urlencode({"payload": json.dumps(told)}).encode()
+    assert payload_of(form, "application/x-www-form-urlencoded") == told
+    assert payload_of(json.dumps(told).encode(), "application/json") == told
+    strange = (b"", b"[]", b"{", b"\xff", b"[" * 100_000, b"7")
+    for body in strange:
+        for kind in ("application/json", "application/x-www-form-urlencoded", ""):
+            with pytest.raises(QuestionRefused):
+                payload_of(body, kind)
