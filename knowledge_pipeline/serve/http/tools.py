@@ -27,7 +27,10 @@ class ToolsTold(Told):
 
 
 @routes.get(
-    "", operation_id="list_tools", response_model=ToolsTold, responses=problems(401, 403, 421, 422, 429, 500, 503, 504)
+    "",
+    operation_id="list_tools",
+    response_model=ToolsTold,
+    responses=problems(401, 403, 421, 422, 429, 500, 503, 504),
 )
 async def list_tools(asks: Asks, form: _As = "chat_completions") -> JSONResponse:
     """The search as a tool, for the request to a model."""
