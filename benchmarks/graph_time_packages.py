@@ -25,8 +25,8 @@ BY_LANGUAGE = {
     "c": ("sdist", "zstandard==0.23.0"),
     "ruby": ("apt", "ruby-activerecord"),
     "php": ("apt", "php-symfony-http-kernel"),
-    "bash": ("apt", "bash-completion"),
-    "csharp": ("npm", "react-native-windows@0.72.0"),
+    "bash": ("npm", "bats@1.11.0"),
+    "c_sharp": ("npm", "react-native-windows@0.72.0"),
 }
 """A package for each language; Debian's are of the release that this machine runs."""
 
