@@ -28,6 +28,7 @@ from knowledge_pipeline.serve.http.hosts import HostNames
 from knowledge_pipeline.serve.http.problems import Problem, tell_problems
 from knowledge_pipeline.serve.http.requests import Requests
 from knowledge_pipeline.serve.mcp import over_http
+from knowledge_pipeline.serve.page import routes as page
 from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.webhooks import MAX_BYTES, Deliveries
@@ -76,6 +77,7 @@ def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     app.state.checkup = health.Checkup(service.base)
     for module in (health, search, tools, context, graph, documents, holdings, operation, webhooks):
         app.include_router(module.routes)
+    app.include_router(page.routes)
     app.include_router(documents.by_id)  # last: ids could be taken for other routes
     app.router.routes.append(Route(over_http.PATH, mcp, include_in_schema=False))
     tell_problems(app)

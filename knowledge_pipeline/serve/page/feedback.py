@@ -1,0 +1,25 @@
+"""What people think of results."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from fastapi import APIRouter, Request, Response
+
+from knowledge_pipeline.query.feedback import Judgement
+from knowledge_pipeline.serve.page.rendering import PageRoute, page
+from knowledge_pipeline.serve.page.visits import Visiting, form_of, inside
+
+routes = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+@routes.post("/feedback")
+async def judge(request: Request, visiting: Visiting) -> Response:
+    """Keep one judgement of one result; a script gets no content, a form a page that leads back."""
+    fields = await form_of(request)
+    told = (fields.get("query_id", ""), fields.get("result_id", ""))
+    judgement = cast("Judgement", fields.get("judgement", ""))  # checked where it is kept
+    await visiting.ask(lambda base, access: base.afeedback(*told, judgement, access=access))
+    if fields.get("quietly"):
+        return Response(status_code=204)
+    return page(request, "thanks.html.j2", judgement=judgement, back=inside(fields.get("back", "")))

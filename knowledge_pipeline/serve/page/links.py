@@ -1,0 +1,69 @@
+"""Addresses of the page, and those of sources that can be followed from it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from urllib.parse import unquote, urlencode, urlsplit
+
+from knowledge_pipeline.query.assemble import Citation, Related, Result
+from knowledge_pipeline.serve.page.prose import Leads
+
+_LINES = re.compile(r"L(\d+)(?:-L(\d+))?")
+
+
+def document_url(source: str, uri: str, lines: str = "", **more: str) -> str:
+    """Where a whole document is shown, at some lines: "L10-L24"."""
+    asked = {"id": f"{source}:{uri}", **more, **({"lines": lines} if lines else {})}
+    first = lines.partition("-")[0]
+    return f"/doc?{urlencode(asked)}{f'#{first}' if first else ''}"
+
+
+def document_url_of(result: Result, **more: str) -> str:
+    """Where the document of a result is shown, at the result's lines."""
+    return document_url(result.citation.source, result.span.uri, result.citation.lines, **more)
+
+
+def related_url(document: Related) -> str:
+    """Where a related document is shown."""
+    return document_url(document.source, document.uri)
+
+
+def source_url(citation: Citation) -> str | None:
+    """Where the source itself shows a passage; None where a browser cannot go there."""
+    return followed(citation.url)
+
+
+def line_url(citation: Citation, line: int) -> str | None:
+    """Where the source itself shows one line; None where it has no addresses of lines."""
+    url = source_url(citation)
+    if url is None or not url.endswith(f"#{citation.lines}"):
+        return None
+    return f"{url.removesuffix(citation.lines)}L{line}"
+
+
+def followed(url: str | None) -> str | None:
+    """An address on the web, else None."""
+    return url if url and url.lower().startswith(("http://", "https://")) else None
+
+
+def span_of(lines: str) -> tuple[int, int] | None:
+    """The first and last line of "L10-L24" or "L10"; None where it is neither."""
+    match = _LINES.fullmatch(lines)
+    return (int(match[1]), int(match[2] or match[1])) if match and len(lines) < 30 else None
+
+
+def leads_from(source: str, path: str) -> Leads:
+    """Where relative links of a document lead: to the other document of its source."""
+
+    def leads(href: str) -> str | None:
+        try:
+            parts = urlsplit(href)
+        except ValueError:
+            return None
+        if parts.scheme or parts.netloc or not parts.path:
+            return None
+        joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path))).lstrip("/")
+        return None if joined.startswith("..") else document_url(source, joined)
+
+    return leads

@@ -1,0 +1,150 @@
+"""From a template to a response, with the headers that keep a browser from doing anything else with it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
+from knowledge_pipeline.serve.http.problems import status_of
+from knowledge_pipeline.serve.page import links
+from knowledge_pipeline.serve.page.asked import TABS, Asked
+from knowledge_pipeline.serve.page.files import address_of
+from knowledge_pipeline.serve.page.results import kind_of
+
+TOKEN_COOKIE = "knowledge_token"  # noqa: S105 - a name
+CHECK_COOKIE = "knowledge_check"
+THEME_COOKIE = "knowledge_theme"
+
+_UNITS = (
+    ("second", 1, 60),
+    ("minute", 60, 3_600),
+    ("hour", 3_600, 86_400),
+    ("day", 86_400, 365 * 86_400),
+)
+_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_INWARD = {
+    "closes": "closed by",
+    "implements": "implemented by",
+    "supersedes": "superseded by",
+    "duplicates": "duplicated by",
+    "changes": "changed by",
+    "references": "referenced by",
+}
+
+
+def page(request: Request, template: str, *, status: int = 200, **shown: Any) -> Response:
+    """A page; `asked` is the question in its search box, by default none.
+
+    A request with `part` gets the inside alone, to be put into another page.
+    """
+    theme = request.cookies.get(THEME_COOKIE, "")
+    check = request.cookies.get(CHECK_COOKIE, "")
+    made = check if len(check) == 43 else secrets.token_urlsafe(32)
+    frame = "part.html.j2" if request.query_params.get("part") else "frame.html.j2"
+    usual: dict[str, Any] = {
+        "asked": Asked(),
+        "frame": frame,
+        "check": made,
+        "theme": theme if theme in ("light", "dark") else "",
+        "signed_in": TOKEN_COOKIE in request.cookies,
+        "tabs": TABS,
+    }
+    html = _templates().get_template(template).render(usual | shown)
+    response = HTMLResponse(html, status, headers=dict(_HEADERS))
+    if made != check:
+        keep(request, response, CHECK_COOKIE, made)
+    return response
+
+
+def keep(request: Request, response: Response, name: str, value: str, *, days: int | None = None) -> None:
+    """Set a cookie that no script reads and no other site sends, for a session or for some days."""
+    secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+    age = days * 86400 if days else None
+    response.set_cookie(name, value, max_age=age, path="/", httponly=True, samesite="strict", secure=secure)
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are told as a page: one sentence, and what can be done."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """See `APIRoute`."""
+        answering = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await answering(request)
+            except KnowledgeError as error:
+                return told(request, error)
+
+        return answer
+
+
+def told(request: Request, error: KnowledgeError, *, asked: Asked | None = None) -> Response:
+    """The page that tells an error."""
+    status = status_of(error)
+    if isinstance(error, Unauthenticated):
+        return sign_in(request, status=status, problem=str(error) if TOKEN_COOKIE in request.cookies else "")
+    response = page(
+        request,
+        "problem.html.j2",
+        status=status,
+        sentence=str(error),
+        missing=isinstance(error, NotFound),
+        asked=asked or Asked(),
+    )
+    if (after_s := getattr(error, "retry_after_s", None)) is not None:
+        response.headers["Retry-After"] = str(max(1, round(after_s)))
+    return response
+
+
+def sign_in(request: Request, *, status: int, problem: str = "") -> Response:
+    """The page that asks for a token, and leads on to where one wanted to go."""
+    here = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/"
+    return page(request, "sign_in.html.j2", status=status, problem=problem, next=here)
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("knowledge_pipeline.serve.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"address_of": address_of, "links": links}
+    made.filters |= {"kind": kind_of, "said": _said, "ago": ago, "number": "{:,}".format}
+    return made
+
+
+def _said(relation: Any) -> str:
+    """ "closes", or "closed by" where the other one says it."""
+    return relation.kind if relation.direction == "to" else _INWARD[relation.kind]
+
+
+def ago(moment: datetime) -> str:
+    """How long ago something was, in one unit; the day, where that is more than a year."""
+    seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
+    for name, unit_s, below_s in _UNITS:
+        if seconds < below_s:
+            count = int(seconds // unit_s)
+            return f"{count} {name}{'' if count == 1 else 's'} ago"
+    return moment.date().isoformat()

@@ -1,0 +1,11 @@
+"""All routes of the page."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from knowledge_pipeline.serve.page import documents, feedback, files, graph, search, sources, visits
+
+routes = APIRouter(include_in_schema=False)
+for _module in (search, documents, graph, sources, feedback, visits, files):
+    routes.include_router(_module.routes)

@@ -1,0 +1,217 @@
+// What the page does beyond its links and forms: keys, panels in place, light and dark, feedback in place.
+
+const root = document.documentElement;
+const check = document.body.dataset.check;
+const box = document.getElementById("q");
+const help = document.getElementById("help");
+root.classList.add("with-script");
+
+// Light and dark: the server reads the cookie, so that no page is shown in the wrong colours first.
+
+document.getElementById("theme-button").addEventListener("click", () => {
+  const dark = root.dataset.theme
+    ? root.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  const secure = location.protocol === "https:" ? ";secure" : "";
+  document.cookie = `knowledge_theme=${root.dataset.theme};path=/;max-age=31536000;samesite=strict${secure}`;
+});
+
+// Waiting: a bar at once, a sentence when it takes long.
+
+const busy = document.getElementById("busy");
+let late;
+
+function wait(on) {
+  clearTimeout(late);
+  busy.classList.toggle("on", on);
+  busy.classList.remove("late");
+  document.getElementById("main").classList.toggle("waits", on);
+  busy.textContent = "";
+  if (!on) return;
+  late = setTimeout(() => {
+    busy.dataset.told = "Still searching…";
+    busy.classList.add("late");
+    busy.innerHTML = '<span class="visually-hidden">Still searching…</span>';
+  }, 1500);
+}
+
+document.addEventListener("submit", (event) => {
+  if (event.target.id === "search") wait(true);
+});
+addEventListener("pageshow", () => wait(false));
+
+if (box?.tagName === "TEXTAREA") {
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) box.form.requestSubmit();
+  });
+}
+
+// Panels: the graph and similar passages, under the result.
+
+async function show(panel, url) {
+  panel.hidden = false;
+  panel.setAttribute("aria-busy", "true");
+  panel.textContent = "Loading…";
+  const address = new URL(url, location.href);
+  address.searchParams.set("part", "1");
+  try {
+    const answer = await fetch(address, { credentials: "same-origin" });
+    if (answer.status === 401) return location.reload();
+    panel.innerHTML = await answer.text(); // HTML of this server, which escapes what it shows
+    panel.querySelectorAll("[id]").forEach((each) => each.closest("svg") || (each.id = `in-${each.id}`));
+    panel.querySelectorAll("label[for]").forEach((each) => (each.htmlFor = `in-${each.htmlFor}`));
+    panel.querySelectorAll("details[name]").forEach((each) => (each.name = `in-${each.name}`));
+  } catch {
+    panel.textContent = "The server did not answer. ";
+    const link = document.createElement("a");
+    link.href = url;
+    link.textContent = "Open it as a page";
+    panel.append(link);
+  } finally {
+    panel.removeAttribute("aria-busy");
+  }
+}
+
+function toggle(link) {
+  const result = link.closest(".result");
+  const panel = result.querySelector(":scope > .opened");
+  const open = link.getAttribute("aria-expanded") === "true";
+  result.querySelectorAll(":scope > footer [data-panel]").forEach((each) => each.setAttribute("aria-expanded", "false"));
+  panel.hidden = true;
+  if (open) return;
+  link.setAttribute("aria-expanded", "true");
+  show(panel, link.href);
+}
+
+document.querySelectorAll("[data-panel]").forEach((each) => each.setAttribute("aria-expanded", "false"));
+
+// Feedback: quietly, in place. A click on a result says that it was opened.
+
+function judge(form, judgement) {
+  const told = new URLSearchParams(new FormData(form));
+  told.set("judgement", judgement);
+  told.set("quietly", "1");
+  return fetch(form.action, { method: "POST", body: told, keepalive: true, credentials: "same-origin" });
+}
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.matches(".judge") || !event.submitter) return;
+  event.preventDefault();
+  const chosen = event.submitter;
+  const answer = await judge(form, chosen.value).catch(() => null);
+  if (!answer?.ok) {
+    chosen.textContent = "Not kept: try again";
+    return;
+  }
+  form.querySelectorAll("button").forEach((each) => each.setAttribute("aria-pressed", String(each === chosen)));
+});
+
+function clicked(link) {
+  const form = link.closest(".result")?.querySelector(":scope > footer .judge");
+  if (!form || form.dataset.clicked) return;
+  form.dataset.clicked = "1";
+  judge(form, "clicked").catch(() => null);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link) return;
+  if (link.matches(".main, .open, .n a")) clicked(link);
+  const plain = !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+  if (!plain) return;
+  if (link.matches(".result > footer [data-panel]")) {
+    event.preventDefault();
+    toggle(link);
+  } else if (link.matches(".opened [data-inside]")) {
+    event.preventDefault();
+    show(link.closest(".opened"), link.getAttribute("href"));
+  } else if (link.matches(".tabs a, .facet, .button")) {
+    wait(true);
+  }
+});
+document.addEventListener("auxclick", (event) => {
+  const link = event.target.closest(".main, .open");
+  if (link && event.button === 1) clicked(link);
+});
+
+// A range of lines in the address of a document: #L10-L24.
+
+function markRange() {
+  const found = /^#L(\d+)-L(\d+)$/.exec(location.hash);
+  if (!found) return;
+  for (let line = Number(found[1]); line <= Number(found[2]); line++) {
+    document.getElementById(`L${line}`)?.classList.add("hit");
+  }
+  document.getElementById(`L${found[1]}`)?.scrollIntoView({ block: "center" });
+}
+markRange();
+addEventListener("hashchange", markRange);
+
+// Keys
+
+const keysOn = document.getElementById("keys-on");
+keysOn.checked = localStorage.getItem("knowledge-keys") !== "off";
+keysOn.addEventListener("change", () => localStorage.setItem("knowledge-keys", keysOn.checked ? "on" : "off"));
+document.getElementById("help-button").addEventListener("click", () => help.showModal());
+
+const results = () => [...document.querySelectorAll(".results > .result, .similar > .result")];
+const current = () => document.activeElement?.closest(".results > .result, .similar > .result");
+
+function move(step) {
+  const all = results();
+  if (!all.length) return;
+  const at = all.indexOf(current());
+  const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))];
+  next.querySelector(".main").focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function within(selector, act) {
+  const result = current() ?? results()[0];
+  const found = result?.querySelector(selector);
+  if (found) act(found, result);
+}
+
+function place(result) {
+  navigator.clipboard?.writeText(result.dataset.place);
+  busy.textContent = "";
+  busy.dataset.told = `Copied ${result.dataset.place}`;
+  busy.classList.add("late");
+  setTimeout(() => busy.classList.remove("late"), 1500);
+}
+
+const keys = {
+  j: () => move(1),
+  ArrowDown: () => move(1),
+  k: () => move(-1),
+  ArrowUp: () => move(-1),
+  o: () => within(":scope > footer .open, .main", (link, result) => (result.querySelector(":scope > footer .open") ?? link).click()),
+  x: () => within(":scope > .unfold", (each) => each.click()),
+  e: () => within(":scope > footer .why", (each) => (each.open = !each.open)),
+  g: () => within(':scope > footer [data-panel="graph"]', toggle),
+  s: () => within(':scope > footer [data-panel="similar"]', toggle),
+  r: () => within(":scope > footer .relations", (each) => (each.open = !each.open)),
+  y: () => within(".main", (_, result) => place(result)),
+  "/": () => { box?.focus(); box?.select(); },
+  "?": () => help.showModal(),
+};
+for (const number of [1, 2, 3, 4]) {
+  keys[number] = () => document.querySelector(`.tabs:not(.small) a:nth-child(${number})`)?.click();
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input:not([type=checkbox]), textarea, select, dialog");
+  if (event.key === "Escape" && event.target === box) return box.blur();
+  if (event.key === "ArrowDown" && event.target === box && box.tagName === "INPUT" && results().length) {
+    event.preventDefault();
+    return move(1);
+  }
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const arrow = event.key.startsWith("Arrow");
+  if (!keys[event.key] || (!keysOn.checked && !arrow)) return;
+  if (arrow && (!results().length || event.target.closest(".drawing, .side"))) return;
+  event.preventDefault();
+  keys[event.key]();
+});
