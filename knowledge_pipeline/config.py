@@ -275,6 +275,7 @@ class GraphInSearch(Frozen):
     """What the code graph adds to the results of a search."""
 
     enrich: bool = True  # the best code hits tell what they call, what calls them, ...
+    expand: float = Field(default=0.0, ge=0, le=1)  # share of a best hit's score that linked code gains
 
 
 class CacheSettings(Frozen):

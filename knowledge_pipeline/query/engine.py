@@ -19,12 +19,13 @@ from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Answer, Result, assemble, result_of
-from knowledge_pipeline.query.beside import Beside, beside
+from knowledge_pipeline.query.beside import Beside, NoGraph, beside, graph_of
 from knowledge_pipeline.query.cache import AnswerCache
+from knowledge_pipeline.query.expand import expanded
 from knowledge_pipeline.query.explain import searched_beside, understood, without_vector
 from knowledge_pipeline.query.filters import Filters, clean, where
 from knowledge_pipeline.query.generate import Generator, Preparation, prepared
-from knowledge_pipeline.query.hits import Passage
+from knowledge_pipeline.query.hits import Hit, Passage
 from knowledge_pipeline.query.live import Index, LiveIndex, Opened
 from knowledge_pipeline.query.llm_rerank import LLMReranker
 from knowledge_pipeline.query.profiles import PROFILES, Profile, SearchType, profile_of
@@ -286,6 +287,8 @@ class Engine:
         caught, lost = await self._caught(asked, opened, sought, watch)
         hits = merged(each.hits for each in caught)
         reasons: dict[str, Any] = {**lost, **without_vector(caught), **made.missing}
+        hits, without_graph = await self._expanded(asked, opened, hits, watch)
+        reasons |= {"graph": without_graph} if without_graph else {}
         if self._reranker.wanted(asked.type):
             with watch.step("rerank"):
                 reranked = await self._reranker.rerank(asked.question.text, hits[: asked.candidates])
@@ -316,6 +319,19 @@ class Engine:
                 opened.lose(error)  # the others are asked again, while there are any
                 continue
             return caught, {"index": {space: str(error) for space, error in lost.items()}} if lost else {}
+
+    async def _expanded(
+        self, asked: _Asked, opened: Opened, hits: list[Hit], watch: Stopwatch
+    ) -> tuple[list[Hit], str | None]:
+        """Hits of which linked ones are favoured, where the settings ask for it; or why they are not."""
+        weight = self._settings.graph.expand if asked.profile.expanded else 0.0
+        if not weight or not hits:
+            return hits, None
+        with watch.step("follow"):
+            try:
+                return await expanded(await graph_of(opened, asked.access), hits, weight=weight), None
+            except NoGraph as reason:
+                return hits, str(reason)
 
     async def _beside(
         self,

@@ -30,13 +30,36 @@ _ENDS = ("source_id", "source_name", "target_id", "target_name", "target_path")
 
 async def neighbours_of(graph: GraphRows, passages: Sequence[Passage]) -> list[Neighbours]:
     """What each passage has to do with, as far as the caller may see it."""
+    found = await _read(graph, passages, ("calls", *_INHERITS))
+    return [_told(piece, arriving, places) for piece, arriving, places in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A place in code that a passage uses, or from where it is used."""
+
+    source: str
+    path: str
+    line: int
+    confidence: float
+
+
+async def links_of(graph: GraphRows, passages: Sequence[Passage]) -> list[list[Linked]]:
+    """The definitions that each passage uses, and the places where it is used, that the caller may see."""
+    return [list(_links(*each)) for each in await _read(graph, passages, _USES)]
+
+
+async def _read(
+    graph: GraphRows, passages: Sequence[Passage], kinds: Sequence[str]
+) -> list[tuple[_Piece, Sequence[Row], _Places]]:
+    """Each passage in the graph, the edges of some kinds that arrive at any, and what they lead to."""
     if not passages:
         return []
     read = [_standing_in(graph, passages), _leaving(graph, passages), _other_names(graph, passages)]
     standing, leaving, aliases = await asyncio.gather(*read)
     pieces = [_Piece.of(passage, standing, leaving, aliases) for passage in passages]
-    arriving, places = await asyncio.gather(_arriving(graph, pieces), _Places.read(graph, pieces))
-    return [_told(piece, arriving, places) for piece in pieces]
+    arriving, places = await asyncio.gather(_arriving(graph, pieces, kinds), _Places.read(graph, pieces))
+    return [(piece, arriving, places) for piece in pieces]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +157,13 @@ async def _other_names(graph: GraphRows, passages: Sequence[Passage]) -> list[Ro
     return await _symbols(graph, filters.one_of("simple", sorted(simple)) & filters.eq("kind", "alias"))
 
 
-async def _arriving(graph: GraphRows, pieces: Sequence[_Piece]) -> list[Row]:
-    """Sure calls of the pieces, and what extends or implements them, from other sources too."""
+async def _arriving(graph: GraphRows, pieces: Sequence[_Piece], kinds: Sequence[str]) -> list[Row]:
+    """Sure uses of the pieces, from other sources too."""
     nodes = sorted({node for piece in pieces for node in piece.callable})
     met = filters.one_of("target_id", nodes)
     if await graph.several_sources():
         met |= filters.one_of("target_name", sorted({name for piece in pieces for name in piece.names}))
-    return await _edges(graph, met & filters.one_of("kind", ("calls", *_INHERITS)))
+    return await _edges(graph, met & filters.one_of("kind", kinds))
 
 
 async def _symbols(graph: GraphRows, where: Filter) -> list[Row]:
@@ -188,6 +211,16 @@ def _told(piece: _Piece, arriving: Sequence[Row], places: _Places) -> Neighbours
     more = {name: len(each) - SHOWN for name, each in distinct.items() if len(each) > SHOWN}
     shown = {name: tuple(each[:SHOWN]) for name, each in distinct.items()}
     return Neighbours(**shown, more=more)
+
+
+def _links(piece: _Piece, arriving: Sequence[Row], places: _Places) -> Iterator[Linked]:
+    for row in arriving:
+        if _reaches(row, piece):
+            yield Linked(row["source"], row["path"], row["line"], row["confidence"])
+    for row in piece.uses:
+        for each in places.of(row):
+            if each.source and each.path and each.line:
+                yield Linked(each.source, each.path, each.line, row["confidence"])
 
 
 def _targets(places: _Places, edges: Iterable[Row]) -> Iterator[Neighbour]:

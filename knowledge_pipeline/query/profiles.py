@@ -25,6 +25,7 @@ class Profile:
     recency: float = 0.0  # what the newest result is given, beside a score of at most 1
     as_is: bool = False  # the text is an example: nothing is read into it or made of it
     enriched: bool = False  # the best code is told with what it calls, what calls it, ...
+    expanded: bool = False  # code gains by what it has to do with, where the settings say so
     near_once: bool = False  # of nearly equal results only the first is shown, not just of equal ones
 
     def limit(self, asked: int | None) -> int:
@@ -38,7 +39,7 @@ class Profile:
 
 PROFILES: Mapping[SearchType, Profile] = {
     "semantic": Profile(20, 5, near_once=True, enriched=True),
-    "code": Profile(30, 10, Filters(source_types=("code",)), near_once=True, enriched=True),
+    "code": Profile(30, 10, Filters(source_types=("code",)), near_once=True, enriched=True, expanded=True),
     "similar": Profile(20, 5, as_is=True),
     "historical": Profile(
         50, 10, Filters(source_types=("git_history", "github_pr")), floor=0.25, recency=0.05
