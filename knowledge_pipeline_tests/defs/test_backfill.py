@@ -177,42 +177,43 @@ def materialize_the_stale(daemon: Daemon, shown: Partitions) -> list[dict[str, s
     return rounds
 
 
-def test_a_backfill_of_what_a_changed_chunker_made_stale_embeds_the_new_texts_alone(
+def test_a_backfill_of_what_a_changed_chunker_or_model_made_stale_embeds_that_alone(
     place: Workplace, server: OpenAIServer, tmp_path: Path, dagster_home: Path, dagster_yaml: Path
 ) -> None:
     with everything_done(place, dagster_home, dagster_yaml) as (daemon, shown):
-        embedded, ran, before = len(server.texts), refreshed(place), texts_of(place, "bc")
-        configure(place, "bc", "chunking: {max_tokens: 64}")
-        told = {"chunks": {"b", "c"}, "graph": {"b", "c"}}
-        daemon.until(lambda: shown.stale() == told, "the sensor told the change", WAIT_S)
-        rounds = materialize_the_stale(daemon, shown)
-
-        assert rounds == [told, {"embeddings": {"b", "c"}, "index": {"b", "c"}}]
-        stages = ("chunks", "embeddings", "graph", "index")
-        assert sorted(refreshed(place)[len(ran) :]) == [(stage, id_) for stage in stages for id_ in "bc"]
-        after = texts_of(place, "bc")
-        assert len(before & after) == 2
-        assert sorted(server.texts[embedded:]) == sorted(after - before)
+        a_changed_chunker(place, server, daemon, shown)
+        a_changed_model(place, server, daemon, shown)
     equals_a_plain_refresh(place, tmp_path)
 
 
-def test_a_backfill_of_what_a_changed_model_made_stale_embeds_its_sources_alone(
-    place: Workplace, server: OpenAIServer, tmp_path: Path, dagster_home: Path, dagster_yaml: Path
-) -> None:
-    with everything_done(place, dagster_home, dagster_yaml) as (daemon, shown):
-        embedded, asked, ran = len(server.texts), len(server.requests), refreshed(place)
-        model = f"provider: openai, model: another, base_url: '{server.url}', dimensions: {server.dimensions}"
-        configure(place, "bd", f"embedding: {{{model}, api_key: '${{TEST_EMBEDDING_KEY}}'}}")
-        expected = {"chunks": {"b", "d"}, "embeddings": {"b", "d"}}
-        daemon.until(lambda: shown.stale() == expected, "the sensor told the change", WAIT_S)
-        rounds = materialize_the_stale(daemon, shown)
+def a_changed_chunker(place: Workplace, server: OpenAIServer, daemon: Daemon, shown: Partitions) -> None:
+    embedded, ran, before = len(server.texts), refreshed(place), texts_of(place, "bc")
+    configure(place, "bc", "chunking: {max_tokens: 64}")
+    told = {"chunks": {"b", "c"}, "graph": {"b", "c"}}
+    daemon.until(lambda: shown.stale() == told, "the sensor told the change", WAIT_S)
+    rounds = materialize_the_stale(daemon, shown)
 
-        assert rounds == [expected, {"index": {"b", "d"}}]
-        stages = ("chunks", "embeddings", "index")
-        assert sorted(refreshed(place)[len(ran) :]) == [(stage, id_) for stage in stages for id_ in "bd"]
-        assert sorted(server.texts[embedded:]) == sorted(texts_of(place, "bd"))
-        assert {request.body["model"] for request in server.requests[asked:]} == {"another"}
-    equals_a_plain_refresh(place, tmp_path)
+    assert rounds == [told, {"embeddings": {"b", "c"}, "index": {"b", "c"}}]
+    stages = ("chunks", "embeddings", "graph", "index")
+    assert sorted(refreshed(place)[len(ran) :]) == [(stage, id_) for stage in stages for id_ in "bc"]
+    after = texts_of(place, "bc")
+    assert len(before & after) == 2
+    assert sorted(server.texts[embedded:]) == sorted(after - before)
+
+
+def a_changed_model(place: Workplace, server: OpenAIServer, daemon: Daemon, shown: Partitions) -> None:
+    embedded, asked, ran = len(server.texts), len(server.requests), refreshed(place)
+    model = f"provider: openai, model: another, base_url: '{server.url}', dimensions: {server.dimensions}"
+    configure(place, "bd", f"embedding: {{{model}, api_key: '${{TEST_EMBEDDING_KEY}}'}}")
+    expected = {"chunks": {"b", "d"}, "embeddings": {"b", "d"}}
+    daemon.until(lambda: shown.stale() == expected, "the sensor told the change", WAIT_S)
+    rounds = materialize_the_stale(daemon, shown)
+
+    assert rounds == [expected, {"index": {"b", "d"}}]
+    stages = ("chunks", "embeddings", "index")
+    assert sorted(refreshed(place)[len(ran) :]) == [(stage, id_) for stage in stages for id_ in "bd"]
+    assert sorted(server.texts[embedded:]) == sorted(texts_of(place, "bd"))
+    assert {request.body["model"] for request in server.requests[asked:]} == {"another"}
 
 
 def test_a_source_that_fails_in_a_backfill_is_shown_and_cleared_and_the_others_are_released(

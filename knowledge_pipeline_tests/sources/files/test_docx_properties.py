@@ -218,7 +218,7 @@ def test_a_word_document_says_all_its_words_in_order_and_nothing_else(document):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(_DOCUMENT)
 def test_many_word_documents_say_all_their_words_in_order_and_nothing_else(document):
     check(document)

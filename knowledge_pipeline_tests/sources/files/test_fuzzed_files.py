@@ -122,7 +122,7 @@ _OF_PDF = (b"<<", b">>", b"[", b"]", b"obj", b"endobj", b"stream", b"endstream",
            b")", b"%", b"/Length 99999999", b"startxref\n0", b"/Filter /LZWDecode",
            b"/Filter [/FlateDecode /FlateDecode]", b"/Encrypt 1 0 R", b"BI ID EI")  # fmt: skip
 _QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-_LONG = settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_LONG = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _ANY = st.tuples(st.sampled_from(["a.html", "a.docx", "a.pdf"]), st.binary(max_size=200))
 _STARTS = {"a.html": b"<p>", "a.docx": b"PK\x03\x04", "a.pdf": b"%PDF-1.7\n"}
 _SPOILT = {

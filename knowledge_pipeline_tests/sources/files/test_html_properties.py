@@ -178,7 +178,7 @@ def test_a_page_says_all_its_words_in_order_and_nothing_else(page):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(_PAGE)
 def test_many_pages_say_all_their_words_in_order_and_nothing_else(page):
     check(page)
