@@ -35,7 +35,7 @@ class Definition:
     start_line: int
     end_line: int
     signature: str = ""  # its head on one line
-    exported: bool = True  # whether other files can name it
+    exported: bool = True  # whether others can name it: not what is private, or of its package alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ class FileIndex:
         self.language = language
         self.kinds: dict[str, str] = {}
         self.by_last: dict[str, list[str]] = {}
-        self.private = {each.name for each in facts.definitions if not each.exported}
+        private = facts.definitions if language.private_to_file else ()
+        self.private = {each.name for each in private if not each.exported}
         for each in facts.definitions:
             self._define(each)
         self.imports: dict[tuple[str, str], list[Import]] = {}

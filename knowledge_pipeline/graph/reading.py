@@ -50,7 +50,7 @@ class Extraction:
     qualified: Callable[[Definition], str] | None = None  # a definition's name, where `symbol` will not do
     kind: Callable[[Definition], told.SymbolKind | None] | None = None  # a definition's, where it is special
     parts: frozenset[str] = frozenset()  # kinds of the outline that only add to types: Rust's "impl"
-    private: Callable[[Reading, Definition], bool] | None = None  # whether other files cannot name it
+    private: Callable[[Reading, Node, str], bool] | None = None  # whether others cannot name it
     named: Callable[[Definition, str], str] | None = None  # the same, by the name of what is around it
     finish: Callable[[Reading, Captures], None] | None = None  # after all captures
 
@@ -83,6 +83,7 @@ class Reading:
         self._uses: dict[_Use, None] = {}
         self._line_ends = [found.start() for found in _LINE_END.finditer(syntax.text)]
         self._names = _named(outline, extraction)
+        self._hidden: set[str] = set()  # what others cannot name
         self.notes: dict[str, Any] = {}  # what the handlers of a language keep for each other
         self.writer.defined = {
             (each.node.start_byte, each.node.end_byte): self._names[id(each)] for each in outline.definitions
@@ -130,11 +131,11 @@ class Reading:
             at = self.scope(node) if scope is None else scope
             self._uses[kind, path, at, node.start_point.row + 1] = None
 
-    def define(self, name: str, kind: told.SymbolKind, node: Node, *, exported: bool = True) -> None:
+    def define(self, name: str, kind: told.SymbolKind, node: Node) -> None:
         """Note a definition that the outline leaves out, as a variable of a module."""
         first, last = node.start_point.row + 1, node.end_point.row + 1
         signature = " ".join(self.text(node)[:200].split())[:120]
-        definition = told.Definition(name, kind, first, last, signature, exported)
+        definition = told.Definition(name, kind, first, last, signature, self._is_exported(name, node))
         self._definitions.setdefault((name, first), definition)
 
     def skip(self, node: Node) -> None:
@@ -191,9 +192,17 @@ class Reading:
         signature = self.outline.signature(each)
         special = self.extraction.kind(each) if self.extraction.kind is not None else None
         kind = special or _KINDS.get(each.kind, "variable")
-        exported = self.extraction.private is None or not self.extraction.private(self, each)
+        exported = self._is_exported(self.name(each), each.node)
         definition = told.Definition(self.name(each), kind, first, last, signature, exported)
         self._definitions.setdefault((definition.name, first), definition)
+
+    def _is_exported(self, name: str, node: Node) -> bool:
+        """Whether others can name a definition, and what it is in."""
+        private = self.extraction.private
+        if private is None or (parent_of(name) not in self._hidden and not private(self, node, name)):
+            return True
+        self._hidden.add(name)
+        return False
 
 
 def _named(outline: Outline, extraction: Extraction) -> dict[int, str]:

@@ -44,6 +44,8 @@ class Language:
     """Whether files that see each other's members may have several types of one name."""
     members_in_body: bool = True
     """Whether what stands directly in a type names its members without more."""
+    private_to_file: bool = False
+    """Whether what is not exported is of its file alone: C's `static`; not what is of its package."""
     bases_by_kind: bool = False
     """Whether a base that is an interface is implemented, however it is written: Swift's protocols."""
     types_convert: bool = False

@@ -27,6 +27,7 @@ class CFamily(Language):
     builtins = BUILTINS
     members_in_scope = True
     receiver_in_scope = True
+    private_to_file = True
     dotted = True
     scattered = True
     constructors_named_after_type = True

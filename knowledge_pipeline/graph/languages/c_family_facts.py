@@ -53,13 +53,11 @@ def qualified(each: Definition) -> str:
     return ".".join("".join(part.split()) for part in parts if part)
 
 
-def _is_private(reading: Reading, each: Definition) -> bool:
-    """`static` functions are seen in their file alone, and in those that include it."""
-    return not each.owner and _is_static(reading, each.node)
-
-
-def _is_static(reading: Reading, node: Node) -> bool:
-    return any(reading.text(each) == "static" for each in children(node, "storage_class_specifier"))
+def _is_private(reading: Reading, node: Node, name: str) -> bool:
+    """`static` functions and variables are seen in their file alone, and in those that include it."""
+    return "." not in name and any(
+        reading.text(each) == "static" for each in children(node, "storage_class_specifier")
+    )
 
 
 def _include(reading: Reading, node: Node) -> None:
@@ -198,7 +196,7 @@ def _declaration(reading: Reading, node: Node) -> None:
             continue
         text = reading.text(name)
         if not scope and not is_extern:
-            reading.define(text, "variable", node, exported=not _is_static(reading, node))
+            reading.define(text, "variable", node)
         if is_extern and not scope:
             continue  # what it stands for is where it is defined
         if kind is not None and kind.type == "placeholder_type_specifier":

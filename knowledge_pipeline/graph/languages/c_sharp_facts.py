@@ -11,6 +11,7 @@ from knowledge_pipeline.graph.expressions import part_of
 from knowledge_pipeline.graph.facts import Import
 from knowledge_pipeline.graph.languages.c_sharp_values import EXPRESSIONS, handed_to, types_of
 from knowledge_pipeline.graph.languages.typed import Values, children, declare, elements, give
+from knowledge_pipeline.graph.languages.visibility import said_private
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.paths import last_of, parent_of
 from knowledge_pipeline.graph.reading import Captures, Extraction, Reading
@@ -266,6 +267,7 @@ def _constructed(reading: Reading, node: Node) -> None:
 
 
 EXTRACTION = Extraction(
+    private=said_private,
     expressions=EXPRESSIONS,
     handlers={
         "using": _using,

@@ -35,6 +35,7 @@ from knowledge_pipeline.graph.languages.ecmascript_values import (
     elements,
     results,
 )
+from knowledge_pipeline.graph.languages.visibility import not_exported
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.reading import Extraction, Reading
 
@@ -210,6 +211,7 @@ def _hand(reading: Reading, function: Node, values: list[tuple[str, str]]) -> No
 
 
 EXTRACTION = Extraction(
+    private=not_exported,
     expressions=EXPRESSIONS,
     handlers={
         "import": of_import,

@@ -20,6 +20,7 @@ from knowledge_pipeline.graph.languages.typed import (
     promised,
     under,
 )
+from knowledge_pipeline.graph.languages.visibility import lower_case
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.paths import head_of
 from knowledge_pipeline.graph.reading import Extraction, Reading
@@ -275,6 +276,7 @@ def _kind(each: Definition) -> SymbolKind | None:
 
 
 EXTRACTION = Extraction(
+    private=lower_case,
     expressions=EXPRESSIONS,
     handlers={
         "package": _package,

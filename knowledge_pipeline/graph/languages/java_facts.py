@@ -18,6 +18,7 @@ from knowledge_pipeline.graph.languages.typed import (
     plain_text,
     promised,
 )
+from knowledge_pipeline.graph.languages.visibility import said_private
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.paths import last_of, parent_of
 from knowledge_pipeline.graph.reading import Extraction, Reading
@@ -306,6 +307,7 @@ _HANDS_OUT = words(
 )
 
 EXTRACTION = Extraction(
+    private=said_private,
     expressions=_EXPRESSIONS,
     handlers={
         "package": _package,

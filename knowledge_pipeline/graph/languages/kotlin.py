@@ -17,6 +17,7 @@ class Kotlin(Packaged):
     builtins = BUILTINS
     extensions = True
     receiver_in_scope = True
+    private_to_file = True
     when_called = "invoke"
     elements = ("iterator().next()", "get()")
     containers: Mapping[str, str] = {

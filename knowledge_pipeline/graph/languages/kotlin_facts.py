@@ -28,6 +28,7 @@ from knowledge_pipeline.graph.languages.typed import (
     promised,
     under,
 )
+from knowledge_pipeline.graph.languages.visibility import said_private
 from knowledge_pipeline.graph.paths import head_of, parent_of
 from knowledge_pipeline.graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
@@ -277,6 +278,7 @@ def _subject(reading: Reading, node: Node) -> None:
 
 
 EXTRACTION = Extraction(
+    private=said_private,
     expressions=EXPRESSIONS,
     handlers={
         "package": _package,

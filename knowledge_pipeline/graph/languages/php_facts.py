@@ -21,6 +21,7 @@ from knowledge_pipeline.graph.languages.typed import (
     give,
     promised,
 )
+from knowledge_pipeline.graph.languages.visibility import said_private
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
@@ -250,6 +251,7 @@ def _return(reading: Reading, node: Node) -> None:
 
 
 EXTRACTION = Extraction(
+    private=said_private,
     expressions=EXPRESSIONS,
     handlers={
         "namespace": _namespace,

@@ -20,6 +20,7 @@ from knowledge_pipeline.graph.languages.python_functions import (
     read_yield,
 )
 from knowledge_pipeline.graph.languages.python_values import EXPRESSIONS, of_elements, of_place
+from knowledge_pipeline.graph.languages.visibility import underscored
 from knowledge_pipeline.graph.paths import parent_of
 from knowledge_pipeline.graph.reading import Captures, Extraction, Reading
 
@@ -241,6 +242,7 @@ def _finish(reading: Reading, captures: Captures) -> None:
 
 
 EXTRACTION = Extraction(
+    private=underscored,
     expressions=EXPRESSIONS,
     handlers={
         "import": _import,

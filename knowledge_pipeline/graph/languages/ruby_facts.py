@@ -11,6 +11,7 @@ from tree_sitter import Node
 from knowledge_pipeline.graph.expressions import Expressions, Writer, part_of
 from knowledge_pipeline.graph.facts import Import, SymbolKind
 from knowledge_pipeline.graph.languages.typed import give
+from knowledge_pipeline.graph.languages.visibility import after_private
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
@@ -196,6 +197,7 @@ def _alone(reading: Reading, node: Node) -> None:
 
 
 EXTRACTION = Extraction(
+    private=after_private,
     expressions=_EXPRESSIONS,
     handlers={
         "superclass": _superclass,

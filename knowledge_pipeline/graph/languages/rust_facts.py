@@ -15,6 +15,7 @@ from knowledge_pipeline.graph.facts import Import
 from knowledge_pipeline.graph.languages.rust_patterns import matched
 from knowledge_pipeline.graph.languages.rust_values import EXPRESSIONS, TYPES, placed, scoped
 from knowledge_pipeline.graph.languages.typed import Values, children, declare, elements, promised
+from knowledge_pipeline.graph.languages.visibility import not_pub
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.paths import head_of
 from knowledge_pipeline.graph.reading import Captures, Extraction, Reading
@@ -306,6 +307,7 @@ def _crates(reading: Reading, captures: Captures) -> None:
 
 
 EXTRACTION = Extraction(
+    private=not_pub,
     expressions=EXPRESSIONS,
     handlers={
         "import": _import,

@@ -14,6 +14,7 @@ from knowledge_pipeline.graph.expressions import part_of
 from knowledge_pipeline.graph.facts import Import
 from knowledge_pipeline.graph.languages.scala_values import BUILTINS, EXPRESSIONS, TYPES, handed_to
 from knowledge_pipeline.graph.languages.typed import Values, children, declare, elements, give, promised
+from knowledge_pipeline.graph.languages.visibility import said_private
 from knowledge_pipeline.graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
@@ -230,6 +231,7 @@ def _pattern(reading: Reading, node: Node) -> None:
 
 
 EXTRACTION = Extraction(
+    private=said_private,
     expressions=EXPRESSIONS,
     handlers={
         "package": _package,

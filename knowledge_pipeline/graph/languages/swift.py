@@ -26,6 +26,7 @@ class Swift(Language):
     extensions = True
     receiver_in_scope = True
     bases_by_kind = True
+    private_to_file = True
     constructor = "init"
     memberwise = True
     when_called = "callAsFunction"

@@ -14,7 +14,6 @@ from knowledge_pipeline.graph.facts import Import
 from knowledge_pipeline.graph.languages.swift_context import handed_to
 from knowledge_pipeline.graph.languages.swift_patterns import caught, conditions, looped, switched
 from knowledge_pipeline.graph.languages.swift_properties import (
-    is_private,
     receive,
     required,
     stored_or_computed,
@@ -30,6 +29,7 @@ from knowledge_pipeline.graph.languages.typed import (
     promised,
     under,
 )
+from knowledge_pipeline.graph.languages.visibility import said_private
 from knowledge_pipeline.graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
@@ -179,10 +179,6 @@ def _implicit(reading: Reading, node: Node) -> None:
         reading.use("references", reading.writer.path(node), node)
 
 
-def _private(reading: Reading, definition: Definition) -> bool:
-    return is_private(definition.node)
-
-
 EXTRACTION = Extraction(
     expressions=EXPRESSIONS,
     handlers={
@@ -205,5 +201,5 @@ EXTRACTION = Extraction(
     hides_siblings=True,
     named=named,
     parts=frozenset({"extension"}),
-    private=_private,
+    private=said_private,
 )

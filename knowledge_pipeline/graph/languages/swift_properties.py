@@ -43,7 +43,7 @@ def _declared(
         return
     text, at = reading.text(name).strip("`"), scope if owner is None else owner
     if owner is not None:
-        reading.define(f"{owner}.{text}" if owner else text, "variable", node, exported=not is_private(node))
+        reading.define(f"{owner}.{text}" if owner else text, "variable", node)
     if kind is not None:
         declare(reading, at, text, _promised(reading, kind), local=owner is None)
     elif owner is None and value is not None and _names(reading, value, text):
@@ -97,15 +97,6 @@ def receive(reading: Reading, scope: str, node: Node) -> None:
     if around is not None and any(each.type == "extension" for each in around.children[:4]):
         path = reading.writer.path(around.child_by_field_name("name"))
         reading.bind(scope, "@receiver", f"{path}()" if path else "", declared=True)
-
-
-def is_private(node: Node) -> bool:
-    """Whether a declaration is of its file, or its type, alone; `private(set)` is not."""
-    modifiers = next(children(node, "modifiers"), None)
-    return any(
-        each.child_count > 0 and each.children[0].type in ("private", "fileprivate") and each.child_count == 1
-        for each in children(modifiers, "visibility_modifier")
-    )
 
 
 def _promised(reading: Reading, node: Node | None) -> Values:
