@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from knowledge_pipeline.query.hits import Explanation, Hit, Passage
 from knowledge_pipeline.query.near import Shingles, nearly_equal, shingles
+from knowledge_pipeline.query.stopwatch import Step
 from knowledge_pipeline.records import SPACE_BEFORE, Metadata
 
 
@@ -111,11 +112,13 @@ class Answer:
     results: tuple[Result, ...]
     timings_ms: Mapping[str, float]  # by step
     cached: bool = False  # whether it was found for the same question before
+    steps: tuple[Step, ...] = ()  # when each was, for those who trace
     explain: Mapping[str, Any] | None = None  # how the question was understood, why it is degraded
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; `explain` only where it was asked for."""
-        answer = plain(asdict(self))
+        answer = plain(asdict(replace(self, steps=())))
+        del answer["steps"]
         for holder in (answer, *answer["results"]):
             if holder["explain"] is None:
                 del holder["explain"]

@@ -151,7 +151,7 @@ class Engine:
         if known := self._cache.get(opened.release, key):
             return _again(known, watch)
         made = await self._prepared(asked, watch)
-        answer = await self._answer(asked, opened, self._sought(asked, made), watch, made)
+        answer = await self._answer(asked, opened, self._sought(asked, made, watch), watch, made)
         self._cache.put(opened.release, key, answer)
         return answer
 
@@ -204,7 +204,7 @@ class Engine:
         explained = understood(question, narrowed) if explain else None
         count = PROFILES["similar"].limit(limit)
         asked = _Asked(question, "similar", count, condition, access, explained)
-        sought = Sought(question, _words(asked), self._embedded(question.text, known=vectors))
+        sought = Sought(question, _words(asked), self._embedded(question.text, watch, known=vectors))
         answer = await self._answer(asked, opened, [sought], watch)
         self._cache.put(opened.release, key, answer)
         return answer
@@ -267,14 +267,14 @@ class Engine:
             form = "code" if asked.type == "code" else "prose"
             return await prepared(asked.question.text, self._settings, self._generator, form=form)
 
-    def _sought(self, asked: _Asked, made: Preparation) -> list[Sought]:
+    def _sought(self, asked: _Asked, made: Preparation, watch: Stopwatch) -> list[Sought]:
         """The question as a whole, then its parts."""
         question = asked.question
         words = " ".join((_words(asked), *map(identifiers.searchable, made.terms)))
-        whole = Sought(question, words, self._embedded(question.text, beside=made.hypothetical))
+        whole = Sought(question, words, self._embedded(question.text, watch, beside=made.hypothetical))
         texts = [part for part in made.parts if part != question.text and clean(part).strip()]
         parts = [without_filters(text) for text in texts]
-        return [whole, *(Sought(part, part.words, self._embedded(part.text)) for part in parts)]
+        return [whole, *(Sought(part, part.words, self._embedded(part.text, watch)) for part in parts)]
 
     async def _answer(
         self,
@@ -346,7 +346,12 @@ class Engine:
         return await beside(opened, asked.access, passages, results, watch, **how)
 
     def _embedded(
-        self, text: str, *, beside: str = "", known: Mapping[str, np.ndarray] | None = None
+        self,
+        text: str,
+        watch: Stopwatch,
+        *,
+        beside: str = "",
+        known: Mapping[str, np.ndarray] | None = None,
     ) -> VectorIn:
         """A text's vector in each space, unless it is known already; with another, the mean of both."""
 
@@ -355,7 +360,8 @@ class Engine:
                 return known[reader.space]
             place = {"space": reader.space, "dimensions": reader.dimensions}
             texts = [text, beside] if beside else [text]
-            vectors = await asyncio.gather(*(self._vectors.vector(each, **place) for each in texts))
+            with watch.part("embed"):
+                vectors = await asyncio.gather(*(self._vectors.vector(each, **place) for each in texts))
             return mean_of(vectors)
 
         return vector_in
@@ -377,7 +383,8 @@ def _bounded(text: str) -> str:
 
 
 def _again(known: Answer, watch: Stopwatch) -> Answer:
-    return replace(known, query_id=str(uuid.uuid4()), took_ms=watch.took_ms, timings_ms=watch.timings_ms)
+    times = {"took_ms": watch.took_ms, "timings_ms": watch.timings_ms, "steps": tuple(watch.steps)}
+    return replace(known, query_id=str(uuid.uuid4()), **times)
 
 
 def _words(asked: _Asked) -> str:
@@ -401,5 +408,6 @@ def _answer(
         degraded=degraded,
         results=results,
         timings_ms=watch.timings_ms,
+        steps=tuple(watch.steps),
         explain=explain,
     )

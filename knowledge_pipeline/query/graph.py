@@ -213,6 +213,7 @@ def _told(asked: Asked, target: Target, walk: Walk, watch: Stopwatch, *, release
         candidates=target.candidates,
         notes=tuple(_notes(asked, target, walk)),
         timings_ms=watch.timings_ms,
+        steps=tuple(watch.steps),
     )
 
 

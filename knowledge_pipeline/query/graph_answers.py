@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from knowledge_pipeline.query.assemble import plain
+from knowledge_pipeline.query.stopwatch import Step
 
 Side = Literal["target", "used_by", "uses", "member"]
 """How a node came into an answer: it was asked for, it uses the target, the target uses it, or it is
@@ -59,6 +60,7 @@ class GraphAnswer:
     notes: tuple[str, ...] = ()  # sentences: what was cut, what could not be resolved
     degraded: tuple[str, ...] = ()
     timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    steps: tuple[Step, ...] = ()  # when each was, for those who trace
 
     @property
     def targets(self) -> tuple[Node, ...]:
@@ -72,4 +74,6 @@ class GraphAnswer:
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers."""
-        return plain(asdict(self))
+        told = plain(asdict(self))
+        del told["steps"]
+        return told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +33,10 @@ CLOSE_S = 5.0  # how long `close` waits for the background loop to end
 _CLOSED_BEFORE = "this KnowledgeBase was closed before it had an answer"
 
 Answered = TypeVar("Answered")
+Noted = TypeVar("Noted", Answer, GraphAnswer, Relations)
+
+Heard = Callable[[str, str, Access, Answer | GraphAnswer | Relations], None]
+"""Told of every answer, with the kind and the text of its question and who asked; must not raise."""
 
 
 class KnowledgeBase:
@@ -40,13 +44,22 @@ class KnowledgeBase:
 
     `access` is whose questions these are. Whoever opens the store's files can read them all, so
     the default sees everything; a service passes the access of its caller with every question. With
-    `audited` an answer is given only when its line of the log is on disk.
+    `audited` an answer is given only when its line of the log is on disk. `heard` is told of every
+    answer, in the context of its question, on the thread that answers.
     """
 
-    def __init__(self, settings: Settings, *, access: Access | None = None, audited: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        access: Access | None = None,
+        audited: bool = False,
+        heard: Heard | None = None,
+    ) -> None:
         self.settings = settings
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
+        self._heard = heard
         self._calls = ModelCalls(self._lake)
         live = LiveIndex(self._lake)
         self._engine = Engine(settings, self._lake, index=live, record=self._calls.note)
@@ -237,17 +250,11 @@ class KnowledgeBase:
         return self._noted("get", id, who, await self._engine.get(id, who))
 
     async def _related(self, target: str, who: Access) -> Relations:
-        found = await self._engine.related(target, who)
-        if self._log:
-            self._log.note("related", target, who, found)
-        return found
+        return self._noted("related", target, who, await self._engine.related(target, who))
 
     async def _of_graph(self, asked: Asked, question: Question, who: Access | None) -> GraphAnswer:
-        found = await question(who or self.access)
-        if self._log:
-            told = f"{asked.question} {asked.target}"
-            self._log.note("graph", told, who or self.access, found)
-        return found
+        who = who or self.access
+        return self._noted("graph", f"{asked.question} {asked.target}", who, await question(who))
 
     async def _context(self, task: Task | str, who: Access, **how: Any) -> Context:
         asked = Task(task) if isinstance(task, str) else task
@@ -256,9 +263,11 @@ class KnowledgeBase:
         self._noted("context", asked.text, who, answer)
         return made
 
-    def _noted(self, kind: str, text: str, who: Access, answer: Answer) -> Answer:
+    def _noted(self, kind: str, text: str, who: Access, answer: Noted) -> Noted:
         if self._log:
             self._log.note(kind, text, who, answer)
+        if self._heard:
+            self._heard(kind, text, who, answer)
         return answer
 
     async def _judge(self, query_id: str, result_id: str, judgement: str, who: Access) -> None:

@@ -1,27 +1,51 @@
-"""How long each step of a question took."""
+"""How long each step of a question took, and when it was."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """When something was done, in milliseconds since the question began."""
+
+    name: str
+    start_ms: float
+    end_ms: float
 
 
 class Stopwatch:
-    """Milliseconds by step, and since the start; of equal steps at once the longest counts."""
+    """Milliseconds by step, and since the start; of equal steps at once the longest counts.
+
+    `steps` tells every step and its parts, in the order of their ends.
+    """
 
     def __init__(self) -> None:
         self._start_s = time.perf_counter()
         self.timings_ms: dict[str, float] = {}
+        self.steps: list[Step] = []
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Time what happens inside, under a name."""
-        start_s = time.perf_counter()
+        with self.part(name):
+            start_s = time.perf_counter()
+            try:
+                yield
+            finally:
+                self.timings_ms[name] = max(_ms_since(start_s), self.timings_ms.get(name, 0.0))
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Tell when something within a step was done; the times by step are those of whole steps."""
+        start_ms = self.took_ms
         try:
             yield
         finally:
-            self.timings_ms[name] = max(_ms_since(start_s), self.timings_ms.get(name, 0.0))
+            self.steps.append(Step(name, start_ms, self.took_ms))
 
     @property
     def took_ms(self) -> float:
