@@ -93,6 +93,15 @@ class Webhooks(Frozen):
     gitlab_token: SecretStr | None = None
 
 
+class Traces(Frozen):
+    """Where traces of questions are sent, of how many, and what they tell; without an endpoint none are."""
+
+    endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None  # of OTLP over HTTP: ".../v1/traces"
+    headers: SecretStr | None = None  # "name=value,name=value", as OpenTelemetry writes them
+    sample: Share = 1.0  # of the requests that are not part of a trace already
+    content: bool = False  # whether questions, and the texts of what was found, are told
+
+
 class Serve(Frozen):
     """Where the server listens, whom it answers, how often, and for how long."""
 
@@ -106,6 +115,10 @@ class Serve(Frozen):
     max_concurrent: int = Field(default=100, ge=1)  # answers made at once; more wait
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
     webhooks: Webhooks = Webhooks()
+    metrics: bool = False  # at /metrics, for Prometheus
+    traces: Traces = Traces()
+    log: Literal["json", "text"] | None = None  # None: text on a terminal, else JSON
+    log_content: bool = False  # whether the log tells questions, without their secrets
 
 
 class ContextSettings(Frozen):

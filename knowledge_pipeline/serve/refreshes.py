@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -65,6 +65,7 @@ class Refreshes:
         self._waiting: deque[Refresh] = deque()
         self._running: Refresh | None = None
         self._ended: deque[Refresh] = deque(maxlen=KEPT)
+        self.ended: Counter[RefreshState] = Counter()  # how many, since the start
         self._worker: asyncio.Task[None] | None = None
         self._process: asyncio.subprocess.Process | None = None
 
@@ -123,6 +124,7 @@ class Refreshes:
             refresh.ended_at = datetime.now(UTC)
             self._running = None
             self._ended.append(refresh)
+            self.ended[refresh.status] += 1
 
     def _command(self, refresh: Refresh) -> list[str]:
         named = [part for source in refresh.sources for part in ("--source", source)]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import socket
-import sys
 
 import uvicorn
 
 from knowledge_pipeline.serve.http.app import make_app
-from knowledge_pipeline.serve.http.requests import ACCESS_LOG
+from knowledge_pipeline.serve.logs import written
 from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline.serve.service import Service
 
@@ -19,10 +17,10 @@ GRACE_S = 10  # for what is being answered when the server is told to end
 def run(service: Service, listening: socket.socket) -> None:
     """Answer on a socket until SIGTERM or SIGINT; what is being answered then is answered.
 
-    Each request is told on stderr as one line of JSON, without its content.
+    Each request is told on stderr in one line, without its content; see `logs`.
     """
-    _log_requests()
-    server_of(service).run(sockets=[listening])
+    with written(service.settings.serve):
+        server_of(service).run(sockets=[listening])
 
 
 def server_of(service: Service, refreshes: Refreshes | None = None) -> uvicorn.Server:
@@ -37,12 +35,3 @@ def server_of(service: Service, refreshes: Refreshes | None = None) -> uvicorn.S
         timeout_keep_alive=30,
     )
     return uvicorn.Server(config)
-
-
-def _log_requests() -> None:
-    lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(logging.Formatter("%(message)s"))
-    log = logging.getLogger(ACCESS_LOG)
-    log.addHandler(lines)
-    log.setLevel(logging.INFO)
-    log.propagate = False

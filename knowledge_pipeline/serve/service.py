@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.errors import AnswerTimedOut, Forbidden, Unauthenticated
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.serve.limits import RateLimits
+from knowledge_pipeline.serve.logs import Lines
+from knowledge_pipeline.serve.observing import Observer, Observers
 from knowledge_pipeline.serve.tokens import Scope, Token, Tokens
 from knowledge_pipeline.store.lake import Lake
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.serve.metrics import Metrics
+    from knowledge_pipeline.serve.tracing import Traces
 
 Door = Literal["http", "mcp", "page"]
 Answered = TypeVar("Answered")
@@ -64,7 +71,12 @@ class Service:
     def __init__(self, settings: Settings, *, config: Path | None = None) -> None:
         self.settings = settings
         self.config = config  # the knowledge.yaml that the settings are from
-        self.base = KnowledgeBase(settings, access=Access.public(), audited=True)
+        self.metrics = _metrics(settings)
+        self.traces = _traces(settings)
+        observers = (each for each in (self.metrics, self.traces, Lines(settings.serve)) if each)
+        self._observers = Observers(tuple[Observer, ...](observers))
+        heard = self._observers.heard
+        self.base = KnowledgeBase(settings, access=Access.public(), audited=True, heard=heard)
         self.tokens = Tokens(Lake(settings.store))
         self._rates = RateLimits()
         self._at_once = asyncio.Semaphore(settings.serve.max_concurrent)
@@ -75,12 +87,13 @@ class Service:
         Raises:
             Unauthenticated: a token is needed, or this one is not valid.
         """
-        if token is not None:
-            held = self.tokens.holder(token)
-            if held is None:
-                raise Unauthenticated(_UNKNOWN)
-            return self._holder(held, origin)
-        return self._anonymous(origin)
+        try:
+            asker = self._asker(token, origin)
+        except Unauthenticated:
+            self._observers.unidentified(Caller(origin.door))
+            raise
+        self._observers.identified(asker.access.caller)
+        return asker
 
     async def ask(
         self, asker: Asker, question: Callable[[], Awaitable[Answered]], *, scope: Scope = "query"
@@ -93,20 +106,42 @@ class Service:
             AnswerTimedOut: it took too long.
             KnowledgeError: what the question itself raises.
         """
-        asker.require(scope)
-        self._rates.take(asker.counted_as, per_minute=asker.requests_per_minute)
-        timeout_s = self.settings.serve.timeout_s
-        try:
-            async with asyncio.timeout(timeout_s), self._at_once:
-                return await question()
-        except TimeoutError:
-            raise AnswerTimedOut(
-                f"there was no answer within {timeout_s:g} s: ask for less, or later"
-            ) from None
+        with self._observers.question(asker.access.caller):
+            asker.require(scope)
+            self._rates.take(asker.counted_as, per_minute=asker.requests_per_minute)
+            timeout_s = self.settings.serve.timeout_s
+            try:
+                async with asyncio.timeout(timeout_s), self._turn():
+                    return await question()
+            except TimeoutError:
+                raise AnswerTimedOut(
+                    f"there was no answer within {timeout_s:g} s: ask for less, or later"
+                ) from None
 
     def close(self) -> None:
         """Free the threads and write the rest of the logs."""
         self.base.close()
+        if self.traces:
+            self.traces.close()
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """What is inside is answered, together with others, as many as may be at once."""
+        with self._observers.waiting():
+            await self._at_once.acquire()
+        try:
+            with self._observers.running():
+                yield
+        finally:
+            self._at_once.release()
+
+    def _asker(self, token: str | None, origin: Origin) -> Asker:
+        if token is None:
+            return self._anonymous(origin)
+        held = self.tokens.holder(token)
+        if held is None:
+            raise Unauthenticated(_UNKNOWN)
+        return self._holder(held, origin)
 
     def _holder(self, held: Token, origin: Origin) -> Asker:
         access = held.access(Caller(origin.door, held.id))
@@ -123,6 +158,23 @@ class Service:
         else:
             raise Unauthenticated(_WITHOUT)
         return Asker(access, frozenset({"query"}), f"address {origin.address}", serve.requests_per_minute)
+
+
+def _metrics(settings: Settings) -> Metrics | None:
+    if not settings.serve.metrics:
+        return None
+    from knowledge_pipeline.serve.metrics import Metrics
+
+    return Metrics(settings)
+
+
+def _traces(settings: Settings) -> Traces | None:
+    """Raises `ConfigError`: the packages are not installed."""
+    if settings.serve.traces.endpoint is None:
+        return None
+    from knowledge_pipeline.serve.tracing import Traces
+
+    return Traces(settings.serve.traces)
 
 
 def is_loopback(host: str) -> bool:

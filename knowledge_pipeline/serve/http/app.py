@@ -18,6 +18,7 @@ from knowledge_pipeline.serve.http import (
     graph,
     health,
     holdings,
+    metrics,
     operation,
     search,
     tools,
@@ -77,6 +78,9 @@ def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     app.state.checkup = health.Checkup(service.base)
     for module in (health, search, tools, context, graph, documents, holdings, operation, webhooks):
         app.include_router(module.routes)
+    if service.metrics:
+        service.metrics.include(refreshing)
+        app.include_router(metrics.routes)
     app.include_router(page.routes)
     app.include_router(documents.by_id)  # last: ids could be taken for other routes
     app.router.routes.append(Route(over_http.PATH, mcp, include_in_schema=False))

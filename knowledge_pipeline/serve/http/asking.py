@@ -34,11 +34,9 @@ class Inquiry:
     async def ask(
         self, question: Callable[[KnowledgeBase, Access], Awaitable[Answered]], *, scope: Scope = "query"
     ) -> Answered:
-        """What the knowledge base answers; see `Service.ask`. The log gets the answer's id."""
+        """What the knowledge base answers; see `Service.ask`."""
         base, access = self.service.base, self.asker.access
-        answer = await self.service.ask(self.asker, lambda: question(base, access), scope=scope)
-        self.request.state.query_id = getattr(answer, "query_id", None)
-        return answer
+        return await self.service.ask(self.asker, lambda: question(base, access), scope=scope)
 
 
 def service_of(request: Request) -> Service:
@@ -61,9 +59,7 @@ def asker_of(request: Request, credentials: _Credentials) -> Asker:
     if credentials is None and "authorization" in request.headers:
         raise Unauthenticated("only tokens are taken here: send `Authorization: Bearer TOKEN`")
     token = credentials.credentials if credentials else None
-    asker = service_of(request).identify(token, origin_of(request))
-    request.state.token = asker.access.caller.token
-    return asker
+    return service_of(request).identify(token, origin_of(request))
 
 
 Asking = Annotated[Asker, Depends(asker_of)]

@@ -5,27 +5,20 @@ A line says who asked what for and how long it took, never what was asked or fou
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 import time
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge_pipeline.serve.http.problems import unforeseen
-
-ACCESS_LOG = "knowledge_pipeline.access"
+from knowledge_pipeline.serve.logs import Line, line_of, tell
 
 _ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _ALWAYS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 _UNLESS_SAID: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
-
-_access = logging.getLogger(ACCESS_LOG)
 
 
 class Requests:
@@ -43,15 +36,15 @@ class Requests:
         # The server keeps the bodies of answers to HEAD to itself; the routes need not know of it.
         inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
         inner["state"] = {**scope.get("state", {}), "request_id": passing.id}
-        try:
-            await self._app(inner, receive, passing.send)
-        except Exception as error:
-            if passing.status:  # half of an answer was sent: the connection has to break
-                raise
-            await unforeseen(error, passing.id)(inner, receive, passing.send)
-        finally:
-            if _access.isEnabledFor(logging.INFO):
-                _access.info("%s", json.dumps(passing.told(scope["method"], inner)))
+        with line_of(passing.id) as line:
+            try:
+                await self._app(inner, receive, passing.send)
+            except Exception as error:
+                if passing.status:  # half of an answer was sent: the connection has to break
+                    raise
+                await unforeseen(error, passing.id)(inner, receive, passing.send)
+            finally:
+                passing.tell(line, scope["method"], inner)
 
 
 class _Passing:
@@ -74,16 +67,8 @@ class _Passing:
                 headers.setdefault(name, value)
         await self._send(message)
 
-    def told(self, method: str, scope: Scope) -> dict[str, Any]:
-        """The line of the log; the route is the pattern, not the path, which may hold ids."""
-        state = scope["state"]
-        return {
-            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "request_id": self.id,
-            "query_id": state.get("query_id"),
-            "token": state.get("token"),
-            "method": method,
-            "route": getattr(scope.get("route"), "path", None),
-            "status": self.status,
-            "ms": round((time.perf_counter() - self._started_s) * 1000, 1),
-        }
+    def tell(self, line: Line, method: str, scope: Scope) -> None:
+        """Write the line; it has the route's pattern and not the path, which may hold ids."""
+        route = getattr(scope.get("route"), "path", None)
+        ms = round((time.perf_counter() - self._started_s) * 1000, 1)
+        tell(line, method=method, route=route, status=self.status, ms=ms)

@@ -94,9 +94,7 @@ def _asker(request: Request, service: Service) -> Asker:
     scheme, _, token = (given or "").partition(" ")
     if given is not None and (scheme.lower() != "bearer" or not token.strip()):
         raise Unauthenticated("only tokens are taken here: send `Authorization: Bearer TOKEN`")
-    asker = service.identify(token.strip() if given else None, origin_of(request, "mcp"))
-    request.state.token = asker.access.caller.token
-    return asker
+    return service.identify(token.strip() if given else None, origin_of(request, "mcp"))
 
 
 def _require_own_page(request: Request, service: Service) -> None:

@@ -46,10 +46,7 @@ def make_server(service: Service, who: Who) -> Server[Any]:
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         try:
-            reply = await _ask(service, who(context), params)
-            if context.request is not None:  # the log of HTTP has the answer's id
-                context.request.state.query_id = reply.told.get("query_id")
-            return _answered(reply)
+            return _answered(await _ask(service, who(context), params))
         except KnowledgeError as error:
             return _refused(str(error))
         except Exception as error:  # noqa: BLE001 - the last door: a bug is told, and the server goes on

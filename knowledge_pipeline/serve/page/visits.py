@@ -24,7 +24,6 @@ def visitor(request: Request) -> Inquiry:
     """Who looks at the page: by header, else by cookie, else by where from; raises `Unauthenticated`."""
     service = service_of(request)
     asker = service.identify(_token(request), origin_of(request, "page"))
-    request.state.token = asker.access.caller.token
     return Inquiry(request, service, asker)
 
 
