@@ -25,16 +25,10 @@ from knowledge_pipeline.graph.languages.ecmascript_imports import (
     take_required,
 )
 from knowledge_pipeline.graph.languages.ecmascript_names import named, plain
+from knowledge_pipeline.graph.languages.ecmascript_parts import elements, results
 from knowledge_pipeline.graph.languages.ecmascript_patterns import give, names_in
 from knowledge_pipeline.graph.languages.ecmascript_types import MAX_PARAMETERS, promised
-from knowledge_pipeline.graph.languages.ecmascript_values import (
-    EXPRESSIONS,
-    TAKES_ELEMENT,
-    arguments,
-    bare,
-    elements,
-    results,
-)
+from knowledge_pipeline.graph.languages.ecmascript_values import EXPRESSIONS, TAKES_ELEMENT, arguments, bare
 from knowledge_pipeline.graph.languages.visibility import not_exported
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.reading import Extraction, Reading

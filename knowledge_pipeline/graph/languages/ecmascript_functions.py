@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from knowledge_pipeline.graph.languages.ecmascript_names import plain
+from knowledge_pipeline.graph.languages.ecmascript_parts import elements, taken
 from knowledge_pipeline.graph.languages.ecmascript_patterns import give
 from knowledge_pipeline.graph.languages.ecmascript_types import MAX_PARAMETERS, Values, promised
-from knowledge_pipeline.graph.languages.ecmascript_values import bare, elements, taken
+from knowledge_pipeline.graph.languages.ecmascript_values import bare
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.paths import parent_of
 from knowledge_pipeline.graph.reading import Reading

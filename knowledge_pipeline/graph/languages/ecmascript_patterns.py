@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from knowledge_pipeline.graph.languages.ecmascript_parts import taken
 from knowledge_pipeline.graph.languages.ecmascript_types import Values
-from knowledge_pipeline.graph.languages.ecmascript_values import taken
 from knowledge_pipeline.graph.reading import Reading
 
 _MAX_DEPTH = 6

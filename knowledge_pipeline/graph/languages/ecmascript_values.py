@@ -9,6 +9,7 @@ from tree_sitter import Node
 
 from knowledge_pipeline.graph.expressions import Expressions, Writer
 from knowledge_pipeline.graph.languages.ecmascript_names import plain
+from knowledge_pipeline.graph.languages.ecmascript_parts import elements, results
 from knowledge_pipeline.graph.languages.ecmascript_types import Values, promised, under
 from knowledge_pipeline.graph.languages.words import words
 
@@ -168,41 +169,6 @@ def _of_new(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
         yield from under("[][1]", promised(writer, held[-1]))
     elif name in ("Set", "WeakSet", "Array") and held:
         yield from under("[]", promised(writer, held[0]))
-
-
-def results(values: Values) -> Values:
-    """What calling any of the values gives."""
-    found: Values = []
-    for suffix, value in values:
-        if suffix.startswith("()"):
-            found.append((suffix[2:], value))
-        elif not suffix:
-            found.append(("", f"{value}()"))
-    return found
-
-
-def elements(values: Values) -> Values:
-    """What values give that are iterated over."""
-    found: Values = []
-    for suffix, value in values:
-        if suffix.startswith("["):
-            found.append((suffix[suffix.index("]") + 1 :], value))
-        elif not suffix:
-            found.append(("", f"{value}[]"))
-    return found
-
-
-def taken(values: Values, step: str) -> Values:
-    """What a step takes out of values: ".rows" or "[1]"."""
-    steps = (step, "[]") if step[0] == "[" else (step,)
-    found: Values = []
-    for suffix, value in values:
-        start = next((each for each in steps if suffix.startswith(each)), None)
-        if start is not None and suffix[len(start) : len(start) + 1] in ("", ".", "(", "["):
-            found.append((suffix[len(start) :], value))
-        elif not suffix:
-            found.append(("", value + step))
-    return found
 
 
 def _of_object(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:

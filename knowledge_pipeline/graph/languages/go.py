@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from knowledge_pipeline.graph.facts import Facts
 from knowledge_pipeline.graph.languages.base import Language
-from knowledge_pipeline.graph.languages.go_facts import BUILTINS
 from knowledge_pipeline.graph.languages.go_modules import (
     TESTS,
     files_of,
@@ -12,6 +11,7 @@ from knowledge_pipeline.graph.languages.go_modules import (
     full_package,
     package_folder,
 )
+from knowledge_pipeline.graph.languages.go_values import BUILTINS
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.layout import Layout
 

@@ -10,7 +10,7 @@ from tree_sitter import Node
 from knowledge_pipeline.graph.expressions import part_of
 from knowledge_pipeline.graph.facts import Import, SymbolKind
 from knowledge_pipeline.graph.languages.go_modules import local_names
-from knowledge_pipeline.graph.languages.go_values import EXPRESSIONS, TYPES
+from knowledge_pipeline.graph.languages.go_values import BUILTINS, EXPRESSIONS, TYPES
 from knowledge_pipeline.graph.languages.typed import (
     Values,
     children,
@@ -21,18 +21,9 @@ from knowledge_pipeline.graph.languages.typed import (
     under,
 )
 from knowledge_pipeline.graph.languages.visibility import lower_case
-from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.paths import head_of
 from knowledge_pipeline.graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
-
-BUILTINS = words(
-    """
-    any bool byte comparable complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune
-    string _ uint uint8 uint16 uint32 uint64 uintptr true false iota nil append cap clear close complex
-    copy delete imag len make max min new panic print println real recover
-    """
-)
 
 
 def _package(reading: Reading, node: Node) -> None:

@@ -8,6 +8,15 @@ from tree_sitter import Node
 
 from knowledge_pipeline.graph.expressions import Expressions, Writer, part_of
 from knowledge_pipeline.graph.languages.typed import Types, Values, children, plain_text, promised, under
+from knowledge_pipeline.graph.languages.words import words
+
+BUILTINS = words(
+    """
+    any bool byte comparable complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune
+    string _ uint uint8 uint16 uint32 uint64 uintptr true false iota nil append cap clear close complex
+    copy delete imag len make max min new panic print println real recover
+    """
+)
 
 
 def _results(writer: Writer, node: Node, depth: int) -> Values | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from knowledge_pipeline.graph.languages.java_facts import BUILTINS
+from knowledge_pipeline.graph.languages.java_values import BUILTINS
 from knowledge_pipeline.graph.languages.packages import Packaged
 from knowledge_pipeline.graph.languages.words import words
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from knowledge_pipeline.graph.expressions import part_of
-from knowledge_pipeline.graph.facts import Import
+from knowledge_pipeline.graph.languages.kotlin_imports import imported, package, qualified
 from knowledge_pipeline.graph.languages.kotlin_values import (
     BUILTINS,
     EXPRESSIONS,
@@ -24,40 +24,12 @@ from knowledge_pipeline.graph.languages.typed import (
     declare,
     elements,
     give,
-    plain_text,
     promised,
     under,
 )
 from knowledge_pipeline.graph.languages.visibility import said_private
 from knowledge_pipeline.graph.paths import head_of, parent_of
 from knowledge_pipeline.graph.reading import Extraction, Reading
-from knowledge_pipeline.syntax.outline import Definition
-
-
-def qualified(each: Definition) -> str:
-    """What a companion object holds is a member of its class."""
-    *around, last = each.scope
-    kept = [one for one in around if one.node.type != "companion_object"]
-    parts = (part.partition(":")[0].strip() for one in (*kept, last) for part in (one.owner, one.name))
-    return ".".join(part for part in parts if part)
-
-
-def _package(reading: Reading, node: Node) -> None:
-    name = part_of(node, -1)
-    reading.module = (plain_text(reading.writer, name) or "") if name is not None else ""
-
-
-def _import(reading: Reading, node: Node) -> None:
-    named = next(children(node, "qualified_identifier"), None)
-    path = plain_text(reading.writer, named) if named is not None else None
-    if not path:
-        return
-    line, alias = node.start_point.row + 1, next(children(node, "identifier"), None)
-    if any(each.type == "*" for each in node.children):
-        reading.imports.append(Import(path, "*", "*", line))
-        return
-    module, _, name = path.rpartition(".")
-    reading.imports.append(Import(module, name, reading.text(alias) if alias is not None else name, line))
 
 
 def _promised(reading: Reading, node: Node | None) -> Values:
@@ -281,8 +253,8 @@ EXTRACTION = Extraction(
     private=said_private,
     expressions=EXPRESSIONS,
     handlers={
-        "package": _package,
-        "import": _import,
+        "package": package,
+        "import": imported,
         "base": _base,
         "alias": _alias,
         "type.parameter": _type_parameter,
