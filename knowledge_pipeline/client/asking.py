@@ -144,10 +144,10 @@ class KnowledgeClient:
         await self.aclose()
 
 
-def _posted(path: str, **body: Any) -> Request:
+def _posted(route: str, /, **body: Any) -> Request:
     """What is not given is left to the server."""
     given = {name: _plain(value) for name, value in body.items() if value is not None}
-    return Request("POST", f"{API}{path}", given)
+    return Request("POST", f"{API}{route}", given)
 
 
 def _got(id_: str) -> Request:
