@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knowledge_pipeline import identifiers
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config import CacheSettings, Settings
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
@@ -81,7 +81,7 @@ class Engine:
     """Searches one store. Asynchronous, for one event loop; `aclose` there, or `close` anywhere, ends it.
 
     Asks the live release, unless an `index` says otherwise. `record` is told of every use of the
-    language model, if one is configured.
+    language model, if one is configured; a `cache` keeps answers.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class Engine:
         *,
         index: Index | None = None,
         record: Recorder | None = None,
+        cache: AnswerCache | None = None,
     ) -> None:
         query = settings.query
         self._settings = query
@@ -101,7 +102,7 @@ class Engine:
         by_model = self._model if query.rerank.kind == "llm" else None
         self._reranker = LLMReranker(query.rerank, by_model) if by_model else Reranker(query.rerank)
         self._seeker = Seeker(query, self._vectors.unrelated)
-        self._cache = AnswerCache(query.cache)
+        self._cache = cache or AnswerCache(CacheSettings(minutes=0))
 
     def close(self) -> None:
         """Free the threads; the engine answers nothing after."""

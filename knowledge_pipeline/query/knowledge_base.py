@@ -13,6 +13,7 @@ from knowledge_pipeline import config_file
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Answer
+from knowledge_pipeline.query.cache import AnswerCache
 from knowledge_pipeline.query.engine import Engine, SearchType
 from knowledge_pipeline.query.feedback import Judgement, judge
 from knowledge_pipeline.query.filters import Filters
@@ -62,7 +63,8 @@ class KnowledgeBase:
         self._heard = heard
         self._calls = ModelCalls(self._lake)
         live = LiveIndex(self._lake)
-        self._engine = Engine(settings, self._lake, index=live, record=self._calls.note)
+        cache = AnswerCache(settings.query.cache)
+        self._engine = Engine(settings, self._lake, index=live, record=self._calls.note, cache=cache)
         self._log = QueryLog(self._lake, durable=audited) if settings.logs.queries else None
         code = CodeGraph(live)
         self.graph: GraphQuestions[GraphAnswer] = GraphQuestions(
