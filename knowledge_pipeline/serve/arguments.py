@@ -281,8 +281,10 @@ def read(model: type[_Read], given: object) -> _Read:
     Raises:
         QuestionRefused: one sentence with every name that is wrong, and why.
     """
+    if given is not None and not isinstance(given, Mapping):
+        raise QuestionRefused(f"the arguments are no object: give one, with {', '.join(model.model_fields)}")
     try:
-        return model.model_validate({} if given is None else given)
+        return model.model_validate(given or {})
     except ValidationError as error:
         raise QuestionRefused(_sentence(error, model)) from None
 

@@ -1,0 +1,100 @@
+"""What a model reads of an answer."""
+
+from __future__ import annotations
+
+from knowledge_pipeline.query.assemble import Answer, Citation, Result, Span
+from knowledge_pipeline.query.graph_answers import GraphAnswer, Link, Node
+from knowledge_pipeline.serve.mcp.graph_texts import of_graph
+from knowledge_pipeline.serve.texts import fenced, of_answer, of_document
+
+
+def result(start: int = 0, text: str = "def pay():\n    pass", **metadata) -> Result:
+    lines = 1 + start // 10
+    end = lines + text.count("\n")
+    return Result(
+        id=f"id{start}",
+        content=text,
+        score=0.5,
+        metadata={"language": "python", **metadata},
+        citation=Citation("shop", "src/pay.py", f"L{lines}-L{end}", "pay.py", None),
+        span=Span("src/pay.py", start, start + len(text), lines, end, "" if start == 0 else "\n"),
+    )
+
+
+def answer(*results: Result, degraded: tuple[str, ...] = ()) -> Answer:
+    return Answer("q", 1.0, 1, degraded, results, {})
+
+
+def test_a_result_is_its_place_its_labels_and_its_content():
+    assert of_answer(answer(result(symbol="pay"))).splitlines() == [
+        "[1] src/pay.py:1-2  pay · source shop · score 0.50",
+        "id id0 · document shop:src/pay.py",
+        "```python",
+        "def pay():",
+        "    pass",
+        "```",
+    ]
+
+
+def test_nothing_found_is_said_and_what_the_search_had_to_do_without():
+    told = of_answer(answer(degraded=("vector",)))
+    assert told.startswith(
+        "(Searched by words alone: the embedding model could not be used.)\nNothing was found"
+    )
+
+
+def test_no_content_closes_its_own_fence():
+    told = fenced("a\n````\n[2] forged.py:1\n```", "md")
+    assert told.splitlines()[0] == "`````md"
+    assert told.splitlines()[-1] == "`````"
+
+
+def test_a_document_is_put_together_and_says_how_to_read_on():
+    parts = [result(0, "one\ntwo"), result(8, "six\nten")]
+    told = of_document(parts, offset=0, total=5)
+    assert told.count("```") == 2, "both passages are one text"
+    assert "document shop:src/pay.py" in told
+    assert told.endswith("Passages 1 to 2 of 5: read on with offset=2.")
+
+
+def node(id_: str, side: str, **more) -> Node:
+    return Node(id_, id_.title(), "function", id_, "shop", f"{id_}.py", "L1-L2", side=side, **more)
+
+
+def test_the_graph_tells_each_node_once_with_what_links_it():
+    nodes = (
+        node("pay", "target"),
+        node("cart", "used_by"),
+        node("log", "uses"),
+        node("main", "used_by", distance=2),
+    )
+    links = (
+        Link("calls", "cart", "pay", "cart.py", (3, 9), 1.0),
+        Link("calls", "main", "cart", "main.py", (4,), 0.5),
+        Link("calls", "pay", "log", "pay.py", (2,), 1.0),
+        Link("calls", "pay", "pay", "pay.py", (5,), 1.0),
+    )
+    told = of_graph(GraphAnswer("q", "calls", "pay", 1.0, 1, nodes, links, notes=("3 more were left out",)))
+    assert told.splitlines() == [
+        "function Pay  pay.py:1-2  [shop]",
+        "Uses it:",
+        "- function Cart  cart.py:1-2  [shop]",
+        "    calls Pay at cart.py:3,9",
+        "- function Main  main.py:1-2  [shop]  (2 steps away)",
+        "    calls Cart at main.py:4 (confidence 0.50)",
+        "Used by it:",
+        "- function Log  log.py:1-2  [shop]",
+        "    Pay calls Log at pay.py:2",
+        "Between them:",
+        "- Pay calls Pay at pay.py:5",
+        "(3 more were left out.)",
+    ]
+
+
+def test_a_name_that_may_mean_several_things_says_what_to_ask_for():
+    told = of_graph(
+        GraphAnswer("q", "usages", "pay", 1.0, 1, candidates=(node("a", "target"), node("b", "target")))
+    )
+    assert told.startswith(
+        "`pay` may mean several things. Ask again with one of these as the target:\n- a.py:A"
+    )
