@@ -152,8 +152,10 @@ class Reading:
         defined = ((parent_of(each.name), last_of(each.name)) for each in self._definitions.values())
         silent.difference_update(defined)
         bindings = (told.Binding(*key, declared) for key, declared in self._bindings.items())
+        everything = self.extraction.hides_siblings or any(each.name == "*" for each in self.imports)
+        hiding = {place for place in silent if everything or place[1] in known}
         bindings = tuple(
-            self._moved(each) for each in bindings if each.value or self._hides(each, known, silent)
+            self._moved(each) for each in bindings if each.value or (each.scope, each.path) in hiding
         )
         silent |= self.locals
         uses = (told.Use(*each) for each in self._uses if not self._says_nothing(each, silent, known))
@@ -161,10 +163,6 @@ class Reading:
             self.path, self.syntax.language, self.module, tuple(self._definitions.values()),
             tuple(sorted(self.imports, key=lambda each: each.line)), bindings, tuple(uses), self.settings,
         )  # fmt: skip
-
-    def _hides(self, each: told.Binding, known: set[str], silent: set[tuple[str, str]]) -> bool:
-        everything = self.extraction.hides_siblings or any(one.name == "*" for one in self.imports)
-        return (everything or each.path in known) and (each.scope, each.path) in silent
 
     def _moved(self, each: told.Binding) -> told.Binding:
         """The binding in the scope that its name is declared to be of."""
