@@ -213,6 +213,7 @@ class _Holdings(Collector):
             where &= at_least("at", max(self._ended_at.values()) - _OVERLAP)
         log = self._lake.log("refreshes")
         for row in log.rows(["source", "source_type", "at"], where).to_pylist():
-            of, at = (row["source"], row["source_type"]), row["at"]
+            of: tuple[str, str] = (row["source"], row["source_type"])
+            at: datetime = row["at"]
             self._ended_at[of] = max(at, self._ended_at.get(of, at))
         return self._ended_at
