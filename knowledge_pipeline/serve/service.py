@@ -10,11 +10,12 @@ import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from knowledge_pipeline.config import Settings
-from knowledge_pipeline.errors import AnswerTimedOut, Forbidden, Unauthenticated
+from knowledge_pipeline.errors import AnswerTimedOut, ConfigError, Forbidden, Unauthenticated
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.serve.limits import RateLimits
@@ -172,6 +173,10 @@ def _traces(settings: Settings) -> Traces | None:
     """Raises `ConfigError`: the packages are not installed."""
     if settings.serve.traces.endpoint is None:
         return None
+    if find_spec("opentelemetry.sdk") is None or find_spec("openinference") is None:
+        raise ConfigError(
+            "serve.traces needs packages that are not installed: pip install 'knowledge-pipeline[tracing]'"
+        )
     from knowledge_pipeline.serve.tracing import Traces
 
     return Traces(settings.serve.traces)

@@ -69,7 +69,7 @@ def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
         description=_DESCRIPTION,
         openapi_tags=[{"name": name, "description": said} for name, said in _TAGS],
         lifespan=lifespan,
-        telemetry={"tracing": False},
+        telemetry=service.traces.telemetry if service.traces else {"tracing": False},
     )
     app.state.service = service
     app.state.refreshes = refreshing
