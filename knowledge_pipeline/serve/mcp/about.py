@@ -7,7 +7,8 @@ The knowledge of an organisation: source code with its code graph, documents, wi
 requests, commits, chat. It is indexed as passages; everything here only reads.
 
 - A question in words: `knowledge_query` (everything), `code_search` (code), `search_jira_tickets`, \
-`search_confluence`; a piece of code: `search_code`. Ask in a whole phrase; narrow by arguments, not by more words.
+`search_confluence`. Ask in a whole phrase; narrow by arguments, not by more words.
+- A piece of code, and what is like it: `search_code`.
 - What has to do with a piece of code: `find_usages`, `find_references`, `get_call_graph`, \
 `get_class_hierarchy`, `get_dependencies`, `analyze_dependencies` (what a change could break), \
 `find_related_code`. They take a name, `path:name`, `path:line`, a file or a folder, as results show them. \

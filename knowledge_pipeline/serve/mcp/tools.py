@@ -15,11 +15,10 @@ from knowledge_pipeline.query.excerpts import document_of
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.task_searches import Task
-from knowledge_pipeline.serve import arguments as takes
-from knowledge_pipeline.serve.arguments import Arguments
+from knowledge_pipeline.serve.arguments import Arguments, KnowledgeQuery
 from knowledge_pipeline.serve.http.models_documents import ContextTold
 from knowledge_pipeline.serve.http.models_graph import GraphTold
-from knowledge_pipeline.serve.mcp import about
+from knowledge_pipeline.serve.mcp import about, takes
 from knowledge_pipeline.serve.mcp.graph_texts import of_graph
 from knowledge_pipeline.serve.mcp.outputs import FoundAnswerTold, PagedTold
 from knowledge_pipeline.serve.texts import of_answer, of_context, of_document
@@ -48,7 +47,7 @@ class Tool:
     ask: Ask
 
 
-async def _query(base: KnowledgeBase, access: Access, asked: takes.KnowledgeQuery) -> Reply:
+async def _query(base: KnowledgeBase, access: Access, asked: KnowledgeQuery) -> Reply:
     how = {"type": asked.type, "filters": asked.filters(), "limit": asked.limit}
     return _found(await base.asearch(asked.query, access=access, **how))
 
@@ -118,9 +117,7 @@ def _told(answer: Answer) -> dict[str, Any]:
 
 
 def _searches() -> Iterator[Tool]:
-    yield Tool(
-        "knowledge_query", "Ask everything", about.QUERY, takes.KnowledgeQuery, FoundAnswerTold, _query
-    )
+    yield Tool("knowledge_query", "Ask everything", about.QUERY, KnowledgeQuery, FoundAnswerTold, _query)
     yield Tool("code_search", "Search code by meaning", about.CODE, takes.CodeSearch, FoundAnswerTold, _code)
     yield Tool("search_code", "Search code like code", about.LIKE, takes.SearchCode, FoundAnswerTold, _like)
     yield Tool(
