@@ -61,7 +61,7 @@ def leads_from(source: str, path: str) -> Leads:
             parts = urlsplit(href)
         except ValueError:
             return None
-        if parts.scheme or parts.netloc or not parts.path:
+        if parts.scheme or parts.netloc or not parts.path or ":" in parts.path.partition("/")[0]:
             return None
         joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path))).lstrip("/")
         return None if joined.startswith("..") else document_url(source, joined)

@@ -10,7 +10,7 @@ from knowledge_pipeline.query.graph_answers import GraphAnswer, Node
 MOST = 10  # boxes in one column
 _WIDTH, _HEIGHT = 220, 40
 _GAP_X, _GAP_Y = 90, 12
-_NAME_CHARS, _PLACE_CHARS = 30, 36
+_NAME_CHARS, _PLACE_CHARS = 27, 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,10 @@ def _place(node: Node) -> str:
     if node.path is None:
         return "outside"
     line = (node.lines or "").partition("-")[0].removeprefix("L")
-    return _end(f"{node.path}:{line}" if line and node.kind != "file" else node.path, _PLACE_CHARS)
+    place = f"{node.path}:{line}" if line and node.kind != "file" else node.path
+    while len(place) > _PLACE_CHARS and "/" in place:
+        place = place.partition("/")[2]
+    return _end(place, _PLACE_CHARS)
 
 
 def _curves(answer: GraphAnswer, boxes: Sequence[Box]) -> Iterator[tuple[str, str]]:

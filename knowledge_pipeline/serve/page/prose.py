@@ -31,10 +31,17 @@ def html_of(
     env: dict[str, Any] = {"marks": marks, "leads": leads}
     tokens = _markdown().parse(text, env)
     if first_line is not None:
-        for token in tokens:
-            if token.map and token.nesting >= 0 and token.level == 0:
-                token.attrSet("id", f"L{first_line + token.map[0]}")
+        _number(tokens, first_line)
     return Markup(_markdown().renderer.render(tokens, _markdown().options, env))  # noqa: S704 - see `_markdown`
+
+
+def _number(tokens: Sequence[Token], first_line: int) -> None:
+    """Give the outermost block that begins on a line the line's id."""
+    numbered = set[int]()
+    for token in tokens:
+        if token.map and token.nesting >= 0 and token.type != "inline" and token.map[0] not in numbered:
+            numbered.add(token.map[0])
+            token.attrSet("id", f"L{first_line + token.map[0]}")
 
 
 @cache

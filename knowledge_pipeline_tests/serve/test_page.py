@@ -1,0 +1,240 @@
+"""The search page as a browser without scripts gets it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline_tests.serve.running import Running
+from knowledge_pipeline_tests.serve.world import SEERS, World
+
+PAGES = (
+    "/?q=payments",
+    "/?q=payments&type=code&limit=50",
+    "/?q=payments&type=similar",
+    "/?q=payments&type=historical",
+    "/?q=double+charge&source_type=jira",
+    "/",
+    "/sources",
+    "/graph?target=Store",
+    "/graph?target=Store.put_payment&question=impact",
+    "/similar?id=shop-docs:README.md",
+    "/related?id=SHOP-1",
+)
+
+
+@pytest.fixture
+def visitor(server: Running) -> httpx.Client:
+    """Somebody on this machine, without a token: they may see all."""
+    return server.client()
+
+
+def links(page: httpx.Response, pattern: str = "") -> list[str]:
+    """Addresses in a page that match a pattern."""
+    return [
+        html.unescape(each) for each in re.findall(r'href="([^"]*)"', page.text) if re.search(pattern, each)
+    ]
+
+
+def test_a_search_shows_code_with_its_place_its_words_marked_and_links_to_its_lines(
+    visitor: httpx.Client,
+) -> None:
+    page = visitor.get("/", params={"q": "put_payment", "type": "code"})
+    assert page.status_code == 200
+    assert '<span class="folder">shop/</span>' in page.text
+    assert "<mark>payment</mark>" in page.text
+    assert '<span class="k">def</span>' in page.text
+    assert any("#L" in each for each in links(page, "id=shop-code"))
+
+
+def test_a_search_says_why_each_result_is_there_and_how_long_each_step_took(visitor: httpx.Client) -> None:
+    page = visitor.get("/", params={"q": "how is a payment retried"}).text
+    assert {"words (BM25)", "meaning (cosine)", "fused"} <= set(
+        re.findall(r'<th scope="row">([^<]+)</th>', page)
+    )
+    assert re.search(r"<td>#1</td><td>\d\.\d{3}</td>", page)
+    assert "Time by step" in page and "release 2" in page
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "sources"),
+    [
+        ({"source_type": "jira"}, {"shop-tickets", "acme-tickets", "globex-tickets", "initech-tickets"}),
+        ({"source": ["acme-docs", "shop-docs"]}, {"acme-docs", "shop-docs"}),
+        ({"language": "python", "path": "shop/store.py"}, {"shop-code"}),
+        ({"q": "payments source:acme-docs"}, {"acme-docs"}),
+    ],
+)
+def test_filters_narrow_what_is_found_by_address_as_by_the_question(
+    visitor: httpx.Client, narrowed: dict[str, str | list[str]], sources: set[str]
+) -> None:
+    page = visitor.get("/", params={"q": "payments", "limit": "50", **narrowed})
+    assert set(re.findall(r'<span class="source">([^<]+)</span>', page.text)) == sources
+
+
+def test_the_counts_beside_the_results_are_links_that_narrow_them(visitor: httpx.Client) -> None:
+    page = visitor.get("/", params={"q": "payments", "limit": "50"})
+    told = re.search(
+        r'href="([^"]*source_type=jira[^"]*)"><span>ticket</span> <span class="count">(\d+)<', page.text
+    )
+    assert told
+    narrowed = visitor.get(html.unescape(told[1])).text
+    assert len(re.findall('<article class="result"', narrowed)) == int(told[2])
+
+
+def test_a_document_is_shown_whole_with_its_lines_and_those_asked_for_marked(visitor: httpx.Client) -> None:
+    page = visitor.get("/doc", params={"id": "shop-code:shop/store.py", "lines": "L4-L5", "q": "payments"})
+    numbers = [int(each) for each in re.findall(r'<tr id="L(\d+)"', page.text)]
+    assert numbers == list(range(1, numbers[-1] + 1)) and numbers[-1] == 13
+    assert re.findall(r'<tr id="L(\d+)" class="hit"', page.text) == ["4", "5"]
+    assert "<mark>payments</mark>" in page.text
+
+
+def test_a_document_of_prose_is_rendered_and_can_be_read_by_lines(visitor: httpx.Client) -> None:
+    (id_,) = (f"shop-docs:guides/{source}.md" for source in ["canaryshopdocs"])
+    rendered = visitor.get("/doc", params={"id": id_})
+    assert '<h2 id="L5">Sessions of canaryshopdocs</h2>' in rendered.text
+    (other,) = links(rendered, "view=source")
+    assert '<tr id="L5"><td class="n">' in visitor.get(other).text
+
+
+def test_the_document_of_a_result_is_one_click_away(visitor: httpx.Client) -> None:
+    page = visitor.get("/", params={"q": "payments", "limit": "50"})
+    opened = links(page, r"^/doc\?id=")
+    assert len(opened) > 10
+    assert {visitor.get(each.partition("#")[0]).status_code for each in opened[:10]} == {200}
+
+
+def test_the_code_graph_around_a_function_is_drawn_and_listed(visitor: httpx.Client) -> None:
+    page = visitor.get("/graph", params={"target": "Store.get_payment", "source": "shop-code"})
+    assert page.status_code == 200
+    assert re.search(r"<title>[^<]*put_payment</title>", page.text)
+    assert page.text.count('<path class="curve calls"') >= 2
+    assert "<h3>Called by" in page.text and "canaryshopcode_total" in page.text
+
+
+def test_a_name_that_several_things_have_is_answered_with_links_to_each(visitor: httpx.Client) -> None:
+    page = visitor.get("/graph", params={"target": "shop-code:nothing"})
+    assert page.status_code == 404
+    several = visitor.get("/graph", params={"target": "__init__.py"})
+    assert "may mean several things" in several.text
+    assert {visitor.get(each).status_code for each in links(several, "__init__.py")[:3]} == {200}
+
+
+def test_a_panel_is_the_inside_of_its_page_alone(visitor: httpx.Client) -> None:
+    part = visitor.get("/graph", params={"target": "Store", "part": "1"}).text
+    assert part.lstrip().startswith('<section class="graph">') and "<html" not in part
+
+
+def test_what_documents_say_of_each_other_is_listed_with_links(visitor: httpx.Client) -> None:
+    page = visitor.get("/related", params={"id": "SHOP-1"})
+    assert "referenced by" in page.text
+    assert visitor.get(links(page, "shop-docs")[0]).status_code == 200
+
+
+def test_where_nothing_is_found_there_are_near_names_and_fewer_filters_to_try(visitor: httpx.Client) -> None:
+    page = visitor.get("/", params={"q": "put_paymet", "source": "shop-cod", "language": "pyton"})
+    assert "Nothing found" in page.text
+    hints = dict(re.findall(r'<li><a href="([^"]*)">((?:Did|Without)[^<]*)</a>', page.text))
+    told = set(hints.values())
+    assert {"Did you mean the source shop-code?", "Did you mean the language python?"} <= told
+    assert {"Did you mean put_payment?", "Without source: shop-cod", "Without language: pyton"} <= told
+    better = next(url for url, said in hints.items() if said == "Without source: shop-cod")
+    assert "source=" not in html.unescape(better)
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "sentence"),
+    [
+        ("/?q=lang:go", 422, "has filters but no words"),
+        ("/?q=x&type=everything", 422, "found the search type"),
+        ("/?q=x&limit=1000", 422, "found limit 1000"),
+        ("/?q=x&limit=-1", 422, "the limit is no number"),
+        ("/?q=x&since=soon", 422, "since:soon"),
+        ("/?q=" + "x" * 4001, 422, "4001 characters"),
+        ("/?q=" + "&source=x" * 300, 200, "passages of"),
+        ("/doc?id=nothing:here", 404, "there is no chunk or document"),
+        ("/doc", 422, "names no document"),
+        ("/graph?target=nothing_like_it", 404, "there is no symbol"),
+        ("/graph?target=Store&question=why", 422, "found the question"),
+        ("/related?id=NOPE-1", 404, "no document is called"),
+        ("/static/other.js", 404, "no such file"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_a_sentence(
+    visitor: httpx.Client, address: str, status: int, sentence: str
+) -> None:
+    page = visitor.get(address)
+    assert page.status_code == status
+    assert sentence.lower() in html.unescape(page.text).lower()
+    assert "Traceback" not in page.text
+
+
+def test_sources_are_listed_with_counts_and_when_they_were_last_read(visitor: httpx.Client) -> None:
+    page = visitor.get("/sources").text
+    assert re.search(r'source=shop-code">shop-code</a></th>.*?<td class="right">\d+</td>', page, re.DOTALL)
+    assert re.search(r'title="\d{4}-\d\d-\d\d \d\d:\d\d UTC">(\d+ \w+ ago)</time>', page)
+
+
+def test_before_anything_is_released_the_page_says_what_to_do(tmp_path: Path) -> None:
+    with Running(Settings(store=tmp_path / "store")) as running:
+        client = running.client()
+        for address in ("/", "/?q=anything", "/sources"):
+            page = client.get(address)
+            assert page.status_code == 200 and "Nothing is released yet" in page.text
+            assert "knowledge index --repo" in page.text
+
+
+def test_a_judgement_is_kept_with_the_answer_it_is_of(own_world: World) -> None:
+    with Running(own_world.settings) as running:
+        client = running.client()
+        page = client.get("/", params={"q": "payments"})
+        form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.text))
+        form = {name: html.unescape(value) for name, value in form.items()}
+        kept = client.post("/feedback", data={**form, "judgement": "useful"})
+        assert kept.status_code == 200 and 'href="/?q=payments"' in kept.text
+        quiet = client.post("/feedback", data={**form, "judgement": "clicked", "quietly": "1"})
+        assert quiet.status_code == 204
+        assert client.post("/feedback", data={**form, "judgement": "great"}).status_code == 422
+    rows = KnowledgeBase(own_world.settings)._lake.log("feedback").rows(["query_id", "judgement"]).to_pylist()
+    assert {(row["query_id"], row["judgement"]) for row in rows} == {
+        (form["query_id"], "useful"),
+        (form["query_id"], "clicked"),
+    }
+
+
+@pytest.fixture(scope="module")
+def addresses(world: World) -> Iterator[list[str]]:
+    """Of every document of all tenants, by every page that takes an id."""
+    with KnowledgeBase(world.settings, access=Access.operator()) as base:
+        found = [
+            base.search(f"canary{tenant}", limit=100) for tenant in ("acme", "globex", "initech", "shop")
+        ]
+    results = {result.id: result for answer in found for result in answer.results}.values()
+    ids = {result.id for result in results} | {f"{each.citation.source}:{each.span.uri}" for each in results}
+    yield [f"/{page}?id={httpx.QueryParams({'id': id_})['id']}" for id_ in ids for page in ("doc", "similar")]
+
+
+@pytest.mark.parametrize("seer", [*SEERS, "operator"])
+def test_nobody_reads_on_the_page_what_they_may_not_see(
+    asking: Callable[[str], httpx.Client], world: World, addresses: list[str], seer: str
+) -> None:
+    client, read = asking(seer), 0
+    for address in (*PAGES, *addresses[:: 3 if seer == "public" else 12]):
+        page = client.get(address)
+        assert page.status_code in (200, 404)
+        read += page.status_code == 200
+        for canary in world.canaries_hidden_from(seer):
+            if canary in address:  # told back to who asked, of what is there and of what is not
+                assert page.status_code == 404
+            else:
+                assert canary not in page.text, address
+    assert read > 8
