@@ -27,6 +27,7 @@ from knowledge_pipeline.serve.observing import Observer, Told
 ACCESS_LOG = "knowledge_pipeline.access"
 
 _MOST_CHARS = 2_000  # of a question
+_IN_MESSAGE = frozenset({"logger", "method", "route", "status", "ms"})  # of a request's line
 _FRAMES = 20  # of a traceback, the innermost ones
 
 
@@ -89,7 +90,7 @@ def tell(line: Line, **more: Any) -> None:
         del facts["question"]
     else:
         facts["question"] = redacted(facts["question"])
-    _access.info("%(method)s %(route)s %(status)s", facts, extra={"request": facts})
+    _access.info("%(method)s %(route)s %(status)s, %(ms)s ms", facts, extra={"request": facts})
 
 
 @contextmanager
@@ -98,9 +99,8 @@ def written(serve: Serve, stream: TextIO | None = None) -> Iterator[None]:
 
     What uvicorn, the SDK of MCP and other libraries log goes the same way.
     """
-    stream = stream or sys.stderr
-    as_json = serve.log == "json" or (serve.log is None and not stream.isatty())
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler(stream or sys.stderr)
+    as_json = serve.log == "json" or (serve.log is None and not handler.stream.isatty())
     handler.setFormatter((JsonLines if as_json else TextLines)(content=serve.log_content))
     root, ours, access = (logging.getLogger(name) for name in (None, "knowledge_pipeline", ACCESS_LOG))
     before = [(log, log.handlers, log.level, log.propagate) for log in (root, ours, access)]
@@ -138,6 +138,8 @@ class TextLines(logging.Formatter):
         facts = told(record, content=self._content)
         at, level, frames = facts.pop("at"), facts.pop("level"), facts.pop("frames", ())
         start = f"{at} {level:<7} {facts.pop('message', record.getMessage())}"
+        if record.name == ACCESS_LOG:
+            facts = {name: value for name, value in facts.items() if name not in _IN_MESSAGE}
         rest = " ".join(f"{name}={_plain(value)}" for name, value in facts.items() if value not in (None, ()))
         return "\n".join((f"{start} {rest}".rstrip(), *(f"    {frame}" for frame in frames)))
 
@@ -145,8 +147,8 @@ class TextLines(logging.Formatter):
 def told(record: logging.LogRecord, *, content: bool) -> dict[str, Any]:
     """What a line says, by name.
 
-    Of an exception its type and where it was raised; what it says only where content is logged, or where
-    it is an error that is told to users anyway or one of the system.
+    Of an exception (`exc_info`, or `raised` among the extras) its type and where it was raised; what it
+    says only where content is logged, or where it is told to users anyway or is of the system.
     """
     at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     facts: dict[str, Any] = {"at": at, "level": record.levelname.lower(), "logger": record.name}
@@ -156,8 +158,8 @@ def told(record: logging.LogRecord, *, content: bool) -> dict[str, Any]:
     facts["message"] = redacted(record.getMessage())
     if line:
         facts |= {"request_id": line.request_id, "door": line.door, "token": line.token}
-    if record.exc_info and (error := record.exc_info[1]):
-        facts |= {"error": type(error).__name__, "frames": _frames(record.exc_info[2])}
+    if error := getattr(record, "raised", None) or (record.exc_info and record.exc_info[1]):
+        facts |= {"error": type(error).__name__, "frames": _frames(error.__traceback__)}
         if content or isinstance(error, KnowledgeError):
             facts["said"] = redacted(str(error))
         elif isinstance(error, OSError):

@@ -16,7 +16,8 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector, Metric
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.errors import KnowledgeError

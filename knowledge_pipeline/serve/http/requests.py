@@ -70,5 +70,7 @@ class _Passing:
     def tell(self, line: Line, method: str, scope: Scope) -> None:
         """Write the line; it has the route's pattern and not the path, which may hold ids."""
         route = getattr(scope.get("route"), "path", None)
+        if route is None and "endpoint" in scope and not scope.get("path_params"):
+            route = scope["path"]  # of a route of Starlette's own: its pattern is the path
         ms = round((time.perf_counter() - self._started_s) * 1000, 1)
         tell(line, method=method, route=route, status=self.status, ms=ms)

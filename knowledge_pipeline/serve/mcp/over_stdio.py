@@ -9,6 +9,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.serve.logs import written
 from knowledge_pipeline.serve.mcp.server import Who, make_server
 from knowledge_pipeline.serve.service import Asker, Origin, Service
 
@@ -22,7 +23,8 @@ def run(service: Service, *, token: str | None = None) -> None:
         Unauthenticated: the token is not valid.
     """
     who = _operator(service) if token is None else _holder(service, token)
-    anyio.run(_serve, service, who)
+    with written(service.settings.serve):
+        anyio.run(_serve, service, who)
 
 
 async def _serve(service: Service, who: Who) -> None:
