@@ -345,6 +345,22 @@ def test_the_query_log_tells_latency_and_what_became_of_results(
     assert (question["text"], question["times"]) == ("where is it", 1)
 
 
+def test_the_query_log_tells_latency_and_the_cache_s_part_by_door(
+    lake: Lake, told: Callable[[str], Rows]
+) -> None:
+    cached = [asked(f"c{n}", took_ms=1.0, cached=True, door="http", token="t1") for n in range(3)]
+    slow = asked("slow", took_ms=40.0, door="http", token="t2", degraded=["vector"])
+    append(lake, "queries", [*cached, slow, asked("agent", took_ms=7.0, door="mcp", token="t1")])
+    http, mcp = told("queries_by_door")
+    assert [(row["door"], row["queries"], row["tokens"]) for row in (http, mcp)] == [
+        ("http", 4, 2),
+        ("mcp", 1, 1),
+    ]
+    assert [http[name] for name in ("p50_ms", "p95_ms", "p99_ms")] == pytest.approx([1.0, 34.15, 38.83])
+    assert (http["p95_uncached_ms"], http["cache_hit_rate"], http["degraded_rate"]) == (40.0, 0.75, 0.25)
+    assert (mcp["p95_uncached_ms"], mcp["cache_hit_rate"]) == (7.0, 0.0)
+
+
 def test_what_people_judged_is_told_as_golden_questions_name_it(
     indexed: Project, loaded: list[Model]
 ) -> None:
