@@ -70,6 +70,7 @@ async function show(panel, url) {
     panel.append(link);
   } finally {
     panel.removeAttribute("aria-busy");
+    panel.querySelector(".panel-title")?.scrollIntoView({ block: "nearest" });
   }
 }
 
