@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.languages import language_of
@@ -17,6 +17,7 @@ from knowledge_pipeline.store.filters import Filter
 
 MAX_VALUES = 200  # in all fields of one `Filters` together
 
+_EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 _LANGUAGES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
 
 
@@ -85,7 +86,15 @@ def _exactly(column: str) -> Callable[[Sequence[str]], Filter]:
 
 
 def _any_of(make: Callable[[str], Filter]) -> Callable[[Sequence[str]], Filter]:
-    return lambda values: reduce(or_, map(make, values))
+    return lambda values: _either([make(value) for value in values])
+
+
+def _either(parts: Sequence[Filter]) -> Filter:
+    """Any of them, nested as little as can be: the store refuses conditions that are nested deeply."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return _either(parts[:middle]) | _either(parts[middle:])
 
 
 def _folded(column: str) -> Callable[[Sequence[str]], Filter]:
@@ -115,7 +124,9 @@ def _path(value: str) -> Filter:
 
 
 def _aware(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    """With a time zone; at the ends of the calendar a time that every zone has."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return min(max(aware, _EARLIEST), _LATEST)
 
 
 _FIELDS: dict[str, Callable[[Sequence[str]], Filter]] = {

@@ -7,6 +7,7 @@ import hmac
 import json
 import time
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -197,8 +198,6 @@ def test_a_delivery_is_known_by_its_id_and_by_its_body():
 
 
 def test_a_payload_is_json_or_a_form_with_json():
-    from urllib.parse import urlencode
-
     told = github()
     form = urlencode({"payload": json.dumps(told)}).encode()
     assert payload_of(form, "application/x-www-form-urlencoded") == told

@@ -10,8 +10,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge_pipeline.serve.http.problems import problem
 
-_CLOSING = {"Connection": "close"}  # the rest of the body is not read
-
 
 class Bodies:
     """Reads each request's body; answers itself where that cannot be done."""
@@ -77,6 +75,8 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 async def _refused(status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
-    code = "TooLarge" if status == 413 else "TooSlow"
-    answer = problem(status, sentence, code, request_id=scope["state"]["request_id"], headers=_CLOSING)
+    """Answer. The rest of a body that is too large is read by the server and dropped: were the
+    connection closed on a client that still sends, it would lose the answer."""
+    code, headers = ("TooLarge", None) if status == 413 else ("TooSlow", {"Connection": "close"})
+    answer = problem(status, sentence, code, request_id=scope["state"]["request_id"], headers=headers)
     await answer(scope, receive, send)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from knowledge_pipeline.config import SourceType
 from knowledge_pipeline.query.engine import MAX_EXAMPLE_CHARS
 from knowledge_pipeline.query.filters import MAX_VALUES, Filters
 from knowledge_pipeline.query.profiles import MAX_RESULTS, SearchType
@@ -41,7 +43,7 @@ class FiltersAsked(Asked):
     languages: Names = Field(default=[], description='"python", or a file name\'s end: "py".')
     extensions: Names = Field(default=[], description='"py", with or without the dot.')
     sources: Names = Field(default=[], description="Ids of sources.")
-    source_types: Names = Field(default=[], description='"code", "markdown", "jira", …')
+    source_types: Sequence[SourceType] = Field(default=[], max_length=MAX_VALUES)
     repos: Names = Field(default=[], description='"psf/requests", or its last part: "requests".')
     branches: Names = []
     paths: Names = Field(default=[], description="Globs; without a wildcard all below the path, too.")
@@ -58,7 +60,7 @@ class FiltersAsked(Asked):
     def meant(self) -> Filters:
         """As the knowledge base takes them. Raises `QuestionRefused` for too many values."""
         given = {name: getattr(self, name) for name in type(self).model_fields}
-        values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
+        values: dict[str, Any] = {n: tuple(v) if isinstance(v, list | tuple) else v for n, v in given.items()}
         return Filters(**values)
 
 
@@ -69,6 +71,34 @@ class Narrowed(Asked):
     filters: FiltersAsked = FiltersAsked()
     limit: Limit = None
     explain: Explain = False
+
+
+TicketType = Literal["github_issues", "github_pr", "jira"]
+DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive"]
+
+
+class TicketFilters(FiltersAsked):
+    """What tickets are narrowed to."""
+
+    source_types: Sequence[TicketType] = Field(default=get_args(TicketType), min_length=1)
+
+
+class DocumentFilters(FiltersAsked):
+    """What documents are narrowed to."""
+
+    source_types: Sequence[DocumentType] = Field(default=get_args(DocumentType), min_length=1)
+
+
+class TicketsAsked(Narrowed):
+    """A question to issues, tickets and pull requests."""
+
+    filters: TicketFilters = TicketFilters()  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class DocumentsAsked(Narrowed):
+    """A question to documents."""
+
+    filters: DocumentFilters = DocumentFilters()  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class Search(Narrowed):

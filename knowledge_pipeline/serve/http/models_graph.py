@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
+from knowledge_pipeline.config import SourceType
+from knowledge_pipeline.query.filters import MAX_VALUES
 from knowledge_pipeline.query.graph import MAX_DEPTH, MAX_NODES, NODES, CallDirection
 from knowledge_pipeline.query.graph_target import MAX_CHARS
 from knowledge_pipeline.serve.http.models import Asked, FiltersAsked, Measured, Names, Told
@@ -28,7 +31,7 @@ class GraphFilters(Asked):
 
     languages: Names = Field(default=[])
     sources: Names = Field(default=[])
-    source_types: Names = Field(default=[])
+    source_types: Sequence[SourceType] = Field(default=[], max_length=MAX_VALUES)
     repos: Names = Field(default=[])
     branches: Names = Field(default=[])
     paths: Names = Field(default=[])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 
 from knowledge_pipeline.config import SourceId, SourceType
 from knowledge_pipeline.serve.http.models import Asked, Told
 from knowledge_pipeline.serve.refreshes import RefreshState
+
+ConnectionType = Literal[
+    "local", "git", "github", "gitlab", "jira", "confluence", "slack", "slack_export", "s3", "gcs"
+]
 
 
 class SyncAsked(Asked):
@@ -38,6 +42,14 @@ class RefreshesTold(Told):
     refreshes: list[RefreshTold]
 
 
+class ConnectionEntry(Asked):
+    """Where documents are read from; beside the type as docs/configuration.md says."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: ConnectionType
+
+
 class SourceEntry(Asked):
     """An entry of `sources` in knowledge.yaml, as it is written there: `${NAME}` for a secret."""
 
@@ -45,9 +57,8 @@ class SourceEntry(Asked):
 
     id: SourceId
     type: SourceType
-    connection: dict[str, Any] = Field(
-        description="Where documents are read from; `type` says how.",
-        examples=[{"type": "git", "url": "https://github.com/pallets/flask", "token": "${GITHUB_TOKEN}"}],
+    connection: ConnectionEntry = Field(
+        examples=[{"type": "git", "url": "https://github.com/pallets/flask", "token": "${GITHUB_TOKEN}"}]
     )
 
 

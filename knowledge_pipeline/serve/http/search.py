@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.profiles import SearchType
 from knowledge_pipeline.query.understand import Intent, understand
 from knowledge_pipeline.serve.http.asking import Asks, Inquiry
-from knowledge_pipeline.serve.http.models import AnswerTold, Likeness, Narrowed, Search
+from knowledge_pipeline.serve.http.models import (
+    AnswerTold,
+    DocumentsAsked,
+    Likeness,
+    Narrowed,
+    Search,
+    TicketsAsked,
+)
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
 from knowledge_pipeline.serve.http.streaming import STREAMED, told
 
 PREFIX = "/api/v1/knowledge"
-TICKETS = ("github_issues", "github_pr", "jira")
-DOCUMENTS = ("markdown", "openapi", "confluence", "files", "archive")
 
 _TYPES: Mapping[Intent, SearchType] = {
     "find_history": "historical",
@@ -60,26 +63,18 @@ async def query_code(body: Narrowed, asks: Asks) -> Response:
 
 
 @routes.post("/query/tickets", operation_id="query_tickets", **_streamed)
-async def query_tickets(body: Narrowed, asks: Asks) -> Response:
+async def query_tickets(body: TicketsAsked, asks: Asks) -> Response:
     """Search issues, tickets and pull requests alone."""
-    return await _found(asks, body, "semantic", _among(TICKETS, body.filters.meant()))
+    return await _found(asks, body, "semantic", body.filters.meant())
 
 
 @routes.post("/query/docs", operation_id="query_docs", **_streamed)
-async def query_docs(body: Narrowed, asks: Asks) -> Response:
+async def query_docs(body: DocumentsAsked, asks: Asks) -> Response:
     """Search documents alone: Markdown, wiki pages, files, API descriptions, records."""
-    return await _found(asks, body, "semantic", _among(DOCUMENTS, body.filters.meant()))
+    return await _found(asks, body, "semantic", body.filters.meant())
 
 
 async def _found(asks: Inquiry, body: Narrowed, type_: SearchType, filters: Filters) -> Response:
     how = {"type": type_, "filters": filters, "limit": body.limit, "explain": body.explain}
     answer = await asks.ask(lambda base, access: base.asearch(body.query, **how, access=access))
     return told(asks.request, answer)
-
-
-def _among(types: tuple[str, ...], filters: Filters) -> Filters:
-    """The filters, of some source types alone; raises `QuestionRefused` where only others are asked for."""
-    chosen = tuple(each for each in filters.source_types if each in types) or types
-    if filters.source_types and chosen == types and not set(filters.source_types) & set(types):
-        raise QuestionRefused(f"filters.source_types: allowed here: {', '.join(types)}")
-    return replace(filters, source_types=chosen)

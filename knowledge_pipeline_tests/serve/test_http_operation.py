@@ -1,0 +1,303 @@
+"""Sources, refreshes, webhooks, health and what there is, over HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import shutil
+import sys
+import time
+
+import pytest
+
+from knowledge_pipeline import config_file
+from knowledge_pipeline.config_operation import Webhooks
+from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline_tests.serve.running import Running
+from knowledge_pipeline_tests.serve.test_http_search import API, ask, refused
+from knowledge_pipeline_tests.serve.test_webhooks import github, gitlab
+from knowledge_pipeline_tests.serve.world import SOURCES
+
+REPOSITORY = "https://github.com/acme/shop"
+NEW = {"id": "new-docs", "type": "markdown", "connection": {"type": "git", "url": REPOSITORY}}
+
+
+@pytest.fixture
+def refreshing(own_world, tmp_path):
+    """A server over a world of its own, whose refreshes print nothing and end well."""
+    calls = tmp_path / "calls"
+    script = f"import sys; open({str(calls)!r}, 'a').write(' '.join(sys.argv[1:]) + chr(10))"
+    refreshes = Refreshes(own_world.config, program=(sys.executable, "-S", "-c", script))
+    with Running(own_world.settings, config=own_world.config, refreshes=refreshes) as running:
+        yield running
+
+
+@pytest.fixture
+def operator(refreshing, own_world):
+    return refreshing.client(own_world.tokens["operator"])
+
+
+@pytest.fixture
+def admin(refreshing, own_world):
+    """Of the tenant acme."""
+    return refreshing.client(own_world.tokens["admin"])
+
+
+def refreshes(client):
+    return client.get(f"{API}/sync/status").json()["refreshes"]
+
+
+def all_done(client):
+    deadline = time.monotonic() + 20
+    while any(each["status"] in ("waiting", "running") for each in refreshes(client)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return [(each["sources"], each["status"]) for each in refreshes(client)]
+
+
+def test_sources_are_told_to_those_who_manage_them_and_without_secrets(operator, admin, own_world):
+    told = operator.get(f"{API}/sources").text
+    assert [each["id"] for each in json.loads(told)["sources"]] == [source.id for source in SOURCES]
+    assert not any(secret in told for secret in own_world.environment.values())
+    mine = admin.get(f"{API}/sources").json()["sources"]
+    assert {each["id"] for each in mine} == {each.id for each in SOURCES if each.tenant == "acme"}
+
+
+def test_a_source_is_declared_and_removed(operator, own_world):
+    entry = NEW | {"connection": {**NEW["connection"], "token": "${NO_SUCH_VARIABLE}"}}
+    added = operator.post(f"{API}/sources", json=entry)
+    assert (added.status_code, added.json()["place"]) == (201, REPOSITORY)
+    assert "${NO_SUCH_VARIABLE}" in own_world.config.read_text()
+    assert "NO_SUCH_VARIABLE" not in operator.get(f"{API}/sources").text
+    again = operator.post(f"{API}/sources", json=entry)
+    assert "already" in refused(again, 422, "ConfigError")
+    assert operator.delete(f"{API}/sources/new-docs").json() == {"removed": "new-docs", "erasing": None}
+    assert config_file.load(own_world.config).sources == own_world.settings.sources
+    gone = refused(operator.delete(f"{API}/sources/new-docs"), 404, "NotFound")
+    assert str(own_world.root) not in gone
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        NEW | {"id": "No Id"},
+        NEW | {"type": "no-type"},
+        NEW | {"connection": {"type": "git"}},
+        NEW | {"connection": {"type": "git", "url": "https://a:b@github.com/x/y"}},
+        NEW | {"connection": {"type": "git", "url": REPOSITORY, "token": "written-out"}},
+        NEW | {"unknown": 1},
+    ],
+)
+def test_a_wrong_source_changes_nothing(operator, own_world, entry):
+    before = own_world.config.read_bytes()
+    answer = operator.post(f"{API}/sources", json=entry)
+    assert answer.status_code == 422
+    assert "written-out" not in answer.text and str(own_world.root) not in answer.text
+    assert own_world.config.read_bytes() == before
+
+
+def test_who_does_not_see_everything_cannot_declare_or_remove(admin, own_world):
+    before = own_world.config.read_bytes()
+    refused(admin.post(f"{API}/sources", json=NEW), 403, "Forbidden")
+    refused(admin.delete(f"{API}/sources/acme-code"), 403, "Forbidden")
+    assert own_world.config.read_bytes() == before
+
+
+def test_what_is_stored_of_a_removed_source_is_erased_where_asked(operator, tmp_path):
+    told = operator.delete(f"{API}/sources/acme-docs", params={"erase": True}).json()
+    assert told["erasing"]["sources"] == ["acme-docs"]
+    assert all_done(operator) == [(["acme-docs"], "done")]
+    assert (tmp_path / "calls").read_text().startswith("purge --source acme-docs --yes")
+
+
+def test_a_sync_starts_the_refresh_of_one_source_of_a_type_or_of_all(operator):
+    for path, body, expected in (
+        ("sync/acme-code", None, ["acme-code"]),
+        ("sync/code", None, ["shop-code", "acme-code", "globex-code", "initech-code"]),
+        ("sync", {"sources": ["shop-docs", "shop-code"]}, ["shop-docs", "shop-code"]),
+        ("sync", {}, [source.id for source in SOURCES]),
+    ):
+        answer = operator.post(f"{API}/{path}", json=body)
+        assert (answer.status_code, answer.json()["sources"]) == (202, expected)
+    assert {status for _, status in all_done(operator)} == {"done"}
+    refused(operator.post(f"{API}/sync/no-such"), 404, "NotFound")
+    refused(operator.post(f"{API}/sync", json={"sources": ["shop-docs", "no-such"]}), 404, "NotFound")
+
+
+def test_a_tenants_admin_refreshes_and_sees_its_own_sources_alone(admin, operator):
+    assert admin.post(f"{API}/sync/code").json()["sources"] == ["acme-code"]
+    refused(admin.post(f"{API}/sync/globex-code"), 404, "NotFound")
+    operator.post(f"{API}/sync/globex-docs")
+    assert all_done(admin) == [(["acme-code"], "done")]
+    assert len(all_done(operator)) == 2
+
+
+def test_a_server_without_a_file_refreshes_nothing(world):
+    with Running(world.settings) as own:
+        client = own.client(world.tokens["operator"])
+        assert "knowledge.yaml" in refused(client.post(f"{API}/sync", json={}), 422, "ConfigError")
+
+
+def signed(body, world):
+    secret = world.environment["TEST_GITHUB_SECRET"]
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def hooked(client, world, told, *, event="push", delivery="d-1", **headers):
+    body = json.dumps(told).encode()
+    sent = {
+        "Content-Type": "application/json",
+        "X-GitHub-Event": event,
+        "X-GitHub-Delivery": delivery,
+        "X-Hub-Signature-256": signed(body, world),
+        **headers,
+    }
+    return client.post("/webhooks/github", content=body, headers=sent)
+
+
+def test_a_push_to_github_starts_the_refresh_of_what_reads_it_once(refreshing, operator, own_world):
+    operator.post(f"{API}/sources", json=NEW)
+    hooks = refreshing.client()
+    answer = hooked(hooks, own_world, github())
+    assert answer.status_code == 202
+    (started,) = answer.json()["started"]
+    assert (started["sources"], started["reason"]) == (["new-docs"], "github")
+    assert all_done(operator) == [(["new-docs"], "done")]
+    for again in (
+        hooked(hooks, own_world, github(after="b" * 40)),
+        hooked(hooks, own_world, github(), delivery="d-2"),
+    ):
+        assert (again.json()["started"], again.json()["ignored"]) == ([], "this delivery was taken before")
+    other = hooked(hooks, own_world, github(ref="refs/heads/other"), delivery="d-3")
+    assert other.json()["ignored"] == "no source reads this branch"
+    assert len(refreshes(operator)) == 1
+
+
+def test_a_forged_or_foreign_delivery_starts_nothing(refreshing, operator, own_world):
+    operator.post(f"{API}/sources", json=NEW)
+    hooks = refreshing.client()
+    forged = hooked(hooks, own_world, github(), **{"X-Hub-Signature-256": "sha256=" + "0" * 64})
+    refused(forged, 403, "Forbidden")
+    refused(hooks.post("/webhooks/github", json=github()), 403, "Forbidden")
+    repository = {"clone_url": "https://github.com/acme/unknown"}
+    refused(hooked(hooks, own_world, github(repository=repository), delivery="d-9"), 404, "NotFound")
+    refused(hooked(hooks, own_world, {"ref": 1}, delivery="d-10"), 422, "QuestionRefused")
+    assert refreshes(operator) == []
+    assert hooked(hooks, own_world, github()).json()["started"], "a forged one is not remembered"
+
+
+@pytest.mark.parametrize(("event", "why"), [("ping", "ping"), ("issues", "only pushes")])
+def test_other_events_are_answered_and_start_nothing(refreshing, own_world, event, why):
+    answer = hooked(refreshing.client(), own_world, {"zen": "Keep it simple."}, event=event)
+    assert answer.status_code == 202 and why in answer.json()["ignored"]
+
+
+def test_a_push_to_gitlab_starts_the_refresh_of_what_reads_it_once(refreshing, operator, own_world):
+    url = "git@gitlab.example:acme/web/shop.git"
+    operator.post(f"{API}/sources", json=NEW | {"connection": {"type": "git", "url": url}})
+    token = own_world.environment["TEST_GITLAB_TOKEN"]
+    sent = {"X-Gitlab-Event": "Push Hook", "X-Gitlab-Token": token, "Idempotency-Key": "k-1"}
+    hooks = refreshing.client()
+    first = hooks.post("/webhooks/gitlab", json=gitlab(), headers=sent)
+    assert first.json()["started"][0]["sources"] == ["new-docs"]
+    again = hooks.post("/webhooks/gitlab", json=gitlab(after="c" * 40), headers=sent)
+    assert again.json()["ignored"] == "this delivery was taken before"
+    refused(
+        hooks.post("/webhooks/gitlab", json=gitlab(), headers=sent | {"X-Gitlab-Token": "x"}),
+        403,
+        "Forbidden",
+    )
+    system = sent | {"X-Gitlab-Event": "System Hook", "Idempotency-Key": "k-2"}
+    ignored = hooks.post("/webhooks/gitlab", json={"event_name": "project_create"}, headers=system)
+    assert ignored.json()["ignored"] == "only pushes start a refresh"
+
+
+def test_a_webhook_may_be_larger_than_a_question_and_not_endless(refreshing, own_world):
+    hooks = refreshing.client()
+    padded = github(commits=["x" * 2_000_000])
+    assert hooked(hooks, own_world, padded).status_code == 404
+    refused(hooks.post("/webhooks/github", content=b"x" * 5_000_001), 413, "TooLarge")
+
+
+def test_without_a_secret_webhooks_are_refused(world):
+    with Running(world.settings, config=world.config, webhooks=Webhooks()) as own:
+        assert "github_secret" in refused(own.client().post("/webhooks/github", json={}), 403, "Forbidden")
+        assert "gitlab_token" in refused(own.client().post("/webhooks/gitlab", json={}), 403, "Forbidden")
+
+
+def test_collections_and_status_tell_what_may_be_seen(asking, world):
+    told = asking("acme").get(f"{API}/collections").json()
+    assert {each["id"] for each in told["collections"]} == {each.id for each in world.sources_of("acme")}
+    assert all(each["refreshed_at"] and each["type"] and each["chunks"] for each in told["collections"])
+    status = asking("acme").get(f"{API}/status").json()
+    assert set(status["by_source"]) == {each.id for each in world.sources_of("acme")}
+    assert status["unindexed"] == {}
+    assert asking("operator").get(f"{API}/status").json()["unindexed"]
+
+
+def test_stats_count_the_questions_of_the_callers_tenant(own_world):
+    with Running(own_world.settings, config=own_world.config) as own:
+        clients = {
+            name: own.client(own_world.tokens[name]) for name in ("acme", "globex", "public", "operator")
+        }
+        for _ in range(2):
+            ask(clients["acme"], "search", query="payments")
+        deadline = time.monotonic() + 20  # the log is written beside the answers
+        while not clients["operator"].get(f"{API}/stats").json()["questions"]["count"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        told = {name: client.get(f"{API}/stats").json() for name, client in clients.items()}
+        assert told["acme"]["questions"]["count"] == told["operator"]["questions"]["count"] == 2
+        assert told["acme"]["questions"]["by_door"] == {"http": 2}
+        assert told["globex"]["questions"]["count"] == 0 and told["globex"]["questions"]["p95_ms"] is None
+        assert told["public"]["questions"] is None
+        refused(clients["acme"].get(f"{API}/stats", params={"hours": 0}), 422, "QuestionRefused")
+
+
+def test_feedback_is_taken_from_those_who_asked(asking):
+    told = ask(asking("acme"), "search", query="payments")
+    judged = {"query_id": told["query_id"], "result_id": told["results"][0]["id"], "judgement": "useful"}
+    assert asking("acme").post(f"{API}/feedback", json=judged).status_code == 204
+    refused(asking("globex").post(f"{API}/feedback", json=judged), 404, "NotFound")
+    refused(asking("acme").post(f"{API}/feedback", json=judged | {"judgement": "?"}), 422, "QuestionRefused")
+
+
+def test_health_names_the_part_that_is_ill(own_world, server):
+    well = server.client().get("/health").json()
+    assert well["status"] == "ok"
+    assert {name: part["status"] for name, part in well["components"].items()} == {
+        "store": "ok",
+        "embedder": "ok",
+        "reranker": "off",
+        "language_model": "off",
+        "graph": "ok",
+        "disk": "ok",
+    }
+    nowhere = {"base_url": "http://127.0.0.1:9/v1"}
+    model = {"model": "m", **nowhere}
+    changed = own_world.settings.model_dump() | {"language_model": model}
+    changed["embedding"] |= {**nowhere, "api_key": "k"}
+    changed["query"] |= {"hyde": True}
+    settings = type(own_world.settings).model_validate(changed | {"sources": []})
+    shutil.rmtree(own_world.settings.store / "graph")
+    with Running(settings, config=own_world.config) as ill:
+        answer = ill.client().get("/health")
+        parts = {name: part["status"] for name, part in answer.json()["components"].items()}
+        assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+        assert [name for name, status in parts.items() if status == "ill"] == [
+            "embedder",
+            "language_model",
+            "graph",
+        ]
+        assert str(own_world.root) not in answer.text and "127.0.0.1" not in answer.text
+
+
+def test_a_server_without_a_release_lives_and_is_not_ready(own_world, tmp_path):
+    settings = own_world.settings.model_copy(update={"store": tmp_path / "empty"})
+    with Running(settings, config=own_world.config) as empty:
+        client = empty.client()
+        assert client.get("/health").json()["status"] == "ill"
+        assert "nothing is released" in refused(client.get("/ready"), 503, "Busy")
+        refused(client.post(f"{API}/search", json={"query": "x"}), 404, "NotFound")
