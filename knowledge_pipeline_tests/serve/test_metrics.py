@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -187,3 +189,12 @@ def test_a_store_that_cannot_be_read_is_told_and_hides_no_other_number(own_world
         samples = scraped(running.client())
     assert value(samples, "knowledge_store_up") == 0
     assert value(samples, "process_resident_memory_bytes") > 1e6
+
+
+def test_the_documentation_names_metrics_that_exist(measured):
+    page = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()
+    named = set(re.findall(r"\b(?:knowledge|process)_\w+", page)) - {"knowledge_pipeline"}
+    told = measured.client().get("/metrics").text
+    families = {re.sub("_(bucket|count|sum)$", "", name) for name in named}
+    assert [name for name in families if f"# TYPE {name} " not in told] == []
+    assert len(named) >= 15
