@@ -193,6 +193,14 @@ def test_before_anything_is_released_the_page_says_what_to_do(tmp_path: Path) ->
             assert "knowledge index --repo" in page.text
 
 
+def test_what_an_answer_had_to_do_without_is_told_above_the_results(world: World) -> None:
+    gone = world.settings.embedding.model_copy(update={"base_url": "http://127.0.0.1:9/v1"})
+    with Running(world.settings.model_copy(update={"embedding": gone})) as running:
+        page = running.client().get("/", params={"q": "how is a payment retried"})
+    assert page.status_code == 200 and '<article class="result"' in page.text
+    assert "Searched by words alone: the embedding model could not be used." in page.text
+
+
 def test_a_judgement_is_kept_with_the_answer_it_is_of(own_world: World) -> None:
     with Running(own_world.settings) as running:
         client = running.client()

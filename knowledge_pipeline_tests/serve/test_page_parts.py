@@ -1,0 +1,106 @@
+"""What the page makes of results, addresses and graphs, without a server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from starlette.datastructures import QueryParams
+
+from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.query.assemble import Citation
+from knowledge_pipeline.query.graph_answers import GraphAnswer, Link, Node
+from knowledge_pipeline.serve.page import links
+from knowledge_pipeline.serve.page.asked import Asked
+from knowledge_pipeline.serve.page.picture import MOST, drawing
+from knowledge_pipeline.serve.page.rendering import ago
+
+WEB = "https://forge.example/o/r/blob/main/a.py"
+
+
+def test_the_address_of_a_question_is_read_as_the_question_again() -> None:
+    asked = Asked("a & b", "code", ("code",), ("x", "y&z"), ("c++",), ("src/**",), "30d", 50)
+    assert Asked.of(QueryParams(asked.url().partition("?")[2])) == asked
+    assert Asked().url() == "/?"
+
+
+def test_a_facet_adds_its_value_and_takes_it_away_again() -> None:
+    asked = Asked("q", source=("a",), limit=50)
+    assert asked.toggled("source", "b") == "/?q=q&source=a&source=b"
+    assert asked.toggled("source", "a") == "/?q=q"
+
+
+def test_a_date_is_understood_as_in_a_question() -> None:
+    assert Asked("q", since="2024-02").filters().since == datetime(2024, 2, 1, tzinfo=UTC)
+    with pytest.raises(QuestionRefused, match="since"):
+        Asked("q", since="soon").filters()
+
+
+@pytest.mark.parametrize(
+    ("url", "lines", "expected"),
+    [
+        (f"{WEB}#L3-L9", "L3-L9", f"{WEB}#L5"),
+        (f"{WEB}#readme", "L3-L9", None),
+        ("file:///srv/a.py", "L3-L9", None),
+        ("javascript:alert(1)#L3-L9", "L3-L9", None),
+        (None, "L3", None),
+    ],
+)
+def test_a_line_has_an_address_where_its_source_has_those(
+    url: str | None, lines: str, expected: str | None
+) -> None:
+    assert links.line_url(Citation("s", "a.py", lines, None, url), 5) == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "span"), [("L3-L9", (3, 9)), ("L3", (3, 3)), ("3", None), ("L3-", None), ("", None)]
+)
+def test_lines_are_read_from_an_address(told: str, span: tuple[int, int] | None) -> None:
+    assert links.span_of(told) == span
+
+
+def answer(users: int, used: int) -> GraphAnswer:
+    """A function `f` with callers and callees."""
+    target = Node("f", "f", "function", "m.f", "s", "m.py", "L1-L2")
+    callers = [
+        Node(f"a{n}", f"a{n}", "function", "", "s", "a.py", "L1", side="used_by", distance=1)
+        for n in range(users)
+    ]
+    callees = [Node(f"b{n}", f"b{n}", "outside", "", side="uses", distance=1) for n in range(used)]
+    calls = [Link("calls", node.id, "f", "a.py", (1,), 1.0) for node in callers]
+    calls += [Link("calls", "f", node.id, "m.py", (2,), 1.0) for node in callees]
+    return GraphAnswer("q", "calls", "f", 1.0, 1, (target, *callers, *callees), tuple(calls))
+
+
+@pytest.mark.parametrize(("users", "used"), [(1, 0), (3, 2), (MOST + 1, 1), (30, 40)])
+def test_a_drawing_has_a_column_of_boxes_for_each_side_and_none_overlaps(users: int, used: int) -> None:
+    drawn = drawing(answer(users, used))
+    assert drawn
+    columns = sorted({box.x for box in drawn.boxes})
+    for x in columns:
+        column = [box for box in drawn.boxes if box.x == x]
+        assert all(above.y + drawn.box_height < below.y for above, below in pairwise(column))
+        assert all(0 <= box.y <= drawn.height - drawn.box_height for box in column)
+    shown = sum(box.node is not None for box in drawn.boxes)
+    left_out = sum(int(box.name.removesuffix(" more")) for box in drawn.boxes if box.node is None)
+    assert shown + left_out == 1 + users + used
+    assert len(drawn.curves) == shown - 1
+
+
+def test_a_target_alone_is_not_drawn() -> None:
+    assert drawing(answer(0, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (1, "1 second ago"),
+        (59, "59 seconds ago"),
+        (60, "1 minute ago"),
+        (7200, "2 hours ago"),
+        (86400 * 3, "3 days ago"),
+    ],
+)
+def test_how_long_ago_something_was_is_told_in_one_unit(seconds: int, told: str) -> None:
+    assert ago(datetime.now(UTC) - timedelta(seconds=seconds + 0.5)) == told
