@@ -11,15 +11,18 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import uuid
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from tempfile import TemporaryFile
+from typing import IO, Any, Literal
 
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
 
@@ -67,7 +70,9 @@ class Refreshes:
         self._ended: deque[Refresh] = deque(maxlen=KEPT)
         self.ended: Counter[RefreshState] = Counter()  # how many, since the start
         self._worker: asyncio.Task[None] | None = None
-        self._process: asyncio.subprocess.Process | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="refresh")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
 
     def start(self, sources: Iterable[str], reason: str) -> Refresh:
         """Refresh sources as soon as nothing else is; the one that waits already, where it covers them.
@@ -93,12 +98,14 @@ class Refreshes:
 
     async def close(self) -> None:
         """Stop the one that runs, which keeps what it has finished, and forget those that wait."""
+        self._closed = True
         self._waiting.clear()
-        worker, process = self._worker, self._process
-        if process is not None:
-            await _stopped(process)
-        if worker is not None:
-            await worker
+        if self._worker is not None and not self._worker.done():
+            self._signal(signal.SIGINT)
+            await asyncio.wait({self._worker}, timeout=GRACE_S)
+            self._signal(signal.SIGKILL)
+            await self._worker
+        self._thread.shutdown(wait=False)
 
     def _queued(self, sources: tuple[str, ...], reason: str) -> Refresh:
         if self._config is None:
@@ -112,11 +119,13 @@ class Refreshes:
         return made
 
     async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._waiting:
             refresh = self._running = self._waiting.popleft()
             refresh.status, refresh.started_at = "running", datetime.now(UTC)
             try:
-                code, out, err = await self._run(self._command(refresh))
+                done = loop.run_in_executor(self._thread, self._run, self._command(refresh))
+                code, out, err = await done
                 refresh.release, refresh.problem = _outcome(code, out, err)
             except OSError as error:
                 refresh.problem = f"the refresh could not be started ({error.strerror})"
@@ -134,40 +143,31 @@ class Refreshes:
         dagster = ["--dagster"] if os.environ.get("DAGSTER_HOME") else []
         return [*self._program, "refresh", *named, *dagster, *shared]
 
-    async def _run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
-        """Exit code and what was printed. The child has a session of its own: Ctrl-C is for the server."""
-        pipe = asyncio.subprocess.PIPE
-        self._process = process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
-        )
-        assert process.stdout and process.stderr
-        try:
-            out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
-            return await process.wait(), out, err
-        finally:
-            self._process = None
+    def _run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
+        """Exit code and what was printed. The child has a session of its own: Ctrl-C is for the server.
+
+        Not by the event loop: uvloop forks as Python does, and the store's library must not be forked.
+        """
+        with TemporaryFile() as out, TemporaryFile() as err:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            )
+            if self._closed:
+                self._signal(signal.SIGKILL)
+            code = self._process.wait()
+            return code, _end_of(out), _end_of(err)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Tell the child, and all that it has started, to end."""
+        if self._process is not None and self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
 
 
-async def _read(stream: asyncio.StreamReader) -> bytes:
+def _end_of(file: IO[bytes]) -> bytes:
     """All of it, or the last part where it is far too much."""
-    kept = bytearray()
-    while part := await stream.read(65_536):
-        kept += part
-        del kept[:-_MOST_BYTES]
-    return bytes(kept)
-
-
-async def _stopped(process: asyncio.subprocess.Process) -> None:
-    """End a process as Ctrl-C does, and after a grace with all that it has started."""
-    with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGINT)
-    try:
-        async with asyncio.timeout(GRACE_S):
-            await process.wait()
-    except TimeoutError:
-        pass
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_BYTES))
+    return file.read()
 
 
 def _outcome(code: int, out: bytes, err: bytes) -> tuple[int | None, str | None]:

@@ -52,7 +52,8 @@ async def health(request: Request) -> JSONResponse:
 @routes.get("/ready", operation_id="ready", response_model=ReadyTold, responses=problems(503))
 async def ready(service: Serving) -> JSONResponse:
     """Whether questions can be answered: there is a release, and it can be opened."""
-    store = await store_of(Lake(service.settings.store))
+    # Elsewhere: the first time loads the store's library, and others wait for this loop.
+    store = await asyncio.to_thread(asyncio.run, store_of(Lake(service.settings.store)))
     if store.status != "ok":
         raise Busy(f"questions cannot be answered: {store.detail}")
     return JSONResponse({"status": "ready"})
