@@ -137,7 +137,10 @@ class TextLines(logging.Formatter):
         """See `logging.Formatter`."""
         facts = told(record, content=self._content)
         at, level, frames = facts.pop("at"), facts.pop("level"), facts.pop("frames", ())
-        start = f"{at} {level:<7} {facts.pop('message', record.getMessage())}"
+        message = str(facts.pop("message", record.getMessage())).replace(
+            "\n", "\\n"
+        )  # one line, no forged ones
+        start = f"{at} {level:<7} {message}"
         if record.name == ACCESS_LOG:
             facts = {name: value for name, value in facts.items() if name not in _IN_MESSAGE}
         rest = " ".join(f"{name}={_plain(value)}" for name, value in facts.items() if value not in (None, ()))

@@ -157,6 +157,13 @@ def test_what_libraries_say_goes_the_same_way(name):
     assert line["message"].startswith("odd: ") and "a1B2" not in line["message"]
 
 
+def test_a_message_forges_no_line():
+    stream = Terminal()
+    with written(Serve(), stream):
+        logging.getLogger("somewhere").warning("odd: %s", "x\n2026-01-01 info all is well")
+    assert len(stream.getvalue().splitlines()) == 1
+
+
 def test_afterwards_logging_is_as_it_was():
     names = (None, "knowledge_pipeline", "knowledge_pipeline.access")
     logs = [logging.getLogger(name) for name in names]
