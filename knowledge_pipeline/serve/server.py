@@ -27,6 +27,7 @@ def server_of(service: Service, refreshes: Refreshes | None = None) -> uvicorn.S
     """A server that answers for a service; its `should_exit` ends it as a signal does."""
     config = uvicorn.Config(
         make_app(service, refreshes),
+        lifespan="on",  # a start that fails is told
         log_config=None,
         access_log=False,
         server_header=False,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from knowledge_pipeline.config import Settings
-from knowledge_pipeline.errors import AnswerTimedOut, ConfigError, Forbidden, Unauthenticated
+from knowledge_pipeline.errors import AnswerTimedOut, ConfigError, Forbidden, KnowledgeError, Unauthenticated
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.serve.limits import RateLimits
@@ -27,6 +28,8 @@ from knowledge_pipeline.store.lake import Lake
 if TYPE_CHECKING:
     from knowledge_pipeline.serve.metrics import Metrics
     from knowledge_pipeline.serve.tracing import Traces
+
+_log = logging.getLogger(__name__)
 
 Door = Literal["http", "mcp", "page"]
 Answered = TypeVar("Answered")
@@ -118,6 +121,15 @@ class Service:
                 raise AnswerTimedOut(
                     f"there was no answer within {timeout_s:g} s: ask for less, or later"
                 ) from None
+
+    async def warm(self) -> None:
+        """Load a local model before the first question has to wait for it."""
+        if self.settings.embedding.provider != "local":
+            return
+        try:
+            await self.base.ahealth()
+        except (KnowledgeError, OSError, RuntimeError) as error:  # a question that meets it will tell
+            _log.debug("not warmed up: %s", type(error).__name__)
 
     def close(self) -> None:
         """Free the threads and write the rest of the logs."""

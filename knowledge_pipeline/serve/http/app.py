@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -57,8 +58,10 @@ def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(service.warm())
         async with mcp.running():
             yield
+        warming.cancel()
         await refreshing.close()
         service.close()
 
@@ -102,7 +105,7 @@ def _pass_through(app: FastAPI, serve: Serve) -> None:
             CORSMiddleware,
             allow_origins=list(serve.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
+            allow_headers=["Authorization", "Content-Type", "X-Request-ID", *over_http.HEADERS],
             expose_headers=_SHOWN_TO_PAGES,
         )
     app.add_middleware(HostNames, serve=serve)

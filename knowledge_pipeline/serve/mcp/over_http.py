@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
+HEADERS = ("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name")  # that a browser's client sends
 
 
 class Endpoint:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 
-from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.logs import written
 from knowledge_pipeline.serve.mcp.server import Who, make_server
 from knowledge_pipeline.serve.service import Asker, Origin, Service
 
 _PIPE = Origin("mcp", None)
-
-_log = logging.getLogger(__name__)
 
 
 def run(service: Service, *, token: str | None = None) -> None:
@@ -34,19 +30,9 @@ def run(service: Service, *, token: str | None = None) -> None:
 async def _serve(service: Service, who: Who) -> None:
     server = make_server(service, who)
     async with stdio_server() as (reading, writing), anyio.create_task_group() as beside:
-        beside.start_soon(_warm, service)
+        beside.start_soon(service.warm)
         await server.run(reading, writing, server.create_initialization_options())
         beside.cancel_scope.cancel()
-
-
-async def _warm(service: Service) -> None:
-    """Load a local model while the client is still greeting: the first question should not wait for it."""
-    if service.settings.embedding.provider != "local":
-        return
-    try:
-        await service.base.ahealth()
-    except (KnowledgeError, OSError, RuntimeError) as error:  # a question that meets it will tell
-        _log.debug("not warmed up: %s", type(error).__name__)
 
 
 def _operator(service: Service) -> Who:
