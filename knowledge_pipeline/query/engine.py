@@ -317,7 +317,7 @@ class Engine:
             try:
                 caught = await asyncio.gather(*seeking)
             except SpaceUnreadable as error:
-                opened.lose(error)  # the others are asked again, while there are any
+                await opened.lose(error)  # the others are asked again, while there are any
                 continue
             return caught, {"index": {space: str(error) for space, error in lost.items()}} if lost else {}
 

@@ -63,9 +63,17 @@ class Opened:
             raise next(iter(lost.values()))
         return tuple(readers), lost
 
-    def lose(self, error: SpaceUnreadable) -> None:
-        """Do without a space that could not be read, and open it anew after a while."""
-        self._readers.pop((error.space, self.release.tables[error.space]), None)
+    async def lose(self, error: SpaceUnreadable) -> None:
+        """Do without a space that cannot be read, and open it anew after a while.
+
+        Raises:
+            SpaceUnreadable: it can be read, and only this question's condition cannot be answered.
+        """
+        named = (error.space, self.release.tables[error.space])
+        if named in self._readers:
+            if await self._readers[named].readable():
+                raise error
+            self._readers.pop(named, None)
         self._lost[error.space] = (error, time.monotonic() + _LOST_FOR_S)
 
     async def _reader(self, space: str, version: int) -> IndexReader:

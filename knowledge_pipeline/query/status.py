@@ -28,7 +28,7 @@ class Status:
     by_source: Mapping[str, int]  # a source without rows is listed for an operator
     by_type: Mapping[str, int]
     by_space: Mapping[str, int]
-    unindexed: Mapping[str, int]  # space -> rows of its newest version that are found by scanning
+    unindexed: Mapping[str, int]  # for an operator: space -> rows of its newest version found by scanning
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, strings and numbers."""
@@ -52,7 +52,8 @@ async def read_status(settings: Settings, lake: Lake, access: Access) -> Status:
     by_type: Counter[str] = Counter()
     for source, rows in total.items():
         by_type[sources[source]] += rows
-    unindexed = {reader.space: await asyncio.to_thread(_unindexed, lake, reader) for reader in readers}
+    looked_at = readers if access.everything else ()  # they are rows of all tenants
+    unindexed = {reader.space: await asyncio.to_thread(_unindexed, lake, reader) for reader in looked_at}
     return Status(
         release=opened.release.release,
         created_at=opened.release.created_at,

@@ -5,26 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.status import Status
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 
 MAX_HOURS = 24 * 366
 
 _OF_A_QUESTION = ("type", "door", "results", "took_ms", "cached", "degraded")
-
-
-async def status_of(base: KnowledgeBase, access: Access) -> Status:
-    """What is live; how much of all tenants' content is not in the indexes yet is for operators."""
-    status = await base.astatus(access=access)
-    return status if access.everything else replace(status, unindexed={})
 
 
 async def collections_of(settings: Settings, base: KnowledgeBase, access: Access) -> dict[str, Any]:

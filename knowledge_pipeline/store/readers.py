@@ -82,6 +82,14 @@ class IndexReader:
     dimensions: int
     table: lancedb.AsyncTable
 
+    async def readable(self) -> bool:
+        """Whether a row can be read at all."""
+        try:
+            await self.table.query().limit(1).select(["id", "text"]).to_list()
+        except (OSError, RuntimeError, ValueError):
+            return False
+        return True
+
     @_told
     async def nearest(self, vector: np.ndarray, where: Filter, *, limit: int) -> list[Scored]:
         """Rows by cosine similarity in [-1, 1], best first.

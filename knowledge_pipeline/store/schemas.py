@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-VERSION = "2"
+VERSION = "3"
 
 _STAMP = pa.timestamp("us", "UTC")
 

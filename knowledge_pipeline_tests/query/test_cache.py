@@ -11,9 +11,11 @@ import pytest
 from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.config import CacheSettings, Settings
 from knowledge_pipeline.errors import NotFound, StoreError
+from knowledge_pipeline.query import engine
 from knowledge_pipeline.query.access import Caller
 from knowledge_pipeline.query.cache import AnswerCache
 from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline_tests.query.rows import publish, row, write
@@ -134,3 +136,14 @@ def test_the_cache_is_bounded(base: KnowledgeBase) -> None:
     assert cache.get(release, 999)
     assert cache.get(release, 0) is None
     assert 50 < sum(cache.get(release, number) is not None for number in range(1_000)) < 500
+
+
+def test_a_condition_that_the_store_refuses_takes_nothing_from_others(
+    base: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Filter("no_such_column = 1")
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "where", lambda *_: refused)
+        with pytest.raises(StoreError):
+            base.search("alpha")
+    assert set(paths(base.search("alpha"))) == {"a.py", "s.py"}

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
-from knowledge_pipeline.serve.holdings import MAX_HOURS, collections_of, stats_of, status_of
+from knowledge_pipeline.serve.holdings import MAX_HOURS, collections_of, stats_of
 from knowledge_pipeline.serve.http.asking import Asks
 from knowledge_pipeline.serve.http.models_documents import CollectionsTold, Feedback, StatsTold, StatusTold
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
@@ -29,7 +29,7 @@ async def collections(asks: Asks) -> JSONResponse:
 @routes.get("/status", operation_id="status", response_model=StatusTold, responses=_read)
 async def status(asks: Asks) -> JSONResponse:
     """What is live: the release, and its rows by source, type and space."""
-    return JSONResponse((await asks.ask(status_of)).as_json())
+    return JSONResponse((await asks.ask(lambda base, access: base.astatus(access=access))).as_json())
 
 
 @routes.get("/stats", operation_id="stats", response_model=StatsTold, responses=_read | problems(422))

@@ -17,7 +17,6 @@ from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.profiles import MAX_RESULTS
 from knowledge_pipeline.query.status import Status
 from knowledge_pipeline.query.understand import understand
-from knowledge_pipeline.serve.holdings import status_of
 from knowledge_pipeline.serve.http.asking import Inquiry
 from knowledge_pipeline.serve.page.asked import MORE, NARROWING, TABS, Asked
 from knowledge_pipeline.serve.page.marking import Marks
@@ -62,7 +61,7 @@ async def search(request: Request, visiting: Visiting) -> Response:
 
 async def _home(request: Request, visiting: Inquiry, asked: Asked) -> Response:
     try:
-        status = await visiting.ask(lambda base, access: status_of(base, access))
+        status = await visiting.ask(lambda base, access: base.astatus(access=access))
     except NotFound:
         return page(request, "unreleased.html.j2", asked=asked)
     return page(request, "home.html.j2", asked=asked, live=status)
@@ -121,7 +120,7 @@ def _listed(value: Any) -> str:
 
 async def _hints(visiting: Inquiry, asked: Asked) -> AsyncIterator[Hint]:
     """Near names first, then fewer filters, then another type of search."""
-    status = await visiting.ask(lambda base, access: status_of(base, access))
+    status = await visiting.ask(lambda base, access: base.astatus(access=access))
     for hint in _near_filters(asked, status):
         yield hint
     for hint in await _near_symbols(visiting, asked):
