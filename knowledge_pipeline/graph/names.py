@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _MAX_SEGMENTS = 32  # of the name of a module that goes on into types
+_MAX_INCLUDED = 300  # files, beyond which nothing more that is included is looked for
 
 
 class Names:
@@ -34,6 +35,7 @@ class Names:
         self.evaluator = evaluator
         self.view = evaluator.view
         self.language = evaluator.language
+        self._closures: dict[str, list[str]] = {}
 
     def head(self, file: str, scope: str, name: str) -> Found:
         """What the first name of a path means within a scope."""
@@ -140,13 +142,41 @@ class Names:
         return self.evaluator.step(self._module(index, around), f".{last}")
 
     def _by_stars(self, index: FileIndex, scope: str, name: str) -> Found | None:
-        found: Found = {}
+        included = index.language.includes
+        found = self._by_includes(index, name) if included and not scope and index.stars.get("") else {}
         for each in index.stars.get(scope, ()):
             for entity in self._module(index, each.module):
+                if included and isinstance(entity, Module) and not entity.path.endswith("/"):
+                    continue
                 path = entity.path if isinstance(entity, Module) else ""
                 if not path or path.endswith("/") or _exports(self.view.index(path), name):
                     add(found, self.evaluator.steps.take(entity, f".{name}"))
         return found or None
+
+    def _by_includes(self, index: FileIndex, name: str) -> Found:
+        """What the nearest of all files that a file includes, and that these include, define."""
+        defining = frozenset(self.view.defining(name))
+        found: Found = {}
+        for file in self._included(index) if defining else ():
+            if file in defining:
+                add(found, self._local(self.view.index(file), "", name) or {})
+        return found
+
+    def _included(self, index: FileIndex) -> list[str]:
+        """The files that a file includes, directly or not, the nearest first; not more than are near."""
+        path = index.facts.path
+        if path not in self._closures:
+            near, known = [path], {path}
+            for file in near:  # grows meanwhile
+                if len(near) > _MAX_INCLUDED:
+                    break
+                here = self.view.index(file)
+                for each in here.stars.get("", ()):
+                    more = self.view.modules(here.language, file, each.module)
+                    near += [one for one in more if one not in known and not one.endswith("/")]
+                    known.update(more)
+            self._closures[path] = near[1:]
+        return self._closures[path]
 
     def _unimported(self, index: FileIndex, name: str) -> Found:
         """What a name means that a file does not mention: of its package, of the language."""

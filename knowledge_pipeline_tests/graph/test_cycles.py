@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_pipeline_tests.graph.files import edges_of, targets
+from knowledge_pipeline.graph.resolve import resolve
+from knowledge_pipeline_tests.graph.files import Files, edges_of, targets
 
 OF_ITSELF = """class Node:
     @property
@@ -77,3 +78,17 @@ def test_results_in_a_circle_of_functions_and_files_have_an_end() -> None:
 def test_a_name_of_many_parts_is_followed_to_its_end(path: str, line: str) -> None:
     for name in (".".join(["aa"] * 1200), "::".join(["aa"] * 1200)):
         assert path in edges_of({path: line.format(name, name)})
+
+
+def test_headers_that_include_each_other_are_looked_through_once() -> None:
+    count = 400
+    include = '#include "h{}.h"\n'
+    texts = {
+        f"h{n}.h": include.format((n * 7 + 1) % count)
+        + include.format((n + 1) % count)
+        + f"static int f{n}(void) {{ return 1; }}\n"
+        for n in range(count)
+    }
+    texts["main.c"] = '#include "h0.h"\nint main(void) { f9(); missing(); return f0(); }\n'
+    assert targets(texts, "calls", "main.c:main") == {"h9.h:f9", "h0.h:f0", "missing"}
+    assert len(resolve("main.c", Files(texts)).trace) < 2 * count * 2

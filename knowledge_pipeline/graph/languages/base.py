@@ -60,6 +60,9 @@ class Language:
     shared_imports: str = ""
     """The setting of files whose exported imports hold for all files of the source."""
 
+    includes: bool = False
+    """Whether `import *` of a file brings what it defines, and what all files do that it includes."""
+
     bare_methods: bool = True
     """Whether a method that a function's scope holds is a name there."""
 

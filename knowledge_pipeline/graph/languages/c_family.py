@@ -28,6 +28,7 @@ class CFamily(Language):
     members_in_scope = True
     receiver_in_scope = True
     private_to_file = True
+    includes = True
     dotted = True
     scattered = True
     constructors_named_after_type = True
