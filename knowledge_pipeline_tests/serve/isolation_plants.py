@@ -1,0 +1,168 @@
+"""Leaks to plant, each where one could be made by accident: the search for leaks must find them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from knowledge_pipeline.errors import Forbidden, NotFound
+from knowledge_pipeline.query import access as accesses
+from knowledge_pipeline.query import engine, feedback
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.cache import AnswerCache
+from knowledge_pipeline.query.graph_rows import GraphRows
+from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.serve.declared import Declared
+from knowledge_pipeline.serve.service import Service
+from knowledge_pipeline.serve.tokens import Token
+from knowledge_pipeline.store import filters
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A leak, and who meets it where."""
+
+    make: Callable[[Patch], None]
+    caller: str
+    door: str
+    compared: bool = False  # nothing hidden is named: only the store without it tells
+
+
+def _filter(widened: Callable[[Access], filters.Filter]) -> Callable[[Patch], None]:
+    return lambda patch: patch.setattr(accesses, "filter", widened)
+
+
+def _tenants_private(access: Access) -> filters.Filter:
+    own = filters.eq("tenant", access.tenant) if access.tenant else filters.NOTHING
+    return filters.eq("visibility", "public") | own
+
+
+def _other_tenants(_: Access) -> filters.Filter:
+    return filters.eq("visibility", "public") | filters.eq("visibility", "tenant")
+
+
+def _as_operator(method: str) -> Callable[[Patch], None]:
+    """One method of the knowledge base forgets who asks."""
+    asked = getattr(KnowledgeBase, method)
+
+    def asking(base: KnowledgeBase, *args: Any, access: Access | None = None, **how: Any) -> Any:
+        del access
+        return asked(base, *args, access=Access.operator(), **how)
+
+    return lambda patch: patch.setattr(KnowledgeBase, method, asking)
+
+
+def _graph(patch: Patch) -> None:
+    made = GraphRows.of
+    patch.setattr(GraphRows, "of", lambda reader, _: made(reader, Access.operator()))
+
+
+def _cache(patch: Patch) -> None:
+    get, put = AnswerCache.get, AnswerCache.put
+    patch.setattr(AnswerCache, "get", lambda cache, release, key: get(cache, release, key[:-1]))
+    patch.setattr(AnswerCache, "put", lambda cache, release, key, told: put(cache, release, key[:-1], told))
+
+
+def _or(patch: Patch) -> None:
+    where = engine.where
+
+    def either(access: Access, *narrowed: Any) -> filters.Filter:
+        widened = Access.operator() if any(each.paths for each in narrowed) else access
+        return where(widened, *narrowed)
+
+    patch.setattr(engine, "where", either)
+
+
+def _telling_error(patch: Patch) -> None:
+    get = KnowledgeBase.aget
+
+    async def telling(base: KnowledgeBase, id: str, *, access: Access | None = None) -> Any:
+        try:
+            return await get(base, id, access=access)
+        except NotFound:
+            await get(base, id, access=Access.operator())
+            raise Forbidden("it is not yours") from None
+
+    patch.setattr(KnowledgeBase, "aget", telling)
+
+
+def _explained(patch: Patch) -> None:
+    search = KnowledgeBase.asearch
+
+    async def telling(base: KnowledgeBase, *args: Any, access: Access | None = None, **how: Any) -> Any:
+        answer = await search(base, *args, access=access, **how)
+        every = await search(base, *args, access=Access.operator(), **how)
+        dropped = [result.citation.path for result in every.results]
+        return replace(answer, explain={**answer.explain, "dropped": dropped} if answer.explain else None)
+
+    patch.setattr(KnowledgeBase, "asearch", telling)
+
+
+def _managed(patch: Patch) -> None:
+    patch.setattr(Declared, "managed_by", lambda declared, _: declared.sources())
+
+
+def _ended(patch: Patch) -> None:
+    patch.setattr(Token, "valid", lambda *_: True)
+
+
+def _door(door: str) -> Callable[[Patch], None]:
+    """One door takes whoever has a token for the operator."""
+
+    def plant(patch: Patch) -> None:
+        holder = Service._holder
+
+        def everything(service: Service, held: Token, origin: Any) -> Any:
+            asker = holder(service, held, origin)
+            return replace(asker, access=Access.operator(door)) if origin.door == door else asker
+
+        patch.setattr(Service, "_holder", everything)
+
+    return plant
+
+
+def _anonymous(patch: Patch) -> None:
+    made = Service._anonymous
+    patch.setattr(
+        Service,
+        "_anonymous",
+        lambda service, origin: replace(made(service, origin), access=Access.operator(origin.door)),
+    )
+
+
+def judged_by_all(patch: Patch) -> None:
+    """Everybody's questions can be judged by everybody."""
+    patch.setattr(feedback, "_known", lambda log, query_id, _: log.asked(query_id) is not None)
+
+
+QUICK = {
+    "one door's search forgets who asks": Plant(_as_operator("asearch"), "initech", "http"),
+    "private is for the whole tenant": Plant(_filter(_tenants_private), "acme", "mcp"),
+    "answers are kept without who asked": Plant(_cache, "globex", "http"),
+    "the code graph forgets who asks": Plant(_graph, "public", "mcp"),
+    "an ended token is taken": Plant(_ended, "revoked", "http"),
+}
+SLOW = {
+    "an error tells that there is something": Plant(_telling_error, "acme", "http", compared=True),
+    "an explanation tells what was left out": Plant(_explained, "gil", "http"),
+    "everybody sees everything": Plant(_filter(lambda _: ~filters.NOTHING), "ida", "python"),
+    "a tenant's is for all tenants": Plant(_filter(_other_tenants), "anonymous", "page"),
+    "like a file forgets who asks": Plant(_as_operator("asimilar"), "public", "http"),
+    "by id forgets who asks": Plant(_as_operator("aget"), "acme", "page"),
+    "by id forgets who asks, for agents": Plant(_as_operator("aget"), "acme", "mcp"),
+    "related forgets who asks": Plant(_as_operator("arelated"), "globex", "http"),
+    "contexts forget who asks": Plant(_as_operator("acontext"), "ann", "mcp"),
+    "counts are of everything": Plant(_as_operator("astatus"), "acme", "http"),
+    "the page's counts are of everything": Plant(_as_operator("astatus"), "public", "page"),
+    "Python forgets who asks": Plant(_as_operator("search"), "acme", "python"),
+    "a filter widens": Plant(_or, "public", "http"),
+    "all sources can be managed": Plant(_managed, "admin", "http"),
+    "MCP takes everybody for the operator": Plant(_door("mcp"), "ida", "mcp"),
+    "the page takes everybody for the operator": Plant(_door("page"), "gil", "page"),
+    "whoever has no token is taken for the operator": Plant(_anonymous, "anonymous", "mcp"),
+}
