@@ -129,11 +129,13 @@ class RowWriter:
 
     def _take_in(self, journal: Journal) -> None:
         """Write what processes that are gone have left in their journals, and the table has not."""
-        with suppress(OSError):
+        try:
             for portion, rows in journal.left_behind():
                 known = self._known(str(row["query_id"]) for row in rows)
                 if self._write([row for row in rows if row["query_id"] not in known]):
                     portion.unlink()
+        except Exception as error:  # noqa: BLE001 - they wait for another time; new rows are written
+            self._warn(error)
 
     def _known(self, ids: Iterable[str]) -> set[str]:
         table = self._lake.log(self._table)
