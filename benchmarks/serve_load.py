@@ -146,7 +146,7 @@ def _loads(
 ) -> Iterator[Load]:
     settings = _declared(folder, endpoint, cached=False)
     tokens = _tokens(settings)
-    how = {"seconds": asked.seconds, "clients": asked.clients}
+    how: dict[str, Any] = {"seconds": asked.seconds, "clients": asked.clients}
     yield asyncio.run(_raw(settings, words, "LanceDB alone", **how))
     for name, cached, count in (
         ("served, no cache, distinct", False, None),
@@ -372,7 +372,7 @@ def _declared(folder: Path, endpoint: tuple[str, str], *, cached: bool) -> Setti
 def _endpoint(kept: Path) -> Iterator[tuple[str, str]]:
     """Its address is part of what the store's vectors are: the port is that of the run before, if any."""
     port = kept.read_text() if kept.exists() else "0"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", _ENDPOINT, port], text=True, **pipes) as child:
         assert child.stdout
         try:

@@ -136,7 +136,7 @@ def _imports(command: list[str], count: int) -> list[dict[str, Any]]:
 @contextmanager
 def _project() -> Iterator[Path]:
     """A small one with a release."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen([sys.executable, "-c", _ENDPOINT], text=True, **pipes) as child,
