@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from knowledge_pipeline.graph.extract import extract
 from knowledge_pipeline.graph.facts import Edge, Facts
 from knowledge_pipeline.graph.layout import defines
-from knowledge_pipeline.graph.resolve import Trace, ask, resolve
+from knowledge_pipeline.graph.resolve import Trace, interface, renewed, resolve
 from knowledge_pipeline.languages import language_of
 
 
@@ -29,6 +29,10 @@ class Files:
 
     def facts(self, path: str) -> Facts:
         return self._facts[path]
+
+    def interfaces(self) -> dict[str, str]:
+        """What the stage keeps beside the facts."""
+        return {path: interface(facts) for path, facts in self._facts.items()}
 
     def defining(self, name: str) -> set[str]:
         return self._defining.get(name, set())
@@ -57,21 +61,24 @@ class Kept:
 
     edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
     resolved: list[str] = field(default_factory=list)  # at the last update
-    _traces: dict[str, Trace] = field(default_factory=dict)
+    traces: dict[str, Trace] = field(default_factory=dict)
     _facts: dict[str, Facts] = field(default_factory=dict)
 
     def update(self, texts: Mapping[str, str]) -> None:
         files = Files(texts)
         for path in set(self.edges) - files.paths():
-            del self.edges[path], self._traces[path], self._facts[path]
-        due = [path for path in sorted(files.paths()) if self._is_due(path, files)]
+            del self.edges[path], self.traces[path], self._facts[path]
+        interfaces = files.interfaces()
+        due = [path for path in sorted(files.paths()) if self._is_due(path, files, interfaces)]
         for path in due:
             found = resolve(path, files)
-            self.edges[path], self._traces[path] = found.edges, found.trace
+            self.edges[path], self.traces[path] = found.edges, found.trace
             self._facts[path] = files.facts(path)
         self.resolved = due
 
-    def _is_due(self, path: str, files: Files) -> bool:
+    def _is_due(self, path: str, files: Files, interfaces: Mapping[str, str]) -> bool:
         if self._facts.get(path) != files.facts(path):
             return True
-        return any(ask(question, files) != answer for question, answer in self._traces[path].items())
+        now = renewed(self.traces[path], files, interfaces)
+        self.traces[path] = now or self.traces[path]
+        return now is None
