@@ -78,8 +78,8 @@ def told(index: FileIndex) -> Told:
         table: Mapping[str | Key, Any] = getattr(index, name)
         for key, answer in table.items():
             parts.setdefault(_mark(key), []).append(f"{name} {key!r} {_plain(answer)!r}")
-    return {mark: int.from_bytes(_digest("\n".join(sorted(each)).encode(errors="replace"), 8), "big")
-            for mark, each in parts.items()}  # fmt: skip
+    texts = {mark: "\n".join(sorted(each)).encode(errors="replace") for mark, each in parts.items()}
+    return {mark: int.from_bytes(_digest(text, 8), "big") for mark, text in texts.items()}
 
 
 def whole(tells: Told) -> str:
