@@ -72,7 +72,7 @@ def _or(patch: Patch) -> None:
     where = engine.where
 
     def either(access: Access, *narrowed: Any) -> filters.Filter:
-        widened = Access.operator() if any(each.paths for each in narrowed) else access
+        widened = Access.operator() if any(each.sources or each.paths for each in narrowed) else access
         return where(widened, *narrowed)
 
     patch.setattr(engine, "where", either)
@@ -160,7 +160,7 @@ SLOW = {
     "counts are of everything": Plant(_as_operator("astatus"), "acme", "http"),
     "the page's counts are of everything": Plant(_as_operator("astatus"), "public", "page"),
     "Python forgets who asks": Plant(_as_operator("search"), "acme", "python"),
-    "a filter widens": Plant(_or, "public", "http"),
+    "a filter widens": Plant(_or, "public", "mcp"),
     "all sources can be managed": Plant(_managed, "admin", "http"),
     "MCP takes everybody for the operator": Plant(_door("mcp"), "ida", "mcp"),
     "the page takes everybody for the operator": Plant(_door("page"), "gil", "page"),
