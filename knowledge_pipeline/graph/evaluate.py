@@ -90,13 +90,13 @@ class Evaluator:
         """What calling a function gives."""
         index = self.view.index(known.path)
         found = self.bound(index, known.name, "@()", known.of)
-        if "@()" in index.beneath.get(known.name, ()):
+        if (known.name, "@()") in index.beneath:
             found[Place(known.path, known.name, "@()")] = 1.0
         return found
 
     def bound(self, index: FileIndex, owner: str, path: str, of: tuple[str, str] | None = None) -> Found:
         """What the bindings of a path give: those by declared types, or else all."""
-        bindings = [each for each in index.tables.get(owner, {}).get(path, ()) if each.value]
+        bindings = [each for each in index.bound(owner, path) if each.value]
         found: Found = {}
         for each in [each for each in bindings if each.declared][:_MAX_MEANINGS]:
             add(found, self._of_binding(index, each, of), 1.0 if each.value[0] == "@" else DECLARED)

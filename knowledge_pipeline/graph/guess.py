@@ -53,6 +53,6 @@ def _methods(name: str, view: View) -> list[Known]:
         Known(index.facts.path, each)
         for index in indices
         if index.language is language
-        for each in index.by_last.get(name, ())
+        for each in index.named(name)
         if index.kinds[each] == "method"
     ]

@@ -1,45 +1,46 @@
-"""The facts of one file, arranged for look-ups by name and by scope."""
+"""The facts of one file, arranged for look-ups by name and by scope.
+
+All that is asked of a file is asked by key, so that it can be noted which keys were asked (see `asking`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from knowledge_pipeline.graph.facts import Binding, Definition, Facts, Import
+from knowledge_pipeline.graph.facts import Binding, Facts, Import
 from knowledge_pipeline.graph.languages.base import Language
-from knowledge_pipeline.graph.paths import last_of, parent_of, steps_of
+from knowledge_pipeline.graph.paths import parent_of
 
 TYPE_KINDS = frozenset({"class", "interface"})
 
+Key = tuple[str, str]
+"""A scope, and a name or a path in it."""
 
+STAR = "*"
+NAMED = "@named"
+WITHIN = "@within"
+LISTED = "@listed"
+_NO_BINDINGS: tuple[Binding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FileIndex:
-    """Definitions, imports and bindings of a file by scope.
+    """Definitions, imports and bindings of a file by scope."""
 
-    What is bound to `self.x` in a method is bound to `x` in the table of its class.
-    """
-
-    def __init__(self, facts: Facts, language: Language) -> None:
-        self.facts = facts
-        self.language = language
-        self.kinds: dict[str, str] = {}
-        self.by_last: dict[str, list[str]] = {}
-        private = facts.definitions if language.private_to_file else ()
-        self.private = {each.name for each in private if not each.exported}
-        for each in facts.definitions:
-            self._define(each)
-        self.imports: dict[tuple[str, str], list[Import]] = {}
-        self.stars: dict[str, list[Import]] = {}
-        for each in facts.imports:
-            self._import(each)
-        self.tables: dict[str, dict[str, list[Binding]]] = {}
-        self.beneath: dict[str, set[str]] = {}
-        selves = (each for each in facts.bindings if each.value in ("@self", "@class"))
-        self._selves = {(each.scope, each.path): each.value for each in selves}
-        for each in facts.bindings:
-            self._bind(each)
-        self.bases: dict[str, list[str]] = {}
-        for use in facts.uses:
-            if use.kind in ("extends", "implements"):
-                self.bases.setdefault(use.scope, []).append(use.path)
+    facts: Facts  # of another file: without what is arranged here
+    language: Language
+    has_stars: bool  # whether it imports everything from somewhere
+    has_list: bool  # whether it lists what an import of everything brings
+    kinds: Mapping[str, str]
+    private: Mapping[str, bool]  # what others cannot name
+    bases: Mapping[str, list[str]]  # what types extend, as it is written
+    imports: Mapping[Key, list[Import]]  # by local name, or `STAR`
+    tables: Mapping[Key, list[Binding]]  # what is bound to `self.x` in a method is bound to `x` in its class
+    beneath: Mapping[Key, bool]  # what longer paths that are bound start with
+    selves: Mapping[Key, str]  # names of "@self" and "@class"
+    names: Mapping[Key, list[str]]  # of definitions, by (NAMED, last segment) or (WITHIN, what is around)
+    listed: Mapping[Key, bool]  # by (LISTED, name)
 
     def class_of(self, scope: str) -> str | None:
         """The innermost type that a scope is in, or is."""
@@ -71,56 +72,32 @@ class FileIndex:
             scope = parent_of(scope)
         yield ""
 
+    def bound(self, owner: str, path: str) -> list[Binding] | tuple[Binding, ...]:
+        """What a path is bound to in the table of a scope, a type or a function."""
+        return self.tables.get((owner, path), _NO_BINDINGS)
+
+    def stars(self, scope: str) -> list[Import] | tuple[Import, ...]:
+        """What a scope imports everything from."""
+        return self.imports.get((scope, STAR), ())
+
     def is_computed(self, name: str) -> bool:
         """Whether a definition is read like a field, but computed."""
-        return "@" in self.tables.get(name, ())
+        return (name, "@") in self.tables
 
     def is_receiver(self, scope: str, value: str) -> bool:
         """Whether a value is the instance that a method is called on, or a new one of its class."""
         head = value.removesuffix("()")
-        special = head if head[0] == "@" else self._selves.get((scope, head))
+        special = head if head[0] == "@" else self.selves.get((scope, head))
         return special == ("@self" if head == value else "@class")
 
-    def _define(self, each: Definition) -> None:
-        if self.language.constructors_named_after_type and _is_constructor(each):
-            return
-        if self.kinds.get(each.name, "variable") == "variable":
-            self.kinds[each.name] = each.kind
-            self.by_last.setdefault(last_of(each.name), []).append(each.name)
+    def exports(self, name: str) -> bool:
+        """Whether an import of everything brings a name."""
+        return (LISTED, name) in self.listed if self.has_list else self.language.by_star(name)
 
-    def _import(self, each: Import) -> None:
-        if each.name == "*" and each.local == "*":
-            self.stars.setdefault(each.scope, []).append(each)
-        elif each.local:
-            self.imports.setdefault((each.scope, each.local), []).append(each)
+    def named(self, last: str) -> list[str] | tuple[str, ...]:
+        """The definitions with a last segment."""
+        return self.names.get((NAMED, last), ())
 
-    def _bind(self, each: Binding) -> None:
-        owner, path = self._owner(each)
-        self.tables.setdefault(owner, {}).setdefault(path, []).append(each)
-        steps = steps_of(path)
-        if len(steps) > 1:
-            beneath = self.beneath.setdefault(owner, set())
-            for end in range(1, len(steps)):
-                beneath.add("".join(steps[:end]))
-
-    def _owner(self, each: Binding) -> tuple[str, str]:
-        """The table that a binding belongs to, and its path there."""
-        if each.path.startswith("@in "):
-            scope, _, path = each.path[4:].partition("@")
-            return scope, path
-        steps = steps_of(each.path)
-        if len(steps) < 2 or steps[1][0] != ".":
-            return each.scope, each.path
-        head = self.language.heads.get(steps[0], steps[0])
-        if head in ("@self", "@class") or any(
-            (scope, head) in self._selves for scope in self.scopes(each.scope)
-        ):
-            owner = self.class_of(each.scope)
-            if owner is not None:
-                return owner, "".join(steps[1:])[1:]
-        return each.scope, each.path
-
-
-def _is_constructor(each: Definition) -> bool:
-    of, _, name = each.name.rpartition(".")
-    return each.kind == "method" and name == last_of(of)
+    def within(self, name: str) -> list[str] | tuple[str, ...]:
+        """The definitions within one that others can name, sorted; for "" those within none, all of them."""
+        return self.names.get((WITHIN, name), ())

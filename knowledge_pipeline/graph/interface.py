@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 
+from knowledge_pipeline.graph.arrange import arranged
+from knowledge_pipeline.graph.asking import told, whole
 from knowledge_pipeline.graph.facts import Binding, Facts
+from knowledge_pipeline.graph.index import FileIndex
+from knowledge_pipeline.graph.languages.registry import language_of
 from knowledge_pipeline.graph.paths import head_of, parent_of
 
 
 def interface(facts: Facts) -> str:
-    """A digest of definitions, bases, imports, and of bindings that fields and results depend on.
+    """A digest of all that other files can ask of one: of `shown`. Lines do not count."""
+    return whole(told(shown(facts)))
 
-    Lines, signatures, uses, and local variables that no result is made of, do not count.
+
+def shown(facts: Facts) -> FileIndex:
+    """A file as others see it: definitions, bases, imports, bindings that fields and results depend on.
+
+    Signatures, uses, and local variables that no result is made of, are left out.
     """
     bindings = _reached(facts)
-    names = {(each.scope, head_of(path)) for each in bindings for path in (each.value, each.path)}
-    seen = {name for _, name in names}
-    parts: list[object] = [facts.language, facts.module, sorted(facts.settings.items())]
-    parts.append(sorted({(each.name, each.kind, each.exported) for each in facts.definitions}))
-    parts.append([
-        (each.module, each.name, each.local, each.scope, each.exported)
-        for each in facts.imports
-        if not each.scope or each.local in seen or each.name == "*"
-    ])  # fmt: skip
-    parts.append([(each.scope, each.path, each.value, each.declared) for each in bindings])
-    parts.append([(use.scope, use.path) for use in facts.uses if use.kind in ("extends", "implements")])
-    return hashlib.blake2b(repr(parts).encode(errors="replace"), digest_size=8).hexdigest()
+    seen = {head_of(path) for each in bindings for path in (each.value, each.path)}
+    seen |= {name for _, name in _of_bases(facts)}
+    imports = [each for each in facts.imports if not each.scope or each.local in seen or each.name == "*"]
+    seen_facts = replace(facts, imports=tuple(imports), bindings=tuple(bindings))
+    index = arranged(seen_facts, language_of(facts.language))
+    return replace(index, facts=Facts(facts.path, facts.language, facts.module, settings=facts.settings))
 
 
 def _reached(facts: Facts) -> list[Binding]:
@@ -35,8 +38,9 @@ def _reached(facts: Facts) -> list[Binding]:
     for place, each in enumerate(facts.bindings):
         local.setdefault(_place(each), []).append(place)
     functions = {each.name for each in facts.definitions if each.kind in ("function", "method")}
-    waiting = [place for place, each in enumerate(facts.bindings) if _is_seen(each, functions)]
-    reached = set(waiting)
+    reached = {place for place, each in enumerate(facts.bindings) if _is_seen(each, functions)}
+    reached.update(place for name in _of_bases(facts) for place in _visible(local, *name))
+    waiting = sorted(reached)
     while waiting:
         each = facts.bindings[waiting.pop()]
         for name in (head_of(each.value), head_of(each.path)):
@@ -45,6 +49,12 @@ def _reached(facts: Facts) -> list[Binding]:
                     reached.add(place)
                     waiting.append(place)
     return [facts.bindings[place] for place in sorted(reached)]
+
+
+def _of_bases(facts: Facts) -> set[tuple[str, str]]:
+    """Scopes in which types stand, and the names that what they extend starts with."""
+    uses = (use for use in facts.uses if use.kind in ("extends", "implements"))
+    return {(parent_of(use.scope), head_of(use.path)) for use in uses}
 
 
 def _place(each: Binding) -> tuple[str, str]:

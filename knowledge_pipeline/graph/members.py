@@ -88,7 +88,7 @@ class Members:
         qualified = f"{owner}.{name}"
         found: Found = {Known(path, qualified, of): 1.0} if qualified in index.kinds else {}
         add(found, self.evaluator.bound(index, owner, name))
-        if name in index.beneath.get(owner, ()):
+        if (owner, name) in index.beneath:
             found[Place(path, owner, name)] = 1.0
         return found
 
@@ -101,8 +101,8 @@ class Members:
         return {
             Known(index.facts.path, each): EXTENDING
             for index in map(self.view.index, self.view.defining(name)[:_MAX_EXTENDING])
-            for each in index.by_last.get(name, ())
-            for binding in index.tables.get(each, {}).get("@receiver", ())
+            for each in index.named(name)
+            for binding in index.bound(each, "@receiver")
             if last_of(binding.value) in names
         }
 

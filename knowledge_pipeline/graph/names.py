@@ -47,9 +47,7 @@ class Names:
 
     def _received(self, index: FileIndex, scope: str, name: str) -> Found:
         """What `self` is in a member that is added to a type of another file; its class, for `Self`."""
-        holder = next(
-            (each for each in index.scopes(scope) if "@receiver" in index.tables.get(each, ())), None
-        )
+        holder = next((each for each in index.scopes(scope) if (each, "@receiver") in index.tables), None)
         if holder is None or name == "@super":
             return {}
         found = self.evaluator.bound(index, holder, "@receiver")
@@ -87,7 +85,7 @@ class Names:
             elif found is not None:
                 return found
         found = self._unimported(index, name)
-        return found or ({} if index.stars and name[:1].isupper() else inherited)
+        return found or ({} if index.has_stars and name[:1].isupper() else inherited)
 
     def _in_scope(self, index: FileIndex, scope: str, name: str, *, own: bool) -> Found | None:
         """What a name means by one scope alone; what is in a type, others than itself see as members."""
@@ -99,7 +97,7 @@ class Names:
             found = self._local(index, scope, name)
         if found is None and of_type and index.language.members_in_scope:
             found = self.evaluator.members.of_instance(index.facts.path, scope, name)
-        if found is None and index.language.receiver_in_scope and "@receiver" in index.tables.get(scope, ()):
+        if found is None and index.language.receiver_in_scope and (scope, "@receiver") in index.tables:
             received = self.evaluator.step(self.evaluator.bound(index, scope, "@receiver"), f".{name}")
             found = {one: sure for one, sure in received.items() if not isinstance(one, Outside)} or None
         return self._by_stars(index, scope, name) if found is None else found
@@ -108,9 +106,9 @@ class Names:
         """What a name means by definitions, imports and bindings of one scope; None: nothing."""
         path = index.facts.path
         qualified = f"{scope}.{name}" if scope else name
-        imports = index.imports.get((scope, name), [])
-        bound = name in index.tables.get(scope, ())
-        beneath = name in index.beneath.get(scope, ())
+        imports = index.imports.get((scope, name), ())
+        bound = (scope, name) in index.tables
+        beneath = (scope, name) in index.beneath
         defined = qualified in index.kinds and not index.is_hidden(scope, qualified)
         if not (defined or imports or bound or beneath):
             return None
@@ -143,13 +141,13 @@ class Names:
 
     def _by_stars(self, index: FileIndex, scope: str, name: str) -> Found | None:
         included = index.language.includes
-        found = self._by_includes(index, name) if included and not scope and index.stars.get("") else {}
-        for each in index.stars.get(scope, ()):
+        found = self._by_includes(index, name) if included and not scope and index.stars("") else {}
+        for each in index.stars(scope):
             for entity in self._module(index, each.module):
                 if included and isinstance(entity, Module) and not entity.path.endswith("/"):
                     continue
                 path = entity.path if isinstance(entity, Module) else ""
-                if not path or path.endswith("/") or _exports(self.view.index(path), name):
+                if not path or path.endswith("/") or self.view.index(path).exports(name):
                     add(found, self.evaluator.steps.take(entity, f".{name}"))
         return found or None
 
@@ -171,7 +169,7 @@ class Names:
                 if len(near) > _MAX_INCLUDED:
                     break
                 here = self.view.index(file)
-                for each in here.stars.get("", ()):
+                for each in here.stars(""):
                     more = self.view.modules(here.language, file, each.module)
                     near += [one for one in more if one not in known and not one.endswith("/")]
                     known.update(more)
@@ -201,7 +199,7 @@ class Names:
             other = self.view.index(file)
             for each in other.imports.get(("", name), ()):
                 add(found, self.imported(other, each) if each.exported else {})
-            if not found and any(each.exported for each in other.stars.get("", ())):
+            if not found and any(each.exported for each in other.stars("")):
                 add(found, self._by_stars(other, "", name) or {})
         return found
 
@@ -239,7 +237,7 @@ class Names:
         for file in self.view.modules(self.language, self.view.path, each.module):
             if not file.endswith("/"):
                 index = self.view.index(file)
-                names = [name for name in index.kinds if "." not in name and _exports(index, name)]
+                names = (name for name in index.within("") if index.exports(name))
                 yield from ((name, Known(file, name)) for name in names)
 
 
@@ -262,9 +260,3 @@ def _special(index: FileIndex, scope: str, name: str) -> Found:
     if name == "@super":
         return {Above(path, owner, (path, owner)): 1.0}
     return {Known(path, owner): 1.0} if name == "@class" else {Instance(path, owner): 1.0}
-
-
-def _exports(index: FileIndex, name: str) -> bool:
-    """Whether an import of everything brings a name."""
-    listed = index.facts.settings.get("__all__")
-    return index.language.by_star(name) if listed is None else name in listed.split()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from knowledge_pipeline.graph.edges import edges_out, edges_to, unresolved
@@ -13,6 +13,7 @@ from knowledge_pipeline.graph.facts import Edge, EdgeKind, Import, Use
 from knowledge_pipeline.graph.guess import guessed
 from knowledge_pipeline.graph.index import TYPE_KINDS, FileIndex
 from knowledge_pipeline.graph.interface import interface
+from knowledge_pipeline.graph.languages.registry import language_of
 from knowledge_pipeline.graph.layout import Project
 from knowledge_pipeline.graph.paths import last_of, parent_of, steps_of
 from knowledge_pipeline.graph.view import Trace, View, world_of
@@ -22,9 +23,9 @@ __all__ = [
     "Project",
     "Resolved",
     "Trace",
-    "ask",
     "full_name",
     "interface",
+    "renewed",
     "resolve",
     "resolve_version",
 ]
@@ -39,6 +40,7 @@ class Alias:
     full_name: str
     target: str  # qualified name within `target_path`
     target_path: str
+    members: tuple[str, ...] = ()  # qualified names of what others can name in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ def resolve(path: str, project: Project) -> Resolved:
         key = (edge.kind, edge.source, edge.target, edge.target_path, edge.line)
         edges[key] = max(edge.confidence, edges.get(key, 0.0))
     found = tuple(Edge(*key, round(sure, 2)) for key, sure in edges.items())
-    return Resolved(found, view.trace, tuple(dict.fromkeys(resolver.aliases())))
+    aliases = tuple(dict.fromkeys(resolver.aliases()))
+    return Resolved(found, view.trace(), aliases)
 
 
 def resolve_version() -> str:
@@ -72,15 +75,28 @@ def resolve_version() -> str:
     return facts_version()
 
 
-def ask(question: str, project: Project) -> str:
-    """Today's answer of a question from a trace. That of "interface, PATH" is `interface(facts)`."""
-    return world_of(project).digest(question)
+def renewed(trace: Trace, project: Project, interfaces: Mapping[str, str]) -> Trace | None:
+    """The trace that resolving the file would leave now; None: one of its questions has another answer.
+
+    Args:
+        trace: of a file that did not change itself.
+        project: as it is now.
+        interfaces: `interface` of all its files; the facts are read only where that is another one.
+    """
+    world = world_of(project)
+    found: Trace = {}
+    for question, answer in trace.items():
+        now = world.renewed(question, answer, interfaces)
+        if now is None:
+            return None
+        found[question] = now
+    return found
 
 
 def full_name(path: str, name: str, project: Project) -> str:
     """By which name other repositories import a definition of a file; the file's own for ""."""
     world = world_of(project)
-    return world.index(path).language.full_name(path, name, world.layout)
+    return language_of(project.facts(path).language).full_name(path, name, world.layout)
 
 
 class _Resolver:
@@ -107,7 +123,11 @@ class _Resolver:
                 continue
             for name, entity in self.evaluator.names.handed_on(each):
                 if isinstance(entity, Known):
-                    yield Alias(self.view.full_name(name), entity.name, entity.path)
+                    yield Alias(self.view.full_name(name), entity.name, entity.path, self._members(entity))
+
+    def _members(self, known: Known) -> tuple[str, ...]:
+        """What is handed on with a definition of another file."""
+        return () if known.path == self.view.path else tuple(self.view.index(known.path).within(known.name))
 
     def _contained(self) -> Iterator[Edge]:
         for each in self.index.facts.definitions:

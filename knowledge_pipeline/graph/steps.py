@@ -145,7 +145,7 @@ class Steps:
 
     def _at(self, index: FileIndex, owner: str, at: str) -> Found:
         found = self.evaluator.bound(index, owner, at)
-        if at in index.beneath.get(owner, ()):
+        if (owner, at) in index.beneath:
             found[Place(index.facts.path, owner, at)] = 1.0
         return found
 

@@ -3,7 +3,8 @@
 First every file's facts, then its edges, in the tables that all sources share. A file is resolved
 again when its facts, the source's configuration or the resolver changed, or the answer to a question
 that was asked about other files when it was resolved last: its `trace`. So an edit costs what it can
-affect, and nothing where nothing changed.
+affect, and nothing where nothing changed. Where a file that was asked has changed, but not in what it was
+asked for, the trace alone is written again.
 
 A file's own row is the last that is written of it and the last that is removed: a crash before leaves
 work to do, never a hole.
@@ -14,21 +15,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from knowledge_pipeline.graph.extract import facts_version
+from knowledge_pipeline.graph.resolve import Trace
 from knowledge_pipeline.stages.base import Pass, Stats, at_once, digest, measured
 from knowledge_pipeline.stages.graph_files import refresh_facts
 from knowledge_pipeline.stages.graph_project import StoredProject
-from knowledge_pipeline.stages.graph_rows import RowMaker
+from knowledge_pipeline.stages.graph_rows import FileRows, RowMaker, trace_text
 from knowledge_pipeline.stages.graph_writing import Made
 from knowledge_pipeline.stages.index import TURN_ROWS, context_of
-from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.reconcile import Difference, difference, fingerprints
-from knowledge_pipeline.store.tables import Table
+from knowledge_pipeline.store.tables import Table, portions
 
 VERSION = "1"  # of how facts become rows; what `graph` itself changes is in `facts_version`
+_PORTION = 128  # traces that are in memory at a time
 _FEW = 50  # files that are resolved without reading the facts of all into memory
 
 
@@ -48,9 +51,9 @@ def refresh(this: Pass) -> Stats:
         planned = difference(desired, made_of, full=this.full)
         if planned:
             project = StoredProject(facts)
-            affected = [] if this.full else _affected(this, project, _unchanged(desired, made_of))
-            stats.notes = _write(this, project, desired, held, planned, affected)
-            planned = _counting(planned, affected)
+            touched = _Touched() if this.full else _touched(this, project, _unchanged(desired, made_of))
+            stats.notes = _write(this, project, desired, held, planned, touched)
+            planned = _counting(planned, touched.affected)
         stats.seen = len(desired)
         stats.count(planned)
         stats.rows, stats.version = symbols.count(eq("source", this.source.id)), symbols.version
@@ -85,16 +88,26 @@ def _counting(planned: Difference, affected: list[str]) -> Difference:
     return Difference(planned.added, changed, planned.removed, planned.unchanged - len(affected))
 
 
-def _affected(this: Pass, project: StoredProject, unchanged: Collection[str]) -> list[str]:
-    """Files that did not change themselves, for which a question about others has another answer now."""
-    found: list[str] = []
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Files that did not change themselves, but what they were resolved by."""
+
+    affected: list[str] = field(default_factory=list[str])  # a question about others has another answer now
+    spared: list[str] = field(default_factory=list[str])  # another file changed, but not in what it was asked
+
+
+def _touched(this: Pass, project: StoredProject, unchanged: Collection[str]) -> _Touched:
+    found = _Touched()
     where = eq("source", this.source.id) & eq("kind", "file")
     for batch in this.lake.graph("symbols").batches(["path", "trace"], where):
         for path, trace in zip(batch["path"].to_pylist(), batch["trace"].to_pylist(), strict=True):
-            asked: dict[str, str] = json.loads(trace) if path in unchanged else {}
-            if any(project.answer(question) != answer for question, answer in asked.items()):
-                found.append(path)
-    return sorted(found)
+            asked: Trace = json.loads(trace) if path in unchanged else {}
+            now = project.renewed(asked)
+            if now is None:
+                found.affected.append(path)
+            elif now != asked:
+                found.spared.append(path)
+    return _Touched(sorted(found.affected), sorted(found.spared))
 
 
 def _write(
@@ -103,19 +116,20 @@ def _write(
     desired: dict[str, str],
     held: dict[str, _Held],
     planned: Difference,
-    affected: list[str],
+    touched: _Touched,
 ) -> Counter[str]:
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
     context = context_of(this)
     web_prefix = context.pop("web_prefix")
     maker = RowMaker(project, context, web_prefix, datetime.now(UTC))
-    paths = [*affected, *planned.write]
+    paths = [*touched.affected, *planned.write]
     if len(paths) > _FEW:
         project.read_ahead()
     known = {} if this.full else {path: file.fingerprint for path, file in held.items()}
     marks = {path: desired[path] for path in paths}
     with Made(this.lake) as made:
         _resolve(this, maker, marks, known, made)
+        _renew(this, project, touched.spared, made)
         turn = at_once if made.rows <= TURN_ROWS else this.turn
         with turn("index"), this.lake.index_lock():
             made.write(
@@ -130,6 +144,16 @@ def _resolve(this: Pass, maker: RowMaker, marks: dict[str, str], known: dict[str
         rows = maker.rows(path, uris[path], mark)
         made.add(rows, same=known.get(path) == rows.file["fingerprint"])
         this.report("graph", done, len(marks))
+
+
+def _renew(this: Pass, project: StoredProject, paths: list[str], made: Made) -> None:
+    """Bring traces up to date: the files' own rows as they are, but for that."""
+    symbols = this.lake.graph("symbols")
+    for portion in portions(paths, _PORTION):
+        where = eq("source", this.source.id) & eq("kind", "file") & one_of("path", portion)
+        for row in symbols.rows(symbols.schema.names, where).to_pylist():
+            trace = trace_text(project.renewed(json.loads(row["trace"])) or {})
+            made.add(FileRows({**row, "trace": trace}, [], []), same=True)
 
 
 def _uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:

@@ -7,14 +7,13 @@ from collections.abc import Collection, Mapping
 
 from knowledge_pipeline.graph.codec import from_json
 from knowledge_pipeline.graph.facts import Facts
-from knowledge_pipeline.graph.resolve import ask
+from knowledge_pipeline.graph.resolve import Trace, renewed
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.tables import Table
 
 _READ_AHEAD_BYTES = 64 << 20  # of facts as text
 _KEPT = 256  # files whose facts are kept as objects
 _BATCH_ROWS = 64
-_INTERFACE = "interface\t"
 
 
 class StoredProject:
@@ -63,11 +62,9 @@ class StoredProject:
                     return
                 self._texts[path] = text
 
-    def answer(self, question: str) -> str:
-        """Today's answer of a question that was asked when a file was resolved."""
-        if question.startswith(_INTERFACE):
-            return self.interfaces.get(question.removeprefix(_INTERFACE), "")
-        return ask(question, self)
+    def renewed(self, trace: Trace) -> Trace | None:
+        """What was asked when a file was resolved, with today's answers; None: one is another."""
+        return renewed(trace, self, self.interfaces)
 
     def _text(self, path: str) -> str:
         if path not in self._texts:

@@ -21,6 +21,11 @@ Row = dict[str, Any]
 _SIGNATURE_CHARS = 300
 
 
+def trace_text(trace: Trace) -> str:
+    """A trace as it is stored."""
+    return json.dumps(trace, sort_keys=True, separators=(",", ":"))
+
+
 @dataclass(frozen=True, slots=True)
 class FileRows:
     """Everything that the tables hold of one file."""
@@ -49,7 +54,7 @@ class RowMaker:
         mark = _fingerprint([*symbols, *edges], common)
         stamped = {**common, "indexed_at": self.now}
         named = {**stamped, "url": self._url(path), "fingerprint": mark}
-        trace = json.dumps(resolved.trace, sort_keys=True, separators=(",", ":"))
+        trace = trace_text(resolved.trace)
         file = _symbol({**named, **self._file(facts), "made_of": made_of, "trace": trace})
         made = [_symbol({**named, **row}) for row in symbols]
         return FileRows(file, made, [{**stamped, **row} for row in edges])
@@ -100,19 +105,10 @@ class RowMaker:
         """Names under which others may import from this file what another one defines, members too."""
         made: dict[str, Row] = {}
         for each in resolved.aliases:
-            for name, target in self._handed_on(each, resolved.trace):
+            for name, target in _handed_on(each):
                 if name not in made:
                     made[name] = self._alias(path, name, self._node(each.target_path, target))
         yield from made.values()
-
-    def _handed_on(self, alias: Alias, trace: Trace) -> Iterator[tuple[str, str]]:
-        """Full name and definition: who imports `app.Store` calls `app.Store.get`."""
-        yield alias.full_name, alias.target
-        if f"interface\t{alias.target_path}" not in trace:  # nothing would tell that the members changed
-            return
-        for member in self.project.facts(alias.target_path).definitions:
-            if member.name.startswith(f"{alias.target}.") and member.exported:
-                yield f"{alias.full_name}{member.name.removeprefix(alias.target)}", member.name
 
     def _alias(self, path: str, name: str, node: str) -> Row:
         return {
@@ -169,6 +165,13 @@ class RowMaker:
 
     def _url(self, path: str) -> str | None:
         return self.web_prefix + quote(path) if self.web_prefix else None
+
+
+def _handed_on(alias: Alias) -> Iterator[tuple[str, str]]:
+    """Full name and definition: who imports `app.Store` calls `app.Store.get`."""
+    yield alias.full_name, alias.target
+    for member in alias.members:
+        yield f"{alias.full_name}{member.removeprefix(alias.target)}", member
 
 
 def _symbol(row: Row) -> Row:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.graph.extract import extract
 from knowledge_pipeline.graph.facts import Edge, Facts
 from knowledge_pipeline.graph.layout import defines
-from knowledge_pipeline.graph.resolve import Trace, ask, resolve
+from knowledge_pipeline.graph.resolve import Resolved, Trace, interface, renewed, resolve
 from knowledge_pipeline.languages import language_of
 
 
@@ -30,14 +30,23 @@ class Files:
     def facts(self, path: str) -> Facts:
         return self._facts[path]
 
+    def interfaces(self) -> dict[str, str]:
+        """What the stage keeps beside the facts."""
+        return {path: interface(facts) for path, facts in self._facts.items()}
+
     def defining(self, name: str) -> set[str]:
         return self._defining.get(name, set())
 
 
 def edges_of(texts: Mapping[str, str]) -> dict[str, tuple[Edge, ...]]:
     """The edges of all files."""
+    return {path: found.edges for path, found in resolved(texts).items()}
+
+
+def resolved(texts: Mapping[str, str]) -> dict[str, Resolved]:
+    """All that resolving gives, of all files."""
     files = Files(texts)
-    return {path: resolve(path, files).edges for path in sorted(files.paths())}
+    return {path: resolve(path, files) for path in sorted(files.paths())}
 
 
 def targets(texts: Mapping[str, str], kind: str, source: str) -> set[str]:
@@ -53,25 +62,32 @@ def targets(texts: Mapping[str, str], kind: str, source: str) -> set[str]:
 
 @dataclass
 class Kept:
-    """The edges of a source, kept up to date by traces alone."""
+    """What resolving a source gives, kept up to date by traces alone."""
 
-    edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
+    results: dict[str, Resolved] = field(default_factory=dict)
     resolved: list[str] = field(default_factory=list)  # at the last update
-    _traces: dict[str, Trace] = field(default_factory=dict)
     _facts: dict[str, Facts] = field(default_factory=dict)
+
+    @property
+    def edges(self) -> dict[str, tuple[Edge, ...]]:
+        """The edges of all files."""
+        return {path: found.edges for path, found in self.results.items()}
 
     def update(self, texts: Mapping[str, str]) -> None:
         files = Files(texts)
-        for path in set(self.edges) - files.paths():
-            del self.edges[path], self._traces[path], self._facts[path]
-        due = [path for path in sorted(files.paths()) if self._is_due(path, files)]
+        for path in set(self.results) - files.paths():
+            del self.results[path], self._facts[path]
+        interfaces = files.interfaces()
+        due = [path for path in sorted(files.paths()) if self._is_due(path, files, interfaces)]
         for path in due:
-            found = resolve(path, files)
-            self.edges[path], self._traces[path] = found.edges, found.trace
+            self.results[path] = resolve(path, files)
             self._facts[path] = files.facts(path)
         self.resolved = due
 
-    def _is_due(self, path: str, files: Files) -> bool:
+    def _is_due(self, path: str, files: Files, interfaces: Mapping[str, str]) -> bool:
         if self._facts.get(path) != files.facts(path):
             return True
-        return any(ask(question, files) != answer for question, answer in self._traces[path].items())
+        held = self.results[path]
+        now: Trace | None = renewed(held.trace, files, interfaces)
+        self.results[path] = replace(held, trace=now or held.trace)
+        return now is None

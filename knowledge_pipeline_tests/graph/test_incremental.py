@@ -10,7 +10,7 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline_tests.graph.files import Kept, edges_of
+from knowledge_pipeline_tests.graph.files import Kept, resolved
 
 TEXTS = {
     "app/__init__.py": [
@@ -60,7 +60,7 @@ def test_edits_resolved_by_traces_give_what_a_full_run_gives(
         texts = texts | {path: text}
         now = {each: text for each, text in texts.items() if text is not None}
         kept.update(now)
-        assert kept.edges == edges_of(now)
+        assert kept.results == resolved(now)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +137,99 @@ def test_a_definition_that_others_see_redoes_those_who_asked() -> None:
     assert kept.resolved == ["a.py", "b.py"]
 
 
+READ_BY_ALL = """
+class Root:
+    def close(self): return self
+    def clear(self): return 1
+class Base(Root):
+    def shut(self): return self.clear()
+def opened(): return Base()
+def other(): return 1
+"""
+READERS = {
+    "asks_opened.py": "from base import opened\nopened().close()\n",
+    "asks_other.py": "from base import other\nother()\n",
+    "extends.py": "from base import Base\nclass Mine(Base):\n    def go(self): self.clear()\n",
+    "heir.py": "from extends import Mine\nMine().close()\n",
+    "module.py": "import base\nbase.added()\n",
+    "star.py": "from base import *\nadded()\nclass It(Base): pass\n",
+    "star_of_star.py": "from star import other\nother()\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "redone"),
+    [
+        # who asked for the name: of the module, or by an import of everything
+        ("def other", "def added(): pass\ndef other", ["module.py", "star.py"]),
+        ("def other", "def unasked(): pass\ndef other", ["star.py"]),
+        # a method: who asked for it by lineage, and who hands its class on with all members
+        ("def close", "def finish", ["asks_opened.py", "heir.py", "star.py"]),
+        ("def clear", "def empty", ["extends.py", "star.py"]),
+        ("def shut", "def stop", ["star.py"]),
+        # what a class extends: all who went through the class
+        ("Base(Root)", "Base", ["asks_opened.py", "extends.py", "heir.py", "star.py"]),
+        ("def other", "__all__ = ['other']\ndef other", sorted(READERS)),
+        ("def opened(): return Base()", "def opened(): return Root()", ["asks_opened.py"]),
+        ("class Root:\n", "\n# moved\nclass Root:\n", []),
+    ],
+)
+def test_an_edit_of_what_all_read_redoes_who_asked_for_that(
+    before: str, after: str, redone: list[str]
+) -> None:
+    kept, texts = Kept(), READERS | {"base.py": READ_BY_ALL}
+    kept.update(texts)
+    edited = texts | {"base.py": READ_BY_ALL.replace(before, after)}
+    kept.update(edited)
+    assert [path for path in kept.resolved if path != "base.py"] == redone
+    assert kept.results == resolved(edited)
+
+
+def test_a_change_of_the_names_that_a_file_lists_redoes_who_asked_for_those() -> None:
+    listing = READ_BY_ALL + "__all__ = ['other', 'Base']\n"
+    texts, kept = READERS | {"base.py": listing}, Kept()
+    kept.update(texts)
+    edited = texts | {"base.py": listing.replace("['other'", "['opened'")}
+    kept.update(edited)
+    assert kept.resolved == ["base.py", "star.py", "star_of_star.py"]
+    assert kept.results == resolved(edited)
+
+
+_name = st.sampled_from(["Alpha", "Beta", "go", "run", "_kept"])
+_value = st.sampled_from(
+    ["1", "Alpha()", "Beta().go()", "go()", "self.item", "self.run()", "run().item", "m.Beta"]
+)
+_method = st.tuples(_name, _value).map(lambda of: f"    def {of[0]}(self):\n        return {of[1]}\n")
+_field = st.tuples(st.sampled_from(["item", "go"]), _value).map(lambda of: f"    {of[0]} = {of[1]}\n")
+_class = st.tuples(
+    _name, st.sampled_from(["", "(Alpha)", "(Beta)", "(m.Alpha)"]), st.lists(_method | _field, max_size=3)
+).map(lambda of: f"class {of[0]}{of[1]}:\n    x = 0\n{''.join(of[2])}")
+_function = st.tuples(_name, _value).map(lambda of: f"def {of[0]}(x=0):\n    y = {of[1]}\n    return y\n")
+_listed = st.lists(_name, max_size=3).map(lambda names: f"__all__ = {names}\n")
+_module = st.sampled_from(["a", "b", "c"])
+_import = st.tuples(_module, _name | st.just("*")).map(lambda of: f"from {of[0]} import {of[1]}\n")
+_import |= _module.map(lambda module: f"import {module} as m\n")
+_part = _import | _class | _function | _listed | _value.map(lambda value: f"{value}\n")
+_parts = st.lists(_part, max_size=6)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.fixed_dictionaries(dict.fromkeys(("a.py", "b.py", "c.py", "d.py"), _parts)), st.data())
+def test_edits_of_what_files_show_leave_what_a_full_run_gives(
+    parts: dict[str, list[str]], data: st.DataObject
+) -> None:
+    kept = Kept()
+    kept.update({path: "".join(each) for path, each in parts.items()})
+    for _ in range(4):
+        path = data.draw(st.sampled_from(sorted(parts)))
+        place = data.draw(st.integers(0, len(parts[path])))
+        rest = parts[path][place + data.draw(st.integers(0, 1)) :]
+        parts = parts | {path: parts[path][:place] + data.draw(st.lists(_part, max_size=1)) + rest}
+        texts = {each: "".join(of) for each, of in parts.items()}
+        kept.update(texts)
+        assert kept.results == resolved(texts)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_edits_of_a_real_package_give_what_a_full_run_gives(seed: int) -> None:
@@ -147,7 +240,7 @@ def test_random_edits_of_a_real_package_give_what_a_full_run_gives(seed: int) ->
         path = chance.choice(sorted(texts))
         texts = _edited(texts, path, chance)
         kept.update(texts)
-        assert kept.edges == edges_of(texts)
+        assert kept.results == resolved(texts)
 
 
 def _edited(texts: dict[str, str], path: str, chance: random.Random) -> dict[str, str]:

@@ -112,6 +112,27 @@ def test_a_change_within_a_body_makes_one_file_anew(code: Project, folder: Path)
     assert ("Store.find", "self.reset", None) in calls(code)
 
 
+def test_a_new_function_makes_its_file_anew_and_brings_the_traces_of_others_up_to_date(
+    code: Project, folder: Path
+):
+    code.refresh()
+    before = {row["path"]: row["trace"] for row in rows(code, "symbols") if row["kind"] == "file"}
+    (folder / "lib" / "store.py").write_text(f"{STORE}\n\ndef fresh():\n    return Store()\n")
+    stats = run_whole(code)
+    assert (stats.changed, stats.unchanged) == (1, 2)
+    incremental = state(code)
+    after = {row["path"]: row["trace"] for row in incremental[0] if row["kind"] == "file"}
+    assert {path for path in before if before[path] != after[path]} == {"app.py", "lib/__init__.py"}
+    run(code, full=True)
+    assert state(code) == incremental
+
+
+def run_whole(project: Project):
+    """A refresh; what it counted of the graph."""
+    (stats,) = [each for each in project.refresh().stats if each.stage == "graph"]
+    return stats
+
+
 def test_a_renamed_method_is_unresolved_in_files_that_were_not_touched(code: Project, folder: Path):
     code.refresh()
     (folder / "lib" / "store.py").write_text(STORE.replace("def get", "def fetch"))
