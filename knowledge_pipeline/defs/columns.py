@@ -110,7 +110,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "start_line": "First line, counted from 1.",
         "end_line": "Last line, included.",
         "signature": "Its head on one line.",
-        "exported": "Whether other files can name it.",
+        "exported": "Whether others can name it: not what is private, or of its package alone.",
         "shown": "JSON list of what an answer shows of it, read as one column.",
         "made_of": "Of a file: hash of its facts, the settings and the code that resolves it.",
         "trace": "Of a file: what was asked about other files, each with a hash of the answer.",
