@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.cli.relating import named, said
+from knowledge_pipeline.cli.relating import named
 from knowledge_pipeline.cli.screen import Screen
 from knowledge_pipeline.cli.text import counted, one_line, shortened
+from knowledge_pipeline.query.wording import said, surroundings
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.assemble import Answer, Neighbour, Neighbours, Relation, Result
+    from knowledge_pipeline.query.assemble import Answer, Relation, Result
     from knowledge_pipeline.query.hits import Explanation
 
 _LINE_CHARS = 200
 _WHOLE_LINE_CHARS = 20_000
 _NEIGHBOURS = 3  # of each kind
-_SURROUNDINGS = {
-    "calls": "calls",
-    "called_by": "called by",
-    "extends": "extends",
-    "implemented_by": "implemented by",
-    "imports": "imports",
-}
 _WITHOUT = {
     "vector": "searched by words alone, because the embedding model could not be used",
     "hyde": "searched without a hypothetical answer, because the language model did not make one",
@@ -57,7 +51,8 @@ def show(screen: Screen, answer: Answer, *, lines: int | None, scores: bool = Tr
         if result.related:
             screen.say(f"   {' · '.join(map(_relation, result.related))}", style="dim")
         if result.graph:
-            screen.say("\n".join(_surroundings(result.graph)), style="dim")
+            told = [f"   {one_line(line)}" for line in surroundings(result.graph, most=_NEIGHBOURS)]
+            screen.say("\n".join(told), style="dim")
         screen.say()
     if not answer.results:
         screen.say("Nothing was found.")
@@ -110,21 +105,6 @@ def _label(result: Result) -> str:
 
 def _relation(relation: Relation) -> str:
     return f"{said(relation)} {named(relation.document)} [{relation.document.source}]"
-
-
-def _surroundings(found: Neighbours) -> Iterator[str]:
-    """`calls Store.get shop/store.py:5, check shop/check.py:1, 3 more`, a line for each kind."""
-    for name, word in _SURROUNDINGS.items():
-        each: Sequence[Neighbour] = getattr(found, name)
-        told = [_neighbour(one) for one in each[:_NEIGHBOURS]]
-        left = len(each) - len(told) + found.more.get(name, 0)
-        if told:
-            yield f"   {word} {', '.join([*told, *([f'{left} more'] if left else [])])}"
-
-
-def _neighbour(one: Neighbour) -> str:
-    place = f"{one.path}:{one.line}" if one.line else one.path
-    return one_line(" ".join(filter(None, [one.name, place if place != one.name else None])))
 
 
 def _show_content(screen: Screen, result: Result, lines: int | None) -> None:

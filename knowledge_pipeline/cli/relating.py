@@ -8,18 +8,11 @@ import typer
 
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.cli.text import counted, one_line, shortened
+from knowledge_pipeline.query.wording import said
 
 if TYPE_CHECKING:
     from knowledge_pipeline.query.assemble import Related, Relation
 
-_INWARD = {
-    "closes": "closed by",
-    "implements": "implemented by",
-    "supersedes": "superseded by",
-    "duplicates": "duplicated by",
-    "changes": "changed by",
-    "references": "referenced by",
-}
 _NAME_CHARS = 80
 
 
@@ -77,11 +70,6 @@ def named(document: Related) -> str:
     is_file = document.source_type in ("code", "markdown") and document.path != known
     beside = f"  {document.path}" if is_file else ""
     return shortened(one_line(known), _NAME_CHARS) + status + beside
-
-
-def said(relation: Relation) -> str:
-    """ "closes", or "closed by" where the other one says it."""
-    return relation.kind if relation.direction == "to" else _INWARD[relation.kind]
 
 
 def _row(relation: Relation) -> dict[str, str | None]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from knowledge_pipeline.query.assemble import Answer, Neighbour, Neighbours, Relation, Result
+from knowledge_pipeline.query.assemble import Answer, Relation, Result
 from knowledge_pipeline.query.excerpts import Excerpt, Part, document_of, excerpts
 from knowledge_pipeline.query.task_context import Context
 from knowledge_pipeline.query.task_searches import SearchRun
+from knowledge_pipeline.query.wording import surroundings
 
 NOTHING = (
     "Nothing was found that you may see. Try other words, fewer or wider filters, or a search of everything."
@@ -19,13 +20,6 @@ _WITHOUT = {
     "vector": "by words alone: the embedding model could not be used",
     "rerank": "without reranking",
     "graph": "without the code graph",
-}
-_SURROUNDINGS = {
-    "calls": "calls",
-    "called_by": "called by",
-    "extends": "extends",
-    "implemented_by": "implemented by",
-    "imports": "imports",
 }
 
 
@@ -82,7 +76,7 @@ def _result(number: int, result: Result) -> str:
     lines = [f"{head}  {' · '.join(str(each) for each in said if each)}"]
     lines.append(f"id {result.id} · document {_document(result)}")
     lines.append(fenced(result.content, known.get("language") or ""))
-    lines += _surroundings(result.graph) if result.graph else []
+    lines += surroundings(result.graph, most=_NEIGHBOURS) if result.graph else []
     lines += [f"related: {_relations(result.related)}"] if result.related else []
     return "\n".join(lines)
 
@@ -95,21 +89,6 @@ def _excerpt(excerpt: Excerpt) -> str:
     language = excerpt.parts[0].result.metadata.get("language") or ""
     lines = excerpt.citation.lines.replace("L", "")
     return f"lines {lines}\n{fenced(excerpt.text, language)}"
-
-
-def _surroundings(found: Neighbours) -> Iterator[str]:
-    """`calls Store.get shop/store.py:5, check shop/check.py:1, 3 more`, a line for each kind."""
-    for name, word in _SURROUNDINGS.items():
-        each: Sequence[Neighbour] = getattr(found, name)
-        told = [_neighbour(one) for one in each[:_NEIGHBOURS]]
-        left = len(each) - len(told) + found.more.get(name, 0)
-        if told:
-            yield f"{word} {', '.join([*told, *([f'{left} more'] if left else [])])}"
-
-
-def _neighbour(one: Neighbour) -> str:
-    where = f"{one.path}:{one.line}" if one.line else one.path
-    return " ".join(filter(None, [one.name, where if where != one.name else None]))
 
 
 def _relations(relations: Sequence[Relation]) -> str:

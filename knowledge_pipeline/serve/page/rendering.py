@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
+from knowledge_pipeline.query.wording import said
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.asked import TABS, Asked
@@ -39,14 +40,6 @@ _HEADERS: Mapping[str, str] = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
-}
-_INWARD = {
-    "closes": "closed by",
-    "implements": "implemented by",
-    "supersedes": "superseded by",
-    "duplicates": "duplicated by",
-    "changes": "changed by",
-    "references": "referenced by",
 }
 
 
@@ -131,13 +124,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.globals |= {"address_of": address_of, "links": links}
-    made.filters |= {"kind": kind_of, "said": _said, "ago": ago, "number": "{:,}".format}
+    made.filters |= {"kind": kind_of, "said": said, "ago": ago, "number": "{:,}".format}
     return made
-
-
-def _said(relation: Any) -> str:
-    """ "closes", or "closed by" where the other one says it."""
-    return relation.kind if relation.direction == "to" else _INWARD[relation.kind]
 
 
 def ago(moment: datetime) -> str:
