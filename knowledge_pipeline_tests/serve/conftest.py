@@ -27,7 +27,7 @@ def own_world(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
     root = tmp_path / "world"
-    shutil.copytree(world.root, root)
+    shutil.copytree(world.root, root, ignore=shutil.ignore_patterns("logs"))  # what other tests asked
     settings = config_file.load(root / "knowledge.yaml")
     return World(root, settings, world.environment, world.tokens, world.ids)
 
