@@ -115,7 +115,7 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
     chance = random.Random(7)
     template = tmp_path / "template"
     shutil.copytree(project.lake.root, template)
-    for _ in range(12):
+    for _ in range(6):
         shutil.rmtree(project.lake.root)
         shutil.copytree(template, project.lake.root)
         victim = started(maintain_over_and_over, project.root, project.embedding, 60.0, 0.0)
