@@ -27,7 +27,7 @@ from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.graph_answers import GraphAnswer
-from knowledge_pipeline.stages.base import digest
+from knowledge_pipeline.records import digest
 from knowledge_pipeline.store import graph_indexes, release
 from knowledge_pipeline.store.graph_shown import shown
 from knowledge_pipeline.store.lake import Lake

@@ -46,9 +46,10 @@ from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.identifiers import searchable
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import where
+from knowledge_pipeline.records import digest
 from knowledge_pipeline.serve.tokens import Tokens
-from knowledge_pipeline.stages.base import digest
 from knowledge_pipeline.store import indexes, release
+from knowledge_pipeline.store.index_shown import shown
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import open_index
 
@@ -265,6 +266,7 @@ def _publish(settings: Settings, chosen: random.Random) -> None:
     lake, table = Lake(settings.store), _index(settings)
     with lake.index_lock():
         table.append(_batches(table.schema, _passages(), 500, chosen))
+        indexes.maintain(table)
         release.publish(lake, keep=3)
 
 
@@ -313,7 +315,8 @@ def _row(
         "tenant": chosen.choice(TENANTS) if visibility != "public" else None,
         "principals": [chosen.choice(("ann", "bob"))] if visibility == "private" else [],
     }
-    return {each.name: own.get(each.name, _nothing(each)) for each in schema}
+    made = {each.name: own.get(each.name, _nothing(each)) for each in schema}
+    return {**made, "shown": shown(made)}
 
 
 def _nothing(column: pa.Field) -> Any:

@@ -5,6 +5,7 @@ Frozen, without I/O. Offsets count characters, half-open; lines count from 1.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -73,3 +74,13 @@ class Chunk:
 def embedded_text(header: str, text: str) -> str:
     """What is embedded and indexed for full text: the header, an empty line, the text."""
     return f"{header}\n\n{text}" if header else text
+
+
+def digest(*values: str) -> str:
+    """Content hash of some strings: 32 hexadecimal digits, the boundaries between them included."""
+    hashed = hashlib.sha256()
+    for value in values:
+        encoded = value.encode()
+        hashed.update(len(encoded).to_bytes(8, "big"))
+        hashed.update(encoded)
+    return hashed.hexdigest()[:32]

@@ -17,8 +17,8 @@ from knowledge_pipeline.config_operation import Alerts
 from knowledge_pipeline.defs.alert_channels import Alert, mail, post_to_slack
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
+from knowledge_pipeline.records import digest
 from knowledge_pipeline.sanitizing.sanitize import sanitize
-from knowledge_pipeline.stages.base import digest
 
 URL_VARIABLE = "KNOWLEDGE_DAGSTER_URL"
 """Names the address of the UI, "https://dagster.example.com", so that an alert links to its run."""

@@ -94,6 +94,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "fingerprint": "Of all columns that are not times: when it differs, the row is written again.",
         "indexed_at": "When the row was first written.",
         "updated_at": "When the row was last written.",
+        "shown": "JSON list of what an answer shows of it beside the text, read as one column.",
     },
     "graph": {
         "id": "Hash of source, path and name.",

@@ -11,8 +11,8 @@ from knowledge_pipeline.defs.progress import progress
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.evaluation.judge import Response, by_place
 from knowledge_pipeline.evaluation.scores import ALL, per_question
+from knowledge_pipeline.records import digest
 from knowledge_pipeline.stages import evaluate
-from knowledge_pipeline.stages.base import digest
 from knowledge_pipeline.stages.evaluate import QUALITY, Evaluated
 from knowledge_pipeline.store.lake import Lake
 

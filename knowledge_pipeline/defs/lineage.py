@@ -19,6 +19,7 @@ from knowledge_pipeline.defs.freshness import freshness_of
 from knowledge_pipeline.defs.settings_assets import SETTINGS
 from knowledge_pipeline.defs.versions import code_versions
 from knowledge_pipeline.stages.pipeline import STAGES, stages_of
+from knowledge_pipeline.store import index_shown, schemas
 from knowledge_pipeline.store.tables import Table
 
 _FEEDS: Mapping[str, tuple[str, ...]] = {
@@ -147,6 +148,7 @@ _INDEXED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("labels", "project", "status", "wiki_space", "names", "mentions"), ("metadata",)),
     "words": ("header", "text"),
     "fingerprint": ("row_hash",),
+    "shown": tuple(name for name in index_shown.COLUMNS if name in schemas.CHUNKS.names),
 }
 
 

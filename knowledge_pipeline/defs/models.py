@@ -16,8 +16,8 @@ from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.plots import plotted
 from knowledge_pipeline.defs.recording import RELEASE
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.records import digest
 from knowledge_pipeline.stages import models as sql
-from knowledge_pipeline.stages.base import digest
 from knowledge_pipeline.stages.model_files import FOLDER, Column, Model, load
 from knowledge_pipeline.stages.models import Made
 

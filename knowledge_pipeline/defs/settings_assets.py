@@ -21,7 +21,7 @@ from knowledge_pipeline.config_filters import FILTERS
 from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.stages.base import digest
+from knowledge_pipeline.records import digest
 
 DATA_VERSION = "dagster/data_version"
 SETTINGS: Mapping[str, tuple[str, ...]] = {

@@ -8,9 +8,9 @@ from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.config import Sanitize, SourceConfig, SourceType
 from knowledge_pipeline.embedding.spaces import TEXT_TEMPLATE
 from knowledge_pipeline.graph.extract import facts_version
+from knowledge_pipeline.records import digest
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.stages import graph, index
-from knowledge_pipeline.stages.base import digest
 from knowledge_pipeline.stages.pipeline import stages_of
 from knowledge_pipeline.store import schemas
 

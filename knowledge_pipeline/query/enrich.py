@@ -14,7 +14,7 @@ from operator import or_
 
 from knowledge_pipeline.query.assemble import Neighbour, Neighbours
 from knowledge_pipeline.query.graph_constructors import class_of
-from knowledge_pipeline.query.graph_rows import DEFINED, MOST_ROWS, SURE, GraphRows
+from knowledge_pipeline.query.graph_rows import DEFINED, SURE, GraphRows
 from knowledge_pipeline.query.hits import Passage
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
@@ -24,8 +24,10 @@ SHOWN = 5  # of each kind
 
 _INHERITS = ("extends", "implements")
 _USES = ("calls", "references", *_INHERITS)
-_EDGE = ("kind", "source", "path", "line", "confidence")
-_ENDS = ("source_id", "source_name", "target_id", "target_name", "target_path")
+_EDGE = (
+    *("kind", "source", "path", "line", "confidence"),
+    *("source_id", "source_name", "target_id", "target_name", "target_path"),
+)
 
 
 async def neighbours_of(graph: GraphRows, passages: Sequence[Passage]) -> list[Neighbours]:
@@ -171,8 +173,7 @@ async def _symbols(graph: GraphRows, where: Filter) -> list[Row]:
 
 
 async def _edges(graph: GraphRows, where: Filter) -> list[Row]:
-    sure = graph.visible & where & filters.at_least("confidence", SURE)
-    return await graph.reader.edges(sure, limit=MOST_ROWS, columns=(*_EDGE, *_ENDS))
+    return await graph.edges(where & filters.at_least("confidence", SURE), columns=_EDGE)
 
 
 def _in_files(passages: Sequence[Passage], conditions: Sequence[Filter]) -> Filter:

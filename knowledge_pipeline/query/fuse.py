@@ -191,7 +191,7 @@ def _boosted(hits: Iterable[Hit], question: Question) -> list[Hit]:
         Hit(
             passage=hit.passage,
             score=(hit.score + sum(boosts.values())) / (1 + most),
-            explanation=replace(hit.explanation, boosts=boosts),
+            explanation=replace(hit.explanation, boosts=boosts) if boosts else hit.explanation,
         )
         for hit, boosts in boosted
     ]

@@ -47,21 +47,28 @@ class GraphRows:
     async def symbols(self, where: Filter, *, limit: int = MOST_ROWS) -> list[Row]:
         """Rows of definitions, files and aliases, with what is shown of them."""
         found = await self.reader.symbols(self.visible & where, limit=limit, columns=("shown",))
-        return [graph_shown.read(row["shown"]) for row in found]
+        return graph_shown.read(row["shown"] for row in found)
 
     async def nodes(self, ids: Iterable[str]) -> dict[str, Node]:
         """Nodes by id; those that are not visible are not there."""
         return (await self.known(ids))[0]
 
-    async def known(self, ids: Iterable[str]) -> tuple[dict[str, Node], dict[str, set[str]]]:
-        """Nodes by id, and the full names of each by which other sources may know it."""
-        rows: list[Row] = []
-        for portion in portions(sorted(set(ids))):
-            rows += await self.symbols(filters.one_of("node", portion))
+    async def known(self, ids: Iterable[str], **place: Any) -> tuple[dict[str, Node], dict[str, set[str]]]:
+        """Nodes by id, and the full names of each by which other sources may know it.
+
+        `place` is what `Node` says of where a walk met them: their side and distance.
+        """
+        wanted, kept = sorted(set(ids)), self.reader.kept(self.visible)
+        for portion in portions(id_ for id_ in wanted if id_ not in kept):
+            read = await self.symbols(filters.one_of("node", portion))
+            kept.update({id_: [] for id_ in portion})
+            for row in read:
+                kept[row["node"]].append(row)
+        rows = [row for id_ in wanted for row in kept[id_]]
         names: dict[str, set[str]] = {}
         for row in rows:
             names.setdefault(row["node"], set()).add(row["full_name"])
-        return nodes_of(row for row in rows if row["kind"] != "alias"), names
+        return nodes_of((row for row in rows if row["kind"] != "alias"), **place), names
 
     async def names_of_files(self, files: Sequence[Node]) -> dict[str, set[str]]:
         """File -> the full names of all that it defines and re-exports, as far as others can name it."""
@@ -111,13 +118,15 @@ class GraphRows:
             found += await self.symbols(filters.one_of("path", portion) & filters.eq("kind", "file"))
         return {(row["source"], row["path"]): node_of(row) for row in found}
 
-    async def edges(self, where: Filter, *, limit: int, columns: Sequence[str] = EDGE) -> list[Row]:
+    async def edges(
+        self, where: Filter, *, limit: int = MOST_ROWS, columns: Sequence[str] = EDGE
+    ) -> list[Row]:
         """Edges, in no particular order."""
         return await self.reader.edges(self.visible & where, limit=limit, columns=columns)
 
 
-def node_of(row: Row) -> Node:
-    """A symbol as a caller gets it."""
+def node_of(row: Row, **place: Any) -> Node:
+    """A symbol as a caller gets it; `place` is its side and its distance, where a walk met it."""
     lines = _lines(row["start_line"], row["end_line"]) if row["kind"] != "file" else None
     url = row["url"]
     if url and lines and url.startswith(("http://", "https://")) and "#" not in url:
@@ -133,15 +142,17 @@ def node_of(row: Row) -> Node:
         language=row["language"],
         signature=row["signature"],
         url=url,
+        **place,
     )
 
 
-def nodes_of(rows: Iterable[Row]) -> dict[str, Node]:
-    """Nodes by id; of twins the first in the file."""
+def nodes_of(rows: Iterable[Row], **place: Any) -> dict[str, Node]:
+    """Nodes by id, see `node_of`; of twins the first in the file."""
     ordered = sorted(rows, key=lambda row: (row["source"], row["path"], row["start_line"]))
     found: dict[str, Node] = {}
     for row in ordered:
-        found.setdefault(row["node"], node_of(row))
+        if row["node"] not in found:
+            found[row["node"]] = node_of(row, **place)
     return found
 
 

@@ -99,7 +99,7 @@ class Walk:
         names = await self._names_of(front, whole_files=kinds == DEPENDS)
         if within:
             names |= await self._names_within()
-        same = await self._same(front, kinds, "in")
+        same = self._same(front, kinds, "in")
         wanted = filters.one_of("target_id", sorted({*front, *same}))
         for condition in within:
             wanted |= condition
@@ -127,7 +127,7 @@ class Walk:
     async def _used(self, front: set[str], kinds: Collection[str], distance: int) -> set[str]:
         """One step along the edges, to other sources and to names outside, too."""
         within = [*self.within.leading_out()] if distance == 1 and kinds != DEPENDS else []
-        same = await self._same(front, kinds, "out")
+        same = self._same(front, kinds, "out")
         starts = filters.one_of("source_id", sorted({*front, *same}))
         for condition in within:
             starts |= condition
@@ -154,16 +154,14 @@ class Walk:
         self.start(replace(node, side="member") for node in read.values() if node in self.within)
         return distinct & self.nodes.keys()
 
-    async def _same(
-        self, front: Collection[str], kinds: Collection[str], direction: Direction
-    ) -> dict[str, str]:
+    def _same(self, front: Collection[str], kinds: Collection[str], direction: Direction) -> dict[str, str]:
         """Nodes that are not at the edge of the walk, and whose edges count as those of one that is."""
         if "calls" not in kinds:
             return {}
         nodes = [self.nodes[id_] for id_ in front]
         if direction == "out":  # of these the constructor is a part by itself
             nodes = [node for node in nodes if node not in self.within.definitions]
-        same = await constructed(self.rows, nodes, direction)
+        same = constructed(nodes, direction)
         return {id_: meant for id_, meant in same.items() if id_ not in front}
 
     async def _leave(self, leaving: Sequence[Row], kinds: Collection[str], distance: int) -> list[_Met]:
@@ -194,7 +192,8 @@ class Walk:
         distinct = list(dict.fromkeys(ids))
         new = [id_ for id_ in distinct if id_ not in self.nodes]
         room = max(0, self.limit - self._found)
-        read, names = await self.rows.known(new[:room]) if new[:room] else ({}, {})
+        place = {"side": _SIDES[direction], "distance": distance}
+        read, names = await self.rows.known(new[:room], **place) if new[:room] else ({}, {})
         if not whole_files:
             self._names |= names
         self._add([read[id_] for id_ in new[:room] if id_ in read], direction, distance)
@@ -209,17 +208,21 @@ class Walk:
                 self.left_out += 1
                 continue
             self._found += 1
-            self.nodes[node.id] = replace(node, side=_SIDES[direction], distance=distance)
+            side = _SIDES[direction]
+            there = (node.side, node.distance) == (side, distance)
+            self.nodes[node.id] = node if there else replace(node, side=side, distance=distance)
 
     def _link(self, met: Iterable[_Met], far: set[str]) -> set[str]:
+        places: dict[tuple[str, str, str, str], list[Row]] = {}
         for row, source, target in met:
-            if source == target and row["kind"] != "calls":  # only a recursion is worth telling
-                continue
-            key = (row["kind"], source, target, self.nodes[source].path or "")
+            if source != target or row["kind"] == "calls":  # of a node to itself recursion alone is told
+                key = (row["kind"], source, target, self.nodes[source].path or "")
+                places.setdefault(key, []).append(row)
+        for key, rows in places.items():
             known = self.links.get(key)
-            lines = {*(known.lines if known else ()), row["line"]}
-            confidence = max(known.confidence if known else 0.0, round(row["confidence"], 3))
-            self.links[key] = Link(*key, tuple(sorted(lines)), confidence)
+            lines = {*(known.lines if known else ()), *(row["line"] for row in rows)}
+            confidence = max(known.confidence if known else 0.0, *(row["confidence"] for row in rows))
+            self.links[key] = Link(*key, tuple(sorted(lines)), round(confidence, 3))
         return far
 
     async def _names_of(self, ids: Collection[str], *, whole_files: bool) -> dict[str, set[str]]:

@@ -50,7 +50,7 @@ async def by_id(readers: Sequence[IndexReader], name: str, access: Access) -> li
         raise NotFound(
             f"there is no chunk or document {_shortened(name)}: ids are in the results of a search"
         )
-    passages = {row["id"]: passage_of(row) for row in found}
+    passages = {passage.id: passage for passage in map(passage_of, found)}
     return sorted(passages.values(), key=lambda passage: (passage.start_char, passage.id))
 
 

@@ -2,54 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from knowledge_pipeline.query.hits import Passage
 from knowledge_pipeline.relations.mentions import Mention
+from knowledge_pipeline.store import index_shown
 from knowledge_pipeline.store.readers import Row
 
-_SHOWN = (  # as metadata, where they hold anything
-    "source",
-    "source_type",
-    "repo",
-    "branch",
-    "path",
-    "uri",
-    "title",
-    "language",
-    "author",
-    "last_modified",
-    "anchor",
-    "symbol",
-    "symbol_kind",
-    "section",
-    "page",
-    "tags",
-    "labels",
-    "project",
-    "status",
-    "wiki_space",
-    "tokens",
-    "indexed_at",
-    "updated_at",
-)
-_FIELDS = ("id", "source", "uri", "path", "text", "content_hash", "header", "title", "url")
-_PLACE = ("start_char", "start_line", "end_line")
+COLUMNS = ("text", "shown")
+"""What is read of every row."""
 
-COLUMNS = tuple(dict.fromkeys((*_FIELDS, *_PLACE, *_SHOWN, "archived", "metadata")))
-"""What is read of every row. Who may see a row is not among it: it is nobody's business who else may."""
+_FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
+_PLACE = ("start_char", "start_line", "end_line")
+_NO_METADATA = {"id", "content_hash", "header", "url", *_PLACE, "archived", "metadata"}
+_METADATA = tuple(name for name in index_shown.COLUMNS if name not in _NO_METADATA)
 
 
 def passage_of(row: Row) -> Passage:
     """A row with `COLUMNS` as a passage."""
-    fields: dict[str, Any] = {name: row[name] for name in (*_FIELDS, *_PLACE)}
-    metadata = _metadata(row)
-    symbols = dict.fromkeys([row["symbol"], *metadata.get("symbols", ())])
+    shown = index_shown.read(row["shown"])
+    fields: dict[str, Any] = {name: shown[name] for name in (*_FIELDS, *_PLACE)}
+    metadata = _metadata(shown)
+    symbols = dict.fromkeys([shown["symbol"], *metadata.get("symbols", ())])
     names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
     metadata.pop("leads", None)
     return Passage(
         **fields,
+        text=row["text"],
         symbols=tuple(filter(None, symbols)),
         names=tuple(names),
         mentions=tuple(Mention(**each) for each in mentions),
@@ -57,12 +36,8 @@ def passage_of(row: Row) -> Passage:
     )
 
 
-def _metadata(row: Row) -> dict[str, Any]:
-    """The extractors' findings, and the typed columns, which win."""
-    columns = {name: _plain(row[name]) for name in _SHOWN if row[name] not in (None, "", [])}
-    archived = {"archived": True} if row["archived"] else {}
-    return {**json.loads(row["metadata"] or "{}"), **columns, **archived}
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value
+def _metadata(shown: Row) -> dict[str, Any]:
+    """The extractors' findings, and the typed columns that hold anything, which win."""
+    columns = {name: shown[name] for name in _METADATA if shown[name] not in (None, "", [])}
+    archived = {"archived": True} if shown["archived"] else {}
+    return {**shown["metadata"], **columns, **archived}

@@ -72,8 +72,8 @@ async def _of_space(
     nearest = await reader.nearest(vector, where & ~one_of("source_type", _NOT_PROSE), limit=limit)
     before = [each for each in near if is_prose(each.passage)]
     others = {each.row for each in before} - {each.row for each in nearest}
-    nearest += await compared(reader, vector, others)
-    prose = await found(reader, nearest, known)
+    prose, alike = await asyncio.gather(found(reader, nearest, known), compared(reader, vector, others))
+    prose += [Found(known[each.row], each.score, each.row) for each in alike]
     rest = [each for each in near if not is_prose(each.passage)]
     return replace(candidates, nearest=[*rest, *_level(prose, with_=before)])
 

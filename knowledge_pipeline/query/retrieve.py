@@ -97,13 +97,25 @@ async def passages_at(reader: IndexReader, rows: Collection[int]) -> dict[int, P
 
 async def compared(reader: IndexReader, vector: np.ndarray, rows: Collection[int]) -> list[Scored]:
     """The similarity of some rows to a vector."""
-    return [Scored(row, similarity(vector, made)) for row, made in (await reader.vectors(rows)).items()]
+    made = await reader.vectors(rows)
+    if not made:
+        return []
+    alike = similarities(vector, np.stack(list(made.values())))
+    return [Scored(row, score) for row, score in zip(made, alike.tolist(), strict=True)]
 
 
-def similarity(one: np.ndarray, other: np.ndarray) -> float:
-    """Cosine of two vectors, in [-1, 1]; 0 where one is all zero."""
-    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return float(one @ other) / lengths if lengths else 0.0
+def similarities(vector: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Cosines of a vector and some others, in [-1, 1]; 0 where one is all zero.
+
+    Args:
+        vector: float32, shape (dimensions,).
+        others: float32, shape (others, dimensions).
+
+    Returns:
+        float32, shape (others,).
+    """
+    lengths = np.linalg.norm(others, axis=1) * np.linalg.norm(vector)
+    return (others @ vector) / np.where(lengths > 0, lengths, np.inf)
 
 
 def _new(scored: Iterable[Scored], known: Iterable[Scored]) -> set[int]:

@@ -20,6 +20,7 @@ from knowledge_pipeline.errors import NotFound, QuestionRefused
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.store import tokens as rows
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.tables import Mark
 
 Scope = Literal["query", "admin"]
 SCOPES: tuple[Scope, ...] = ("query", "admin")
@@ -58,7 +59,7 @@ class Tokens:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._by_id: dict[str, tuple[str, Token]] = {}  # with the digest
-        self._mark: tuple[int, int] | None = None
+        self._mark: Mark | None = None
         self._looked_s = -_LOOK_EVERY_S
         self._lock = threading.Lock()
 
@@ -137,7 +138,7 @@ class Tokens:
         with self._lock:
             if time.monotonic() - self._looked_s < _LOOK_EVERY_S:
                 return
-            mark = rows.mark(self._lake)
+            mark = self._lake.tokens().mark
             if mark != self._mark:
                 self._by_id = {row["id"]: (row["digest"], _token(row)) for row in rows.rows(self._lake)}
             self._mark, self._looked_s = mark, time.monotonic()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -95,13 +94,3 @@ def measured(stage: str, source: str) -> Iterator[Stats]:
     stats, started = Stats(stage, source), time.perf_counter()
     yield stats
     stats.seconds, stats.at = round(time.perf_counter() - started, 4), datetime.now(UTC)
-
-
-def digest(*values: str) -> str:
-    """Content hash of some strings: 32 hexadecimal digits, the boundaries between them included."""
-    hashed = hashlib.sha256()
-    for value in values:
-        encoded = value.encode()
-        hashed.update(len(encoded).to_bytes(8, "big"))
-        hashed.update(encoded)
-    return hashed.hexdigest()[:32]

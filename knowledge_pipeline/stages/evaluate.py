@@ -25,7 +25,8 @@ from knowledge_pipeline.query.engine import Engine
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.live import ChosenIndex
 from knowledge_pipeline.query.model_calls import ModelCalls
-from knowledge_pipeline.stages.base import Report, digest, silent
+from knowledge_pipeline.records import digest
+from knowledge_pipeline.stages.base import Report, silent
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append

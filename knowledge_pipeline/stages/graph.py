@@ -20,7 +20,8 @@ from datetime import UTC, datetime
 
 from knowledge_pipeline.graph.extract import facts_version
 from knowledge_pipeline.graph.resolve import Trace
-from knowledge_pipeline.stages.base import Pass, Stats, at_once, digest, measured
+from knowledge_pipeline.records import digest
+from knowledge_pipeline.stages.base import Pass, Stats, at_once, measured
 from knowledge_pipeline.stages.graph_files import refresh_facts
 from knowledge_pipeline.stages.graph_project import StoredProject
 from knowledge_pipeline.stages.graph_rows import FileRows, RowMaker, trace_text

@@ -18,8 +18,9 @@ from knowledge_pipeline.graph.facts import Facts
 from knowledge_pipeline.graph.layout import defines
 from knowledge_pipeline.graph.resolve import interface
 from knowledge_pipeline.languages import GRAMMARS, language_of
+from knowledge_pipeline.records import digest
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.stages.base import Pass, digest
+from knowledge_pipeline.stages.base import Pass
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.reconcile import Difference, difference, fingerprints, reconcile
 from knowledge_pipeline.store.tables import Table, portions

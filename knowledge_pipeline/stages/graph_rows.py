@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from knowledge_pipeline.graph.facts import Edge, Facts
 from knowledge_pipeline.graph.resolve import Alias, Project, Resolved, Trace, full_name, resolve
-from knowledge_pipeline.stages.base import digest
-from knowledge_pipeline.store.graph_shown import shown
+from knowledge_pipeline.records import digest
+from knowledge_pipeline.store.graph_shown import node_id, shown
 
 Row = dict[str, Any]
 
@@ -161,7 +161,7 @@ class RowMaker:
         }
 
     def _node(self, path: str, name: str) -> str:
-        return digest(self.context["source"], path, name)
+        return node_id(self.context["source"], path, name)
 
     def _url(self, path: str) -> str | None:
         return self.web_prefix + quote(path) if self.web_prefix else None

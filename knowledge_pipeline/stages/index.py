@@ -26,11 +26,12 @@ from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.identifiers import searchable
-from knowledge_pipeline.records import embedded_text
+from knowledge_pipeline.records import digest, embedded_text
 from knowledge_pipeline.sources.registry import place
-from knowledge_pipeline.stages.base import Pass, Stats, at_once, digest, measured
+from knowledge_pipeline.stages.base import Pass, Stats, at_once, measured
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import eq, is_null, one_of
+from knowledge_pipeline.store.index_shown import shown
 from knowledge_pipeline.store.reconcile import Difference, difference, reconcile
 from knowledge_pipeline.store.tables import Table, portions
 
@@ -191,6 +192,8 @@ class _IndexRows:
                 | {"indexed_at": since.get(chunk["id"], self._now), "updated_at": self._now}
                 for chunk in chunks
             ]
+            for row in rows:
+                row["shown"] = shown(row)
             done += len(rows)
             self._this.report("index", done, len(ids))
             yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)

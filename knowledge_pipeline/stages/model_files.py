@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.errors import ConfigError, NotFound
-from knowledge_pipeline.stages.base import digest
+from knowledge_pipeline.records import digest
 from knowledge_pipeline.store.duck import RAW
 
 FOLDER = Path(__file__).parent.parent.parent / "dbt_like_sql"

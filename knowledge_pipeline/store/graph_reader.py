@@ -16,7 +16,8 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.readers import Row
 
-_MOST_KEPT = 1_000  # answers about sources: one for each way in which callers see
+_MOST_KEPT = 1_000  # ways in which callers see, whose answers are kept
+_MOST_NODES = 20_000  # whose rows are kept, about 1 KB each
 
 
 @dataclass(slots=True)
@@ -27,6 +28,7 @@ class GraphReader:
     _symbols: Any  # a Lance dataset
     _edges: Any
     _several: dict[str, bool] = field(default_factory=dict[str, bool])
+    _kept: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
 
     async def symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows of `schemas.SYMBOLS` that match, in no particular order."""
@@ -35,6 +37,15 @@ class GraphReader:
     async def edges(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows of `schemas.EDGES` that match, in no particular order."""
         return await asyncio.to_thread(_rows, self._edges, where, limit, columns)
+
+    def kept(self, where: Filter) -> dict[str, list[Row]]:
+        """Rows of symbols by node that were read under exactly this condition; for the reader to add to.
+
+        What is asked about often has the same neighbours, and most reads are for them.
+        """
+        if len(self._kept) > _MOST_KEPT or sum(map(len, self._kept.values())) > _MOST_NODES:
+            self._kept.clear()
+        return self._kept.setdefault(where.sql, {})
 
     async def several_sources(self, where: Filter) -> bool:
         """Whether rows of more than one source match; looked up once for each condition."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-VERSION = "3"
+VERSION = "4"
 
 _STAMP = pa.timestamp("us", "UTC")
 
@@ -123,6 +123,7 @@ def index(dimensions: int) -> pa.Schema:
         _required("fingerprint"),  # of everything above
         _required("indexed_at", _STAMP),
         _required("updated_at", _STAMP),
+        _required("shown"),  # what answers show of it: `index_shown`
     )
 
 

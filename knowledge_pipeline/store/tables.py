@@ -45,6 +45,9 @@ def portions(items: Iterable[str], size: int = KEYS_PER_FILTER) -> Iterator[list
         yield portion
 
 
+Mark = tuple[int | str, ...]
+
+
 class Table:
     """A Lance table with one schema and one primary key, opened at its newest version."""
 
@@ -68,6 +71,18 @@ class Table:
     def version(self) -> int:
         """Newest version; 0 before the first write."""
         return self.opened().version if self.exists else 0
+
+    @property
+    def mark(self) -> Mark:
+        """What tells the newest version from any other, and from one of a table made anew.
+
+        By the names in the table's folder, without opening it: 0.05 ms, where `version` takes 2.
+        """
+        try:
+            versions = (each.name for each in (self.path / "_versions").iterdir())
+            return self.path.stat().st_mtime_ns, *sorted(versions)
+        except FileNotFoundError:
+            return (0,)
 
     def opened(self) -> lancedb.table.Table:
         """The LanceDB handle.

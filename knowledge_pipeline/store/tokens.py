@@ -28,9 +28,3 @@ def rows(lake: Lake) -> list[dict[str, Any]]:
     """Every token's row."""
     table = lake.tokens()
     return table.rows(table.schema.names).to_pylist() if table.exists else []
-
-
-def mark(lake: Lake) -> tuple[int, int]:
-    """What changes when the table does, its being made anew as well; cheap."""
-    table = lake.tokens()
-    return (table.version, table.path.stat().st_mtime_ns) if table.exists else (0, 0)

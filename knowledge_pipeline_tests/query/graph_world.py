@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.store import graph_indexes, release
-from knowledge_pipeline.store.graph_shown import shown
+from knowledge_pipeline.store.graph_shown import node_id, shown
 from knowledge_pipeline.store.lake import Lake
 
 MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -51,7 +51,7 @@ class World:
         **columns: Any,
     ) -> str:  # fmt: skip
         """Add a definition, and its file where it is not there yet; returns its node."""
-        if _node(source, path, "") not in self.symbols:
+        if node_id(source, path, "") not in self.symbols:
             self.file(source, path)
         module = PurePosixPath(path).with_suffix("").as_posix().replace("/", ".")
         return self._symbol(source, path, name, kind, lines, f"{module}.{name}", columns)
@@ -73,8 +73,8 @@ class World:
         """
         self._link(kind, source, target, line, confidence)
         made_in, met = self.symbols[source], self.symbols.get(target)
-        file = _node(made_in["source"], made_in["path"], "")
-        there = _node(met["source"], met["path"], "") if met else target
+        file = node_id(made_in["source"], made_in["path"], "")
+        there = node_id(met["source"], met["path"], "") if met else target
         known = {(edge["source_id"], edge["target_id"] or edge["target_name"]) for edge in self.edges}
         if file != there and (file, there) not in known and confidence >= 0.5:
             self._link("depends", file, there, line, confidence)
@@ -111,7 +111,7 @@ class World:
         self, source: str, path: str, name: str, kind: str, lines: tuple[int, int], full_name: str,
         columns: dict[str, Any],
     ) -> str:  # fmt: skip
-        node = _node(source, path, name)
+        node = node_id(source, path, name)
         self.symbols[node] = {
             **self._contexts.get(source, context(source)),
             "id": node,
@@ -133,10 +133,6 @@ class World:
             **columns,
         }
         return node
-
-
-def _node(source: str, path: str, name: str) -> str:
-    return f"{source}:{path}:{name}"
 
 
 def _batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> list[pa.RecordBatch]:

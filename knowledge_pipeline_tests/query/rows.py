@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.store import indexes, release, schemas
+from knowledge_pipeline.store.index_shown import shown
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import word_vector
 
@@ -62,7 +63,8 @@ def row(text: str, path: str = "src/app.py", **columns: Any) -> dict[str, Any]:
 def write(lake: Lake, space: str, rows: Iterable[dict[str, Any]], *, dimensions: int = DIMENSIONS) -> None:
     """Upsert rows into a space's index; they are not released, and not taken into its indexes."""
     table = lake.index(space, dimensions)
-    table.upsert([pa.RecordBatch.from_pylist(list(rows), schema=table.schema)])
+    told = [{**row, "shown": shown(row)} for row in rows]
+    table.upsert([pa.RecordBatch.from_pylist(told, schema=table.schema)])
 
 
 def publish(lake: Lake, *, indexed: bool = True, graph: bool = True) -> None:

@@ -9,6 +9,7 @@ from knowledge_pipeline.errors import NotFound, QuestionRefused
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.graph_answers import GraphAnswer
+from knowledge_pipeline.store.graph_shown import node_id
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.graph_world import World
 
@@ -69,8 +70,8 @@ def test_a_call_graph_ends_although_functions_call_each_other(asked: KnowledgeBa
     answer = asked.graph.get_call_graph("check", depth=10, direction="callers")
     assert found(answer, "used_by") == ["Store.put"]
     assert {(link.source, link.target) for link in answer.links} == {
-        ("lib:lib/store.py:Store.put", "lib:lib/check.py:check"),
-        ("lib:lib/check.py:check", "lib:lib/store.py:Store.put"),
+        (node_id("lib", "lib/store.py", "Store.put"), node_id("lib", "lib/check.py", "check")),
+        (node_id("lib", "lib/check.py", "check"), node_id("lib", "lib/store.py", "Store.put")),
     }
 
 
@@ -100,7 +101,7 @@ def test_who_makes_an_object_calls_its_constructor_and_what_that_calls(base: Kno
     java = World()
     java.define("app", "A.java", "A", "class", (1, 9))
     constructor = java.define("app", "A.java", "A.A", "method", (2, 5))
-    java.link("calls", java.define("app", "B.java", "B.b", "method"), "app:A.java:A", 3)
+    java.link("calls", java.define("app", "B.java", "B.b", "method"), node_id("app", "A.java", "A"), 3)
     java.write(lake)
     assert constructor
     assert found(base.graph.get_call_graph("A.java:A.A", direction="callers"), "used_by") == ["B.b"]
@@ -244,7 +245,7 @@ def test_a_rollback_answers_from_the_old_graph(asked: KnowledgeBase, lake: Lake)
     first = release.live(lake)
     assert first is not None
     world = shop()
-    world.link("calls", world.define("web", "web/new.py", "new"), "lib:lib/check.py:check", 3)
+    world.link("calls", world.define("web", "web/new.py", "new"), node_id("lib", "lib/check.py", "check"), 3)
     world.write(lake)
     assert "new" in found(asked.graph.find_usages("check"), "used_by")
     release.roll_back(lake, first.release, keep=5)

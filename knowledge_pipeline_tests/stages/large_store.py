@@ -96,7 +96,7 @@ def _index_row(source: str, number: int) -> dict[str, Any]:
         "words": "",
         "vector": [0.0, 1.0],
     }
-    return {**_chunk(source, number), **constant, **more, "indexed_at": _NOW, "updated_at": _NOW}
+    return {**_chunk(source, number), **constant, **more, "indexed_at": _NOW, "updated_at": _NOW, "shown": ""}
 
 
 def run(lake: Lake) -> dict[str, Any]:

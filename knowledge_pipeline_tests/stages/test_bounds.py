@@ -1,4 +1,4 @@
-"""Two hundred refreshes: versions and disk stay bounded, and every row is found."""
+"""Fifty refreshes: versions and disk stay bounded, and every row is found."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def ids_of(reader: IndexReader, found: list[Scored]) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_hundred_refreshes_keep_every_table_bounded_and_every_row_found(
+def test_fifty_refreshes_keep_every_table_bounded_and_every_row_found(
     project: Project, tmp_path: Path
 ) -> None:
     folder = tmp_path / "repo"
@@ -58,13 +58,13 @@ def test_a_hundred_refreshes_keep_every_table_bounded_and_every_row_found(
     project.declare("main", "code", folder)
     project.refresh()
     halfway: dict[str, tuple[int, int]] = {}
-    for turn in range(100):
+    for turn in range(50):
         number = turn % 50
         (folder / f"m{number}.py").write_text(f"def function{number}x():\n    return {number}, {turn}\n")
         assert project.refresh().failures == {}
-        if turn == 49:
+        if turn == 24:
             halfway = versions_and_bytes(project)
-        if turn % 20 == 19:
+        if turn % 25 == 24:
             assert asyncio.run(lost_rows(project)) == ([], [])
     end = versions_and_bytes(project)
     assert all(versions <= 30 for versions, _ in end.values()), end

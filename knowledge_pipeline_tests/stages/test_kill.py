@@ -52,7 +52,7 @@ def killed_in(stage: str, project: Project, *, after_s: float) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", list(pipeline.STAGES))
-@pytest.mark.parametrize("after_s", [0.0, 0.03, 0.2])
+@pytest.mark.parametrize("after_s", [0.0, 0.1])
 def test_a_kill_in_each_stage_leaves_nothing_behind(
     project: Project, tmp_path: Path, stage: str, after_s: float
 ) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
@@ -65,7 +66,9 @@ def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
         await refreshing.close()
         service.close()
 
-    app = FastAPI(
+    app = FastAPIOffline(  # its Swagger UI asks nobody else for anything
+        redoc_url=None,
+        static_url="/swagger",
         title="knowledge_pipeline",
         version=version("knowledge-pipeline"),
         summary="Search a knowledge base, and see what each answer is from.",

@@ -488,10 +488,10 @@ def test_a_document_has_the_time_that_it_was_listed_with(server: GithubServer, i
 
 
 @pytest.mark.slow
-def test_five_thousand_pull_requests_take_the_calls_that_paging_takes(
+def test_two_thousand_pull_requests_take_the_calls_that_paging_takes(
     server: GithubServer, pulls: Open
 ) -> None:
-    for number in range(5000):
+    for number in range(2000):
         uri = server.repository.pull(f"change {number}", "why it is made")
         for each in range(3):
             server.repository.review(uri, "APPROVED", f"review {each}")
@@ -500,6 +500,6 @@ def test_five_thousand_pull_requests_take_the_calls_that_paging_takes(
         server.repository.thread(uri, "a.py", 3, "three", "four")
     source = pulls()
     items = list(source.discover())
-    assert (len(items), len(server.requests)) == (5000, 51)
-    assert sum("four" in document.text for _, document in source.fetch_many(items)) == 5000
-    assert len(server.requests) == 251 and server.points < 2000
+    assert (len(items), len(server.requests)) == (2000, 21)
+    assert sum("four" in document.text for _, document in source.fetch_many(items)) == 2000
+    assert len(server.requests) == 101 and server.points < 800
