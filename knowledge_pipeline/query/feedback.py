@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from knowledge_pipeline.errors import NotFound, QuestionRefused, StoreError
 from knowledge_pipeline.query.access import Access
@@ -24,7 +25,7 @@ def judge(
 
     Args:
         lake: the store.
-        log: where the question must be, asked by the same tenant; None: questions are not logged.
+        log: where the question must be, asked by the same caller; None: questions are not logged.
         access: who judges.
         query_id: of an answer.
         result_id: the chunk.
@@ -60,4 +61,13 @@ def judge(
 
 def _known(log: QueryLog, query_id: str, access: Access) -> bool:
     asked = log.asked(query_id)
-    return asked is not None and (access.everything or asked["tenant"] == access.tenant)
+    return asked is not None and (access.everything or _same_caller(asked, access))
+
+
+def _same_caller(asked: Mapping[str, Any], access: Access) -> bool:
+    """Whoever asked, by their token; without one, by what they may see and the door that they came by."""
+    if (asked["tenant"], asked["token"]) != (access.tenant, access.caller.token):
+        return False
+    return asked["token"] is not None or (
+        (asked["door"], sorted(asked["principals"])) == (access.caller.door, sorted(access.principals))
+    )

@@ -17,6 +17,7 @@ from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
 MAX_CHARS = 2_000  # kept of a question
+_ASKER = ("query_id", "door", "token", "tenant", "principals")
 
 
 class QueryLog:
@@ -65,7 +66,7 @@ class QueryLog:
         if unwritten:
             return unwritten
         table = self._lake.log("queries")
-        found = table.rows(["query_id", "tenant"], eq("query_id", query_id)).to_pylist()
+        found = table.rows(_ASKER, eq("query_id", query_id)).to_pylist()
         return found[0] if found else None
 
     def close(self, *, wait_s: float = CLOSE_S) -> None:

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from knowledge_pipeline.errors import NotFound, QuestionRefused
+from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import Related, Relation, plain
-from knowledge_pipeline.query.filters import clean
+from knowledge_pipeline.query.filters import clean, where
+from knowledge_pipeline.query.live import Opened
+from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.relations.mentions import KINDS, Mention, most_telling
 from knowledge_pipeline.relations.names import Ground, name_of, spellings
 from knowledge_pipeline.store import filters
@@ -113,6 +117,24 @@ def subject_of(row: Row) -> Subject:
 def document_of(row: Row) -> Related:
     """What a reader wants to know of a related document."""
     return Related(**{name: row[name] for name in _SHOWN})
+
+
+async def related_to(opened: Opened, target: str, access: Access) -> Relations:
+    """How a document is related to others, as `Engine.related` says it."""
+    watch, visible = Stopwatch(), where(access)
+    readers = await opened.readers()
+    rows = await subjects(readers, visible, target)
+    asked = [subject_of(row) for row in rows] or [absent(target)]
+    found, cut = await relations_of(readers, visible, asked)
+    relations = tuple(dict.fromkeys(each for one in found for each in one))
+    if not rows and not relations:
+        raise unknown(target)
+    known = {each.target for each in relations if each.direction == "to"}
+    mentions = dict.fromkeys(each for subject in asked for each in subject.mentions)
+    elsewhere = tuple(each for each in mentions if each.target not in known)
+    documents = tuple(map(document_of, rows))
+    release, id_ = opened.release.release, str(uuid.uuid4())
+    return Relations(id_, watch.took_ms, release, (), documents, relations, elsewhere, cut)
 
 
 async def relations_of(

@@ -10,9 +10,10 @@ from typing import Any, Literal, get_args
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound, QuestionRefused
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.asked import MAX_EXAMPLE_CHARS
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.context import Found
-from knowledge_pipeline.query.engine import MAX_EXAMPLE_CHARS, Engine, SearchType
+from knowledge_pipeline.query.engine import Engine, SearchType
 from knowledge_pipeline.query.filters import Filters, clean
 from knowledge_pipeline.query.understand import MAX_CHARS
 

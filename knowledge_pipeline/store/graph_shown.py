@@ -23,7 +23,7 @@ def shown(row: Mapping[str, Any]) -> str:
     return json.dumps([row.get(column) for column in COLUMNS], separators=(",", ":"))
 
 
-def read(texts: Iterable[str]) -> list[dict[str, Any]]:
+def read(texts: Iterable[str]) -> list[Mapping[str, Any]]:
     """The columns that `shown` put into one, of many rows: faster together than each by itself."""
     return [dict(zip(COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
 

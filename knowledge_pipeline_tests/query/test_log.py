@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from knowledge_pipeline.config_operation import Logs
 from knowledge_pipeline.errors import NotFound, QuestionRefused, StoreError
 from knowledge_pipeline.query import log as query_log
 from knowledge_pipeline.query import row_writer
+from knowledge_pipeline.query.access import Caller
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.log import QueryLog
 from knowledge_pipeline.store.lake import Lake
@@ -208,6 +210,32 @@ def test_feedback_that_makes_no_sense_is_refused(base: KnowledgeBase, lake: Lake
     with pytest.raises(NotFound):
         base.feedback(made.query_id, "x", "useful", access=Access("other", frozenset()))
     assert not lake.log("feedback").exists
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Access.public(),  # without a tenant as the operator, and sees less
+        Access("acme", frozenset({"john"})),
+        Access("acme", frozenset({"jane"}), caller=Caller("http", "token1")),
+        Access("acme", frozenset({"jane"}), caller=Caller("http")),
+    ],
+)
+def test_nobody_judges_what_others_asked(base: KnowledgeBase, lake: Lake, other: Access) -> None:
+    for asked_by in (Access.operator("cli"), JANE):
+        made = base.search("alpha", access=asked_by)
+        with pytest.raises(NotFound, match="there is no question"):
+            base.feedback(made.query_id, made.results[0].id, "useful", access=other)
+    mine = base.search("alpha", access=other)
+    base.feedback(mine.query_id, "x", "useful", access=other)
+    assert len(rows(lake, "feedback")) == 1
+
+
+def test_a_holder_of_a_token_judges_by_another_door(base: KnowledgeBase, lake: Lake) -> None:
+    by_mcp, by_http = (replace(JANE, caller=Caller(door, "token1")) for door in ("mcp", "http"))
+    made = base.search("alpha", access=by_mcp)
+    base.feedback(made.query_id, made.results[0].id, "useful", access=by_http)
+    assert len(rows(lake, "feedback")) == 1
 
 
 def test_feedback_that_cannot_be_written_is_an_error(base: KnowledgeBase, lake: Lake) -> None:

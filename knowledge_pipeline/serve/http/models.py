@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from knowledge_pipeline.config import SourceType
-from knowledge_pipeline.query.engine import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.query.asked import MAX_EXAMPLE_CHARS
 from knowledge_pipeline.query.filters import MAX_VALUES, Filters
 from knowledge_pipeline.query.profiles import MAX_RESULTS, SearchType
 from knowledge_pipeline.query.understand import MAX_CHARS

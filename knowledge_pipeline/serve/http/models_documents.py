@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from knowledge_pipeline.query.engine import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.query.asked import MAX_EXAMPLE_CHARS
 from knowledge_pipeline.query.feedback import Judgement
 from knowledge_pipeline.query.task_context import MAX_BUDGET_TOKENS
 from knowledge_pipeline.query.task_searches import MAX_TASK_CHARS, TaskKind

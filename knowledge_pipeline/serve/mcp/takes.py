@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from knowledge_pipeline.query.engine import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.query.asked import MAX_EXAMPLE_CHARS
 from knowledge_pipeline.query.graph import MAX_DEPTH, MAX_NODES
 from knowledge_pipeline.query.graph_target import MAX_CHARS as MAX_TARGET_CHARS
 from knowledge_pipeline.query.task_context import MAX_BUDGET_TOKENS
