@@ -9,7 +9,8 @@ from knowledge_pipeline.relations.mentions import Mention
 from knowledge_pipeline.store import index_shown
 from knowledge_pipeline.store.readers import Row
 
-COLUMNS = ("text", "shown")
+_TIMES = ("indexed_at", "updated_at")
+COLUMNS = ("text", "shown", *_TIMES)
 """What is read of every row."""
 
 _FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
@@ -22,7 +23,7 @@ def passage_of(row: Row) -> Passage:
     """A row with `COLUMNS` as a passage."""
     shown = index_shown.read(row["shown"])
     fields: dict[str, Any] = {name: shown[name] for name in (*_FIELDS, *_PLACE)}
-    metadata = _metadata(shown)
+    metadata = _metadata(shown) | {name: row[name].isoformat() for name in _TIMES}
     symbols = dict.fromkeys([shown["symbol"], *metadata.get("symbols", ())])
     names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
     metadata.pop("leads", None)

@@ -192,8 +192,6 @@ class _IndexRows:
                 | {"indexed_at": since.get(chunk["id"], self._now), "updated_at": self._now}
                 for chunk in chunks
             ]
-            for row in rows:
-                row["shown"] = shown(row)
             done += len(rows)
             self._this.report("index", done, len(ids))
             yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
@@ -241,7 +239,7 @@ class _IndexRows:
     ) -> dict[str, Any]:
         metadata = json.loads(chunk["metadata"])
         tags = sorted({*self._context["tags"], *metadata.get("tags", ())})
-        return {
+        row = {
             **self._context,
             **{name: chunk[name] for name in _FROM_CHUNK},
             "url": chunk["url"] or self._url(chunk["path"]),
@@ -257,6 +255,7 @@ class _IndexRows:
             "vector": vector,
             "fingerprint": self._marks.fingerprint(*(chunk[name] for name in _MARKED)),
         }
+        return row | {"shown": shown(row)}
 
     def _words(self, chunk: dict[str, Any], shared: dict[str, dict[str, str]]) -> str:
         """The words of a small document follow a chunk's own, which so count twice."""

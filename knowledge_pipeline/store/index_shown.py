@@ -17,9 +17,10 @@ COLUMNS = (
     *("source_type", "repo", "branch", "language", "author", "last_modified"),
     *("anchor", "symbol", "symbol_kind", "section", "page"),
     *("tags", "labels", "project", "status", "wiki_space", "tokens"),
-    *("indexed_at", "updated_at", "archived", "metadata"),
+    *("archived", "metadata"),
 )
-"""Who may see a row is not among them: it is nobody's business who else may."""
+"""Who may see a row is not among them: it is nobody's business who else may. When it was written is not
+either: a row that is made again is the same but for that."""
 
 
 def shown(row: Mapping[str, Any]) -> str:

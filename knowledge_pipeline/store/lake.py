@@ -81,10 +81,9 @@ class Lake:
         """Every space that has an index table, with its dimensions."""
         found: dict[str, int] = {}
         for path in sorted((self.root / "index").glob("*.lance")):
-            import lancedb
+            import lance
 
-            schema = lancedb.connect(path.parent).open_table(path.stem).schema
-            found[path.stem] = schema.field("vector").type.list_size
+            found[path.stem] = lance.dataset(str(path)).schema.field("vector").type.list_size
         return found
 
     def stored_sources(self) -> dict[str, str]:

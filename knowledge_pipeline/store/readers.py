@@ -1,24 +1,24 @@
 """Reading an index table at one released version: by vector, by words, by condition.
 
 Async, because one process answers many questions at once; every read takes a filter,
-which the query layer makes from the caller's `Access`.
+which the query layer makes from the caller's `Access`. By Lance itself, in threads: as quick as by
+LanceDB's door, whose import takes longer than a search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.filters import Filter
-
-if TYPE_CHECKING:
-    import lancedb
 
 Row = Mapping[str, Any]
 
@@ -80,12 +80,12 @@ class IndexReader:
     space: str
     version: int
     dimensions: int
-    table: lancedb.AsyncTable
+    dataset: Any  # of Lance, at that version
 
     async def readable(self) -> bool:
         """Whether a row can be read at all."""
         try:
-            await self.table.query().limit(1).select(["id", "text"]).to_list()
+            await asyncio.to_thread(self.dataset.to_table, columns=["id", "text"], limit=1)
         except (OSError, RuntimeError, ValueError):
             return False
         return True
@@ -97,10 +97,10 @@ class IndexReader:
         What an index finds is compared by the vectors themselves: its own distances are squared
         ones of quantised vectors, about twice the cosine's.
         """
-        query = self.table.query().nearest_to(vector).distance_type("cosine").ef(_EF).refine_factor(1)
-        query = query.where(where.sql)
-        found = await query.limit(limit).with_row_id().select(["_rowid", "_distance"]).to_list()
-        return [Scored(row["_rowid"], 1.0 - row["_distance"]) for row in found]
+        how = {"k": limit, "ef": _EF, "refine_factor": 1, "metric": "cosine"}
+        wanted = {"column": "vector", "q": vector, **how}
+        found = await self._searched(where, ["_distance", "_rowid"], nearest=wanted)
+        return [Scored(row, 1.0 - distance) for row, distance in _pairs(found, "_distance")]
 
     @_told
     async def matching(self, words: str, where: Filter, *, limit: int) -> list[Scored]:
@@ -108,52 +108,68 @@ class IndexReader:
 
         `words` is plain text, split by `identifiers.searchable`; no query syntax is read from it.
         """
-        from lancedb.query import MatchQuery
+        from lance.query import MatchQuery
 
-        asked = MatchQuery(words, "words")  # pyright: ignore[reportCallIssue]  # its defaults are unseen
-        query = self.table.query().nearest_to_text(asked).where(where.sql)
-        found = await query.limit(limit).with_row_id().select(["_rowid", "_score"]).to_list()
-        return [Scored(row["_rowid"], row["_score"]) for row in found]
+        asked = MatchQuery(words, "words")
+        found = await self._searched(where, ["_score", "_rowid"], full_text_query=asked, limit=limit)
+        return [Scored(row, score) for row, score in _pairs(found, "_score")]
+
+    async def _searched(self, where: Filter, columns: list[str], **how: Any) -> pa.Table:
+        def search() -> pa.Table:
+            told = {"filter": where.sql, "prefilter": True, "with_row_id": True}
+            scanner = self.dataset.scanner(columns, disable_scoring_autoprojection=True, **told, **how)
+            return scanner.to_table()
+
+        return await asyncio.to_thread(search)
 
     @_told
     async def taken(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:
         """What some columns hold in rows that a search of this reader found, by row."""
         if not rows:
             return {}
-        query = self.table.take_row_ids(list(rows)).with_row_id().select([*columns, "_rowid"])
-        return {row["_rowid"]: row for row in await query.to_list()}
+        found = await self._taken(rows, columns)
+        return dict(zip(rows, found.to_pylist(), strict=True))
 
     @_told
     async def vectors(self, rows: Collection[int]) -> Mapping[int, np.ndarray]:
         """The vectors of rows that a search of this reader found: float32, shape (dimensions,)."""
         if not rows:
             return {}
-        query = self.table.take_row_ids(list(rows)).with_row_id().select(["vector", "_rowid"])
-        found = await query.to_arrow()
+        found = await self._taken(rows, ["vector"])
         made = np.asarray(found["vector"].combine_chunks().flatten(), dtype=np.float32)
-        shaped = made.reshape(found.num_rows, self.dimensions)
-        return dict(zip(found["_rowid"].to_pylist(), shaped, strict=True))
+        return dict(zip(rows, made.reshape(found.num_rows, self.dimensions), strict=True))
+
+    async def _taken(self, rows: Collection[int], columns: Sequence[str]) -> pa.Table:
+        """In the order of the rows."""
+        return await asyncio.to_thread(self.dataset._take_rows, list(rows), columns=list(columns))
 
     @_told
     async def rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
         """Rows that match, in no particular order."""
-        return await self.table.query().where(where.sql).limit(limit).select(list(columns)).to_list()
+        how = {"filter": where.sql, "limit": limit, "columns": list(columns)}
+        return (await asyncio.to_thread(self.dataset.to_table, **how)).to_pylist()
 
     @_told
     async def count(self, where: Filter) -> int:
         """How many rows match."""
-        return await self.table.count_rows(where.sql)
+        return await asyncio.to_thread(self.dataset.count_rows, where.sql)
+
+
+def _pairs(found: pa.Table, score: str) -> Iterator[tuple[int, float]]:
+    return zip(found["_rowid"].to_pylist(), found[score].to_pylist(), strict=True)
 
 
 async def open_index(root: Path, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
-    import lancedb
-
     try:
-        connection = await lancedb.connect_async(root / "index")
-        table = await connection.open_table(space)
-        await table.checkout(version)
-        dimensions = (await table.schema()).field("vector").type.list_size
+        dataset = await asyncio.to_thread(_opened, root / "index" / f"{space}.lance", version)
+        dimensions = dataset.schema.field("vector").type.list_size
     except (OSError, RuntimeError, ValueError) as error:
         raise _unreadable(space, version, error) from error
-    return IndexReader(space, version, dimensions, table)
+    return IndexReader(space, version, dimensions, dataset)
+
+
+def _opened(path: Path, version: int) -> Any:
+    import lance
+
+    return lance.dataset(str(path), version)

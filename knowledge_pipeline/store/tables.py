@@ -70,7 +70,9 @@ class Table:
     @property
     def version(self) -> int:
         """Newest version; 0 before the first write."""
-        return self.opened().version if self.exists else 0
+        if not self.exists:
+            return 0
+        return self._opened.version if self._opened is not None else self._newest().version
 
     @property
     def mark(self) -> Mark:
@@ -150,7 +152,16 @@ class Table:
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table is known not to hold, in one commit."""
         reader = self._reader(batches)
-        self._commit(lambda: self._made().add(reader))
+
+        def write() -> None:
+            if self._opened is None and self.exists:  # without LanceDB, whose import takes two seconds
+                import lance
+
+                lance.write_dataset(reader, self._newest(), mode="append")
+            else:
+                self._made().add(reader)
+
+        self._commit(write)
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Insert rows, replacing those with the same key, in one commit.
@@ -243,9 +254,8 @@ class Table:
             self.compact()
 
     def _oldest_version(self) -> int:
-        untagged = {entry["version"] for entry in self.opened().list_versions()}
-        tagged = {tag["version"] for tag in self.opened().tags.list().values()}
-        return min(untagged - tagged, default=self.version)
+        newest = self._newest()
+        return min(_versions(newest) - _tagged(newest), default=newest.version)
 
     def compact(self) -> None:
         """Merge small fragments, take unindexed rows into the indexes, drop old versions."""
@@ -302,9 +312,8 @@ class Table:
         written = sum(1 for _ in (self.path / "_versions").glob("*.manifest"))
         if written <= keep or not (self.path / "_refs" / "tags").is_dir():
             return max(0, written - keep)
-        versions = sorted(entry["version"] for entry in self.opened().list_versions())
-        tagged = {tag["version"] for tag in self.opened().tags.list().values()}
-        return len(set(versions[:-keep]) - tagged)
+        newest = self._newest()
+        return len(set(sorted(_versions(newest))[:-keep]) - _tagged(newest))
 
     def erase_deleted(self) -> None:
         """Rewrite the files that still hold deleted rows; old versions keep theirs until forgotten."""
@@ -312,3 +321,11 @@ class Table:
             materialize_deletions=True, materialize_deletions_threshold=0.0, **_BOUNDED
         )
         self._opened = None
+
+
+def _versions(dataset: Any) -> set[int]:
+    return {each["version"] for each in dataset.versions()}
+
+
+def _tagged(dataset: Any) -> set[int]:
+    return {tag["version"] for tag in dataset.tags.list().values()}
