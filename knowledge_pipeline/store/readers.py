@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.places import Place, connect_async
 
 if TYPE_CHECKING:
     import lancedb
@@ -145,12 +145,10 @@ class IndexReader:
         return await self.table.count_rows(where.sql)
 
 
-async def open_index(root: Path, space: str, version: int) -> IndexReader:
+async def open_index(root: Place, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
-    import lancedb
-
     try:
-        connection = await lancedb.connect_async(root / "index")
+        connection = await connect_async(root / "index")
         table = await connection.open_table(space)
         await table.checkout(version)
         dimensions = (await table.schema()).field("vector").type.list_size
