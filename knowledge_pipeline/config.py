@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from knowledge_pipeline.config_connections import (
     ConfluenceConnection,
@@ -34,7 +34,7 @@ from knowledge_pipeline.config_operation import (
     Schedules,
     Serve,
 )
-from knowledge_pipeline.config_store import ObjectStore, StoreOptions, place_of
+from knowledge_pipeline.config_store import FolderOrUrl, ObjectStore, StoreOptions
 
 SourceType = Literal[
     "code",
@@ -328,7 +328,7 @@ class Settings(Frozen):
     """The whole of `knowledge.yaml`."""
 
     version: Literal[1] = 1
-    store: Annotated[Path | ObjectStore, BeforeValidator(place_of)] = Path(".knowledge")
+    store: Annotated[Path | ObjectStore, FolderOrUrl()] = Path(".knowledge")
     store_options: StoreOptions = StoreOptions()
     store_folder: Path | None = None  # None: .knowledge; of an object store, what stays on this machine
     embedding: Embedding = Embedding()

@@ -17,7 +17,7 @@ from pydantic import SecretStr, ValidationError
 
 from knowledge_pipeline.config import Embedding, Settings
 from knowledge_pipeline.config_problems import SECRET_KEYS, problem_of
-from knowledge_pipeline.config_store import ObjectStore, place_of
+from knowledge_pipeline.config_store import ObjectStore, StoreOptions, at_url
 from knowledge_pipeline.config_yaml import Parsed, Place, Problem, parse
 from knowledge_pipeline.errors import ConfigError
 
@@ -213,7 +213,7 @@ class _Reading:
 def _overridden(settings: Settings) -> Settings:
     """The settings under `KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE`."""
     if store := os.environ.get("KNOWLEDGE_STORE"):
-        settings = settings.model_copy(update={"store": _overriding(settings, store)})
+        settings = settings.model_copy(update=_overriding(settings, store))
     mode = os.environ.get("KNOWLEDGE_EMBEDDING_MODE", "")
     if mode not in ("", "local", "api"):
         raise ConfigError("KNOWLEDGE_EMBEDDING_MODE must be `local` or `api`: correct it or unset it")
@@ -228,13 +228,14 @@ def _overridden(settings: Settings) -> Settings:
     return settings.model_copy(update={"embedding": _switched(settings.embedding, mode), "sources": sources})
 
 
-def _overriding(settings: Settings, store: str) -> Path | ObjectStore:
-    """The store of `KNOWLEDGE_STORE`; one at a URL is reached as the file says."""
+def _overriding(settings: Settings, store: str) -> dict[str, Any]:
+    """What `KNOWLEDGE_STORE` changes; a store at a URL is reached as the file says."""
     if "://" not in store:
-        return Path(store).expanduser().resolve()
+        local = Path(store).expanduser().resolve()
+        return {"store": local, "store_options": StoreOptions(), "store_folder": None}
     folder = settings.store.folder if isinstance(settings.store, ObjectStore) else settings.store
     try:
-        return settings.reached(place_of(store).model_copy(update={"folder": folder}))
+        return {"store": settings.reached(at_url(store).model_copy(update={"folder": folder}))}
     except ValueError as error:
         raise ConfigError(f"KNOWLEDGE_STORE: {error}") from None
 

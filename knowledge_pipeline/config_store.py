@@ -10,7 +10,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from knowledge_pipeline.config_connections import HttpUrl
 from knowledge_pipeline.config_operation import Frozen
@@ -37,8 +46,13 @@ class StoreOptions(Frozen):
         return self
 
 
-class ObjectStore(Frozen):
-    """A prefix of a bucket that holds the tables, and the folder for what stays on this machine."""
+class ObjectStore(BaseModel):
+    """A prefix of a bucket that holds the tables, and the folder for what stays on this machine.
+
+    No part of the file's schema: made of `store`, `store_options` and `store_folder`.
+    """
+
+    model_config = ConfigDict(frozen=True)
 
     url: str  # "s3://bucket/prefix", without a slash at the end
     folder: Path = Path(".knowledge")
@@ -79,13 +93,22 @@ class ObjectStore(Frozen):
         return self.url
 
 
-def place_of(store: Any) -> Any:
-    """What `store` says: a URL as an `ObjectStore`, anything else as it is.
+class FolderOrUrl:
+    """Annotates `Path | ObjectStore`: text with "://" is a URL, all else a path."""
 
-    Raises:
-        ValueError: the URL is not that of a bucket.
-    """
-    return ObjectStore(url=_checked(store)) if isinstance(store, str) and "://" in store else store
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def place(value: Any, path: core_schema.ValidatorFunctionWrapHandler) -> Path | ObjectStore:
+            if isinstance(value, ObjectStore):
+                return value
+            return at_url(value) if isinstance(value, str) and "://" in value else path(value)
+
+        return core_schema.no_info_wrap_validator_function(place, handler.generate_schema(Path))
+
+
+def at_url(url: str) -> ObjectStore:
+    """The store at a URL. Raises `ValueError` where that is not one of a bucket."""
+    return ObjectStore(url=_checked(url))
 
 
 def is_told(store: Path | ObjectStore) -> bool:

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePath
 
 from knowledge_pipeline.config_store import ObjectStore
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.locks import lock
-from knowledge_pipeline.store.places import Place, connect
+from knowledge_pipeline.store.places import Place, connect, dataset
 from knowledge_pipeline.store.remote import Remote
 from knowledge_pipeline.store.tables import Table
 
@@ -104,10 +105,11 @@ class Lake:
         """Every space that has an index table, with its dimensions."""
         found: dict[str, int] = {}
         for path in sorted((self.root / "index").glob("*.lance")):
-            if isinstance(path, Remote) and not (path / "_versions").is_dir():
-                continue  # a half of one that was discarded
-            schema = connect(path.parent).open_table(path.stem).schema
-            found[path.stem] = schema.field("vector").type.list_size
+            if isinstance(path, Path):
+                schema = connect(path.parent).open_table(path.stem).schema
+                found[path.stem] = schema.field("vector").type.list_size
+            elif (path / "_versions").is_dir():  # else a half of one that was discarded
+                found[path.stem] = _dimensions_of(path)
         return found
 
     def stored_sources(self) -> dict[str, str]:
@@ -130,3 +132,9 @@ class Lake:
         """The index tables and the releases have one writer at a time. Raises `Busy`."""
         with lock(self.root / "locks", "index", timeout_s=timeout_s, about="the index"):
             yield
+
+
+@lru_cache(maxsize=1024)
+def _dimensions_of(index: Remote) -> int:
+    """Of an index in an object store; asked once, because a space's name stands for its dimensions."""
+    return dataset(index).schema.field("vector").type.list_size

@@ -36,8 +36,8 @@ class Lease:
 
     place: Remote
     about: str  # what is locked, in words
-    expires_s: float = EXPIRES_S
-    renewed_s: float = RENEWED_S
+    expires_s: float = field(default_factory=lambda: EXPIRES_S)
+    renewed_s: float = field(default_factory=lambda: RENEWED_S)
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}")
     _tag: str = ""  # of the object as this holder wrote it
     _over: threading.Event = field(default_factory=threading.Event)

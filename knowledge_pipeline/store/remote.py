@@ -172,6 +172,4 @@ def _sentence(store: ObjectStore, error: Exception) -> KnowledgeError:
             f"the object store refuses access to {store.url}: check the keys, what they may do, "
             "and store_options.region"
         )
-    return StoreUnavailable(
-        f"the object store of {store.url} did not answer ({name}): try again later"
-    )
+    return StoreUnavailable(f"the object store of {store.url} did not answer ({name}): try again later")

@@ -108,8 +108,9 @@ def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_without_a_wait(stor
 
 
 def test_a_holder_that_was_cut_off_hears_that_it_lost_its_hold(store: ObjectStore) -> None:
-    with pytest.raises(Busy, match=r"the hold on 'index' was lost"), lock(
-        Remote("locks", store), "index", timeout_s=0
+    with (
+        pytest.raises(Busy, match=r"the hold on 'index' was lost"),
+        lock(Remote("locks", store), "index", timeout_s=0),
     ):
         client_of(store).put("locks/index.lock", b'{"owner": "another", "free": false, "expires_s": 30}')
 

@@ -41,6 +41,15 @@ def edited(folder: Path) -> None:
     (folder / "code" / "n.py").write_text("from m import f\n\n\ndef h():\n    return f()\n")
 
 
+def test_a_search_finds_what_was_indexed_in_a_bucket(s3_project: RemoteProject, tmp_path: Path) -> None:
+    s3_project.declare("docs", "markdown", written(tmp_path / "read") / "docs")
+    s3_project.refresh()
+    with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
+        assert base.search("boats in the harbour").results[0].path == "b.md"
+    assert not list(tmp_path.glob("here/**/*.lance"))
+
+
+@pytest.mark.slow
 def test_a_bucket_holds_what_a_folder_holds(
     project: Project, s3_project: RemoteProject, tmp_path: Path
 ) -> None:
@@ -61,13 +70,13 @@ def test_a_bucket_holds_what_a_folder_holds(
     assert s3_project.lake.stored_sources() == {"docs": "markdown", "code": "code"}
 
     with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
-        assert base.search("versions of the tables").hits[0].passage.path == "a.md"
+        assert base.search("versions of the tables").results[0].path == "a.md"
     rollback(s3_project.lake, s3_project.settings, 1)
     with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
-        assert base.search("boats in the harbour").hits[0].passage.path == "b.md"
-    assert not list(tmp_path.glob("here/**/*.lance"))
+        assert base.search("boats in the harbour").results[0].path == "b.md"
 
 
+@pytest.mark.slow
 def test_maintenance_and_purge_leave_a_bucket_as_they_leave_a_folder(
     project: Project, s3_project: RemoteProject, tmp_path: Path
 ) -> None:

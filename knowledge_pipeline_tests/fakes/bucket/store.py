@@ -1,8 +1,8 @@
 """A project whose tables lie in a bucket of moto, for this process and for others.
 
-    def test_something(s3_project):    # like `project`, with an empty prefix of a bucket as its store
-        s3_project.declare("docs", "markdown", folder)
-        s3_project.refresh()
+def test_something(s3_project):    # like `project`, with an empty prefix of a bucket as its store
+    s3_project.declare("docs", "markdown", folder)
+    s3_project.refresh()
 """
 
 from __future__ import annotations
