@@ -34,6 +34,7 @@ from knowledge_pipeline.config_operation import (
     Schedules,
     Serve,
 )
+from knowledge_pipeline.config_store import FolderOrUrl, ObjectStore, StoreOptions
 
 SourceType = Literal[
     "code",
@@ -327,7 +328,9 @@ class Settings(Frozen):
     """The whole of `knowledge.yaml`."""
 
     version: Literal[1] = 1
-    store: Path = Path(".knowledge")
+    store: Annotated[Path | ObjectStore, FolderOrUrl()] = Path(".knowledge")
+    store_options: StoreOptions = StoreOptions()
+    store_folder: Path | None = None  # None: .knowledge; of an object store, what stays on this machine
     embedding: Embedding = Embedding()
     language_model: LanguageModelSettings | None = None
     query: QuerySettings = QuerySettings()
@@ -352,6 +355,27 @@ class Settings(Frozen):
                 raise ValueError("a source cannot have the id 'release', which names the release in reports")
             seen.add(source.id)
         return self
+
+    @model_validator(mode="after")
+    def _store_is_reached(self) -> Settings:
+        object.__setattr__(self, "store", self.reached(self.store))
+        return self
+
+    def reached(self, store: Path | ObjectStore) -> Path | ObjectStore:
+        """A store with the options, and the local folder, that these settings give it.
+
+        Raises:
+            ValueError: it takes none.
+        """
+        given = self.store_options != StoreOptions()
+        if not isinstance(store, ObjectStore):
+            if given or self.store_folder:
+                raise ValueError("store_options and store_folder belong to a store at a URL, not to a folder")
+            return store
+        if given and store.scheme != "s3":
+            raise ValueError("store_options are those of s3://; gs:// and az:// are told by the environment")
+        options = self.store_options if given else store.options
+        return store.model_copy(update={"options": options, "folder": self.store_folder or store.folder})
 
     @model_validator(mode="after")
     def _language_model_is_there(self) -> Settings:

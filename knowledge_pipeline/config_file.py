@@ -17,6 +17,7 @@ from pydantic import SecretStr, ValidationError
 
 from knowledge_pipeline.config import Embedding, Settings
 from knowledge_pipeline.config_problems import SECRET_KEYS, problem_of
+from knowledge_pipeline.config_store import ObjectStore, StoreOptions, at_url
 from knowledge_pipeline.config_yaml import Parsed, Place, Problem, parse
 from knowledge_pipeline.errors import ConfigError
 
@@ -123,9 +124,12 @@ def check(text: str, path: Path, *, unset_allowed: bool = False) -> tuple[Settin
 
 def _completed(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """With the default store in the file's folder, and the version as the number that it is."""
-    store = values.get("store") or str(folder / Settings.model_fields["store"].default)
+    default = str(folder / Settings.model_fields["store"].default)
+    store = values.get("store") or default
     version = 1 if values.get("version") == "1" else values.get("version")
-    return {**values, "store": store, "version": version}
+    remote = isinstance(store, str) and "://" in store
+    local = {"store_folder": values.get("store_folder") or default} if remote else {}
+    return {**values, **local, "store": store, "version": version}
 
 
 def _report_double_ids(parsed: Parsed) -> None:
@@ -190,10 +194,10 @@ class _Reading:
 
     def _resolved(self, text: str, place: Place) -> str:
         if place == ("store",) and "://" in text:
-            self.parsed.report(place, "found a URL; allowed: a folder")
-        elif place == ("store",) or place[-2:] in _PATHS or place[:2] == _GOLDEN:
+            return text
+        if place in (("store",), ("store_folder",)) or place[-2:] in _PATHS or place[:2] == _GOLDEN:
             return self._absolute(text, place)
-        elif place[-2:] in _PERHAPS_PATHS and text.startswith(("./", "../")):
+        if place[-2:] in _PERHAPS_PATHS and text.startswith(("./", "../")):
             path = self._absolute(text, place)
             return path if Path(path).exists() else text
         return text
@@ -209,7 +213,7 @@ class _Reading:
 def _overridden(settings: Settings) -> Settings:
     """The settings under `KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE`."""
     if store := os.environ.get("KNOWLEDGE_STORE"):
-        settings = settings.model_copy(update={"store": Path(store).expanduser().resolve()})
+        settings = settings.model_copy(update=_overriding(settings, store))
     mode = os.environ.get("KNOWLEDGE_EMBEDDING_MODE", "")
     if mode not in ("", "local", "api"):
         raise ConfigError("KNOWLEDGE_EMBEDDING_MODE must be `local` or `api`: correct it or unset it")
@@ -222,6 +226,18 @@ def _overridden(settings: Settings) -> Settings:
         for source in settings.sources
     )
     return settings.model_copy(update={"embedding": _switched(settings.embedding, mode), "sources": sources})
+
+
+def _overriding(settings: Settings, store: str) -> dict[str, Any]:
+    """What `KNOWLEDGE_STORE` changes; a store at a URL is reached as the file says."""
+    if "://" not in store:
+        local = Path(store).expanduser().resolve()
+        return {"store": local, "store_options": StoreOptions(), "store_folder": None}
+    folder = settings.store.folder if isinstance(settings.store, ObjectStore) else settings.store
+    try:
+        return {"store": settings.reached(at_url(store).model_copy(update={"folder": folder}))}
+    except ValueError as error:
+        raise ConfigError(f"KNOWLEDGE_STORE: {error}") from None
 
 
 def _switched(embedding: Embedding, mode: str) -> Embedding:

@@ -17,6 +17,7 @@ KnowledgeError
 │   ├── LanguageModelUnavailable  a language model did not answer in time
 │   ├── TooManyRequests       who asks has asked too often
 │   ├── AnswerTimedOut        an answer took longer than a server waits for one
+│   ├── StoreUnavailable      an object store did not answer
 │   └── Busy                  another process holds the lock
 └── DocumentSkipped           one document cannot be taken; the others go on
 
@@ -97,6 +98,10 @@ class TooManyRequests(TransientError):
 
 class AnswerTimedOut(TransientError):
     """An answer took longer than the server waits for one."""
+
+
+class StoreUnavailable(TransientError):
+    """The object store that holds the tables did not answer."""
 
 
 class Busy(TransientError):

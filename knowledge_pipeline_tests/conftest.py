@@ -11,6 +11,7 @@ import pytest
 from knowledge_pipeline.config import Embedding, Settings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.pipeline import Outcome
+from knowledge_pipeline.store import index_shown
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
@@ -71,6 +72,14 @@ def project(tmp_path: Path, embedding_server: OpenAIServer) -> Project:
     return Project(tmp_path, embedding_by(embedding_server))
 
 
+TIMES = ("indexed_at", "updated_at")
+
+
+def without_times(shown: str) -> str:
+    """The column `shown` of an index, but for times of writing."""
+    return str({name: value for name, value in index_shown.read(shown).items() if name not in TIMES})
+
+
 def tables(project: Project, *, archived: bool = True) -> dict[str, list[dict[str, Any]]]:
     """Everything that the stages hold, in a fixed order, but for times of writing.
 
@@ -83,14 +92,15 @@ def tables(project: Project, *, archived: bool = True) -> dict[str, list[dict[st
             held[f"{table.path.parent.parent.name} {source.id}"] = table.rows(table.schema.names).to_pylist()
     for space, dimensions in project.lake.spaces().items():
         table = project.lake.index(space, dimensions)
-        held[f"index {space}"] = table.rows(table.schema.names).to_pylist()
+        rows = table.rows(table.schema.names).to_pylist()
+        held[f"index {space}"] = [{**row, "shown": without_times(row["shown"])} for row in rows]
     for name, table in project.lake.graphs().items():
         held[f"graph {name}"] = table.rows(table.schema.names).to_pylist()
     for name, rows in held.items():
         if not archived:
             rows[:] = [row for row in rows if not row.get("archived") and not row.get("archived_at")]
         for row in rows:
-            for time in ("indexed_at", "updated_at"):
+            for time in TIMES:
                 row.pop(time, None)
             if row.get("archived_at"):
                 row["archived_at"] = "some time"

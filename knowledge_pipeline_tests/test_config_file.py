@@ -157,8 +157,65 @@ def test_the_home_folder_is_known(load, monkeypatch, tmp_path):
     assert load("store: ~/tables\n").store == tmp_path / "home" / "tables"
 
 
-def test_a_store_url_is_refused_while_stores_are_folders(refusal):
-    assert refusal("store: s3://bucket/x\n") == "knowledge.yaml:1: store: found a URL; allowed: a folder"
+REMOTE = """store: s3://bucket/team/x/
+store_options:
+  endpoint_url: https://s3.example.org
+  access_key_id: ${TOKEN}
+  secret_access_key: ${TOKEN}
+"""
+
+
+def test_a_store_may_be_the_url_of_a_bucket(load, tmp_path):
+    store = load(REMOTE).store
+    assert (store.url, store.folder) == ("s3://bucket/team/x", tmp_path / ".knowledge")
+    assert store.keys == {
+        "endpoint": "https://s3.example.org",
+        "region": "us-east-1",
+        "access_key_id": SECRET,
+        "secret_access_key": SECRET,
+    }
+    assert SECRET not in f"{store} {store!r}"
+    assert load("store: gs://bucket\nstore_folder: here\n").store.folder == tmp_path / "here"
+    assert str(load("store: az://bucket/x\n").store) == "az://bucket/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("store: ftp://bucket/x\n", "1: store: found a URL of no bucket; allowed: a folder, or s3://BUCKET"),
+        ("store: s3://\n", "1: store: found a URL of no bucket"),
+        ("store: s3://bucket/../x\n", "1: store: found a prefix with empty, relative or special parts"),
+        ("store_options: {region: x}\n", "store_options and store_folder belong to a store at a URL"),
+        ("store: gs://b1\nstore_options: {region: x}\n", "store_options are those of s3://"),
+        ("store: s3://b1\nstore_options: {regoin: x}\n", "did you mean 'region'?"),
+        ("store: s3://b1\nstore_options: {access_key_id: x}\n", "found a secret written in the file"),
+        ('store: s3://b1\nstore_options: {access_key_id: "${TOKEN}"}\n', "without secret_access_key"),
+        ("store: [x]\n", "1: store: found a list; allowed: a path"),
+    ],
+)
+def test_what_is_wrong_with_a_store_is_said(refusal, text, told):
+    assert told in refusal(text)
+
+
+def test_the_environment_moves_the_store_into_a_bucket_and_back(load, monkeypatch, tmp_path):
+    monkeypatch.setenv("KNOWLEDGE_STORE", "s3://other/y")
+    assert load(REMOTE).store.url == "s3://other/y"
+    assert load(REMOTE).store.keys["access_key_id"] == SECRET
+    assert load("store: x\n").store.folder == tmp_path / "x"
+    monkeypatch.setenv("KNOWLEDGE_STORE", "nonsense://y")
+    with pytest.raises(ConfigError, match=r"^KNOWLEDGE_STORE: found a URL of no bucket"):
+        load(REMOTE)
+    monkeypatch.setenv("KNOWLEDGE_STORE", str(tmp_path / "z"))
+    assert load(REMOTE).store == tmp_path / "z"
+
+
+def test_a_store_is_reached_as_the_environment_says(load, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert load("store: s3://bucket\n").store.keys == {
+        "endpoint": "http://127.0.0.1:9000",
+        "region": "eu-west-1",
+    }
 
 
 def test_a_loop_of_links_is_said(refusal, tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ def of_sources(lake: Lake, settings: Settings, *, detailed: bool) -> list[dict[s
 def of_spaces(lake: Lake) -> list[dict[str, Any]]:
     """One row per space: its index table at the newest version."""
     from knowledge_pipeline.store.indexes import unindexed_rows
+    from knowledge_pipeline.store.places import size
 
     found: list[dict[str, Any]] = []
     for space, dimensions in lake.spaces().items():
@@ -45,7 +45,7 @@ def of_spaces(lake: Lake) -> list[dict[str, Any]]:
                 "rows": table.count(),
                 "unindexed": unindexed_rows(table),
                 "versions": versions_of(table),
-                "disk_bytes": bytes_of(table.path),
+                "disk_bytes": size(table.path),
             }
         )
     return found
@@ -53,12 +53,14 @@ def of_spaces(lake: Lake) -> list[dict[str, Any]]:
 
 def of_graph(lake: Lake) -> list[dict[str, Any]]:
     """One row per table of the code graph, at its newest version; none where no code was read."""
+    from knowledge_pipeline.store.places import size
+
     return [
         {
             "code_graph": name,
             "rows": table.count(),
             "versions": versions_of(table),
-            "disk_bytes": bytes_of(table.path),
+            "disk_bytes": size(table.path),
         }
         for name, table in lake.graphs().items()
     ]
@@ -66,6 +68,7 @@ def of_graph(lake: Lake) -> list[dict[str, Any]]:
 
 def _of_source(lake: Lake, source: str, type_: str, *, detailed: bool) -> dict[str, Any]:
     from knowledge_pipeline.store.filters import is_null
+    from knowledge_pipeline.store.places import size
 
     snapshot, chunks = lake.snapshot(type_, source), lake.chunks(type_, source)
     reasons = Counter[str]()
@@ -83,7 +86,7 @@ def _of_source(lake: Lake, source: str, type_: str, *, detailed: bool) -> dict[s
         made = (lake.root / "embeddings").glob(f"*/{source}.lance")
         folders = [snapshot.path, chunks.path, facts.path, *made]
         row["versions"] = sum(map(versions_of, (snapshot, chunks, facts)))
-        row["disk_bytes"] = sum(bytes_of(folder) for folder in folders)
+        row["disk_bytes"] = sum(size(folder) for folder in folders)
         row["skipped_reasons"] = dict(reasons.most_common())
     return row
 
@@ -101,15 +104,12 @@ def _rows_by_source(lake: Lake, sources: Iterable[str]) -> Counter[str]:
 
 def _changed_at(tables: Iterable[Table]) -> str | None:
     """When one of the tables last got a new version: a refresh that finds nothing new makes none."""
-    times = [(table.path / "_versions").stat().st_mtime for table in tables if table.exists]
+    from knowledge_pipeline.store.upkeep import newest_version
+
+    times = [newest_version(table) for table in tables if table.exists]
     return datetime.fromtimestamp(max(times), UTC).isoformat(timespec="seconds") if times else None
 
 
 def versions_of(table: Table) -> int:
     """How many versions are kept."""
     return len(table.opened().list_versions()) if table.exists else 0
-
-
-def bytes_of(folder: Path) -> int:
-    """Size of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

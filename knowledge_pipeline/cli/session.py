@@ -107,9 +107,10 @@ class Session:
             ConfigError: one line for every problem; the store's folder must be known.
         """
         from knowledge_pipeline.config_file import load
+        from knowledge_pipeline.config_store import is_told
 
         known = load(self.config_path, unset_allowed=True)
-        return self.settings if "${" in str(known.store) else known
+        return known if is_told(known.store) else self.settings
 
     @cached_property
     def lake(self) -> Lake:

@@ -22,6 +22,7 @@ def status(
     ] = False,
 ) -> None:
     """Show what is live and what is stored of every source."""
+    from knowledge_pipeline.store.places import size
     from knowledge_pipeline.store.release import live
 
     release = live(session.lake)
@@ -41,7 +42,7 @@ def status(
     if detailed:
         found["spaces"] = holdings.of_spaces(session.lake)
         found["code_graph"] = holdings.of_graph(session.lake)
-        found["disk_bytes"] = holdings.bytes_of(session.lake.root)
+        found["disk_bytes"] = size(session.lake.root)
     if session.as_json:
         session.screen.answer(found)
     else:

@@ -142,7 +142,7 @@ class Watched:
 
         held = _held(self.lake, source)
         try:
-            return concerned(source, self.folders[source.id], changed, store=self.lake.root, held=held)
+            return concerned(source, self.folders[source.id], changed, store=self.lake.folder, held=held)
         except KnowledgeError:  # the refresh meets the same error, and tells it
             return True
 

@@ -88,7 +88,10 @@ def release_of(types: Sequence[SourceType], settings: Settings) -> dg.AssetsDefi
         code_version=schemas.VERSION,
         owners=list(settings.owners),
         freshness_policy=release_freshness(settings),
-        metadata={"dagster/uri": str(settings.store / "releases.lance"), "dagster/storage_kind": "lancedb"},
+        metadata={
+            "dagster/uri": str(Lake(settings.store).releases().path),
+            "dagster/storage_kind": "lancedb",
+        },
     )
 
     @dg.multi_asset(name="publish", specs=[spec], pool="release")  # the job has the name `release`

@@ -20,6 +20,7 @@ from knowledge_pipeline.defs.settings_assets import SETTINGS
 from knowledge_pipeline.defs.versions import code_versions
 from knowledge_pipeline.stages.pipeline import STAGES, stages_of
 from knowledge_pipeline.store import index_shown, schemas
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
 
 _FEEDS: Mapping[str, tuple[str, ...]] = {
@@ -254,7 +255,7 @@ def _metadata(source_type: SourceType, stage: str, settings: Settings) -> dict[s
             stage, f"{stage}.{source_type}"
         ),
         "dagster/storage_kind": "lancedb",
-        "dagster/uri": str(settings.store / folder),
+        "dagster/uri": str(Lake(settings.store).root / folder),
         "dagster/code_references": code_references(stage),
     }
 

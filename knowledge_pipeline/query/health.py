@@ -107,7 +107,7 @@ async def _graph(lake: Lake) -> Component:
 
 def _disk(lake: Lake) -> Component:
     try:
-        disk = shutil.disk_usage(lake.root)
+        disk = shutil.disk_usage(lake.folder)
     except OSError:
         return Component("ill", "the store's disk cannot be read")
     if disk.free < FREE_BYTES or disk.free < FREE_SHARE * disk.total:

@@ -18,6 +18,7 @@ from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.tables import Mark
 
 _LOST_FOR_S = 5.0
+_LOOKS_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -136,11 +137,14 @@ class ChosenIndex:
 class LiveIndex:
     """The release that is live; kept until another one is.
 
-    Notices a new release by how the folder of the releases table lists its versions.
+    Notices a new release by how the folder of the releases table lists its versions. On an object store,
+    where that is a request, it looks once a second.
     """
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
+        self._looks_every_s = 0.0 if lake.is_local else _LOOKS_EVERY_S
+        self._looked_at = float("-inf")
         self._mark: Mark | None = None
         self._opened: Opened | None = None
 
@@ -150,7 +154,10 @@ class LiveIndex:
         Raises:
             NotFound: nothing is released yet.
         """
+        if self._opened and time.monotonic() < self._looked_at + self._looks_every_s:
+            return self._opened
         mark = await asyncio.to_thread(lambda: self._lake.releases().mark)
+        self._looked_at = time.monotonic()
         if self._opened is None or mark != self._mark:
             self._opened, self._mark = await self._open(mark), mark
         return self._opened

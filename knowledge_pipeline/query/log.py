@@ -34,7 +34,7 @@ class QueryLog:
             finish=lambda row: {**row, "text": _told(row["text"])},
             imports=("knowledge_pipeline.sanitizing.sanitize",),
             every_s=every_s,
-            journal=Journal(lake.root / "logs" / "journal") if durable else None,
+            journal=Journal(lake.folder / "logs" / "journal") if durable else None,
         )
 
     def start(self) -> None:

@@ -64,7 +64,7 @@ def leftovers(work: Work, settings: Settings) -> None:
     for path in half_discarded(work.lake):
         with work.sparing(path.name):
             work.discard(path)
-    for path in sorted((work.lake.root / "marts").glob("*.unfinished")):
+    for path in sorted((work.lake.folder / "marts").glob("*.unfinished")):
         if _unused(path):
             with work.sparing(path.name):
                 work.discard(path)

@@ -136,7 +136,7 @@ def _run(duck: Duck, model: Model) -> None:
 
 
 def _made(duck: Duck, model: Model, started: float) -> Made:
-    path = duck.write(model.name, duck.lake.root / "marts") if model.layer == "marts" else None
+    path = duck.write(model.name, duck.lake.folder / "marts") if model.layer == "marts" else None
     count, sample = duck.count(_all_of(model.name)), duck.rows(_all_of(model.name), limit=_SHOWN_ROWS)
     drawn = [(plot, duck.rows(_drawn(model, plot), limit=_DRAWN_ROWS)) for plot in model.plots if count]
     return Made(model, count, round(time.perf_counter() - started, 4), sample, path, drawn)

@@ -5,14 +5,13 @@ Earlier releases go too, because they hold what is to be erased.
 
 from __future__ import annotations
 
-from shutil import rmtree
-
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.stages.pipeline import chosen, stages_of
 from knowledge_pipeline.store import graph_indexes, indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.places import remove
 from knowledge_pipeline.store.release import forget, live, publish
 from knowledge_pipeline.store.tables import Table, portions
 
@@ -31,9 +30,9 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
         documents = lake.snapshot(source_type, source).count()
         _erase_shared_rows(lake, settings, [eq("source", source)])
         for folder in (lake.root / "embeddings").glob(f"*/{source}.lance"):
-            rmtree(folder)
+            remove(folder)
         for stage in _STAGES:
-            rmtree(lake.root / stage / source_type / f"{source}.lance", ignore_errors=True)
+            remove(lake.root / stage / source_type / f"{source}.lance")
     return documents
 
 
@@ -57,7 +56,7 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
         for former in former_types:
             documents += lake.snapshot(former, source).count()
             for stage in _STAGES:
-                rmtree(lake.root / stage / former / f"{source}.lance", ignore_errors=True)
+                remove(lake.root / stage / former / f"{source}.lance")
     return documents
 
 

@@ -6,18 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.places import Place, size
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline.store.upkeep import (
     discard,
     has_unfinished_writes,
     may_be_scattered,
-    size,
     versions_in_use,
 )
 
@@ -109,13 +108,13 @@ class Work:
         self.lake, self.asked = lake, asked
         self.maintained = Maintained(dry_run=asked.dry_run)
 
-    def do(self, action: Action, path: Path, run: Callable[[], object], *, removes: int = 0) -> None:
+    def do(self, action: Action, path: Place, run: Callable[[], object], *, removes: int = 0) -> None:
         """Do one thing to a table, folder or file of the store."""
         before, started = size(path), time.perf_counter()
         if not self.asked.dry_run:
             run()
         done = self.maintained.done.setdefault(action, Done(action))
-        name = path.relative_to(self.lake.root).as_posix()
+        name = self.lake.name_of(path)
         if self.asked.dry_run and name in done.touched:
             return  # a second look found what the first one did
         done.touched.append(name)
@@ -133,7 +132,7 @@ class Work:
             told = str(error) or type(error).__name__
             self.skip(what, told.splitlines()[0][:500])
 
-    def discard(self, path: Path) -> None:
+    def discard(self, path: Place) -> None:
         """Remove a whole table, folder or file."""
         self.do("leftovers", path, lambda: discard(self.lake, path))
 

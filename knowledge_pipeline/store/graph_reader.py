@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.filters import Filter, eq
+from knowledge_pipeline.store.places import Place, dataset
 from knowledge_pipeline.store.readers import Row
 
 _MOST_KEPT = 1_000  # ways in which callers see, whose answers are kept
@@ -56,7 +56,7 @@ class GraphReader:
         return self._several[where.sql]
 
 
-async def open_graph(root: Path, versions: Mapping[str, int]) -> GraphReader:
+async def open_graph(root: Place, versions: Mapping[str, int]) -> GraphReader:
     """Open the code graph at the versions that a release names.
 
     Raises:
@@ -72,10 +72,8 @@ async def open_graph(root: Path, versions: Mapping[str, int]) -> GraphReader:
     return GraphReader(dict(versions), symbols, edges)
 
 
-def _opened(folder: Path, versions: Mapping[str, int]) -> list[Any]:
-    import lance
-
-    return [lance.dataset(str(folder / f"{name}.lance"), versions[name]) for name in ("symbols", "edges")]
+def _opened(folder: Place, versions: Mapping[str, int]) -> list[Any]:
+    return [dataset(folder / f"{name}.lance", versions[name]) for name in ("symbols", "edges")]
 
 
 def _rows(dataset: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:

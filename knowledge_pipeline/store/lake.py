@@ -1,4 +1,4 @@
-"""Where every table lies: one folder, one Lance dataset per stage and source.
+"""Where every table lies: one folder, or object store, and one Lance dataset per stage and source.
 
 <root>/snapshot/<type>/<source>.lance
 <root>/chunks/<type>/<source>.lance
@@ -16,25 +16,49 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePath
 
+from knowledge_pipeline.config_store import ObjectStore
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.locks import lock
+from knowledge_pipeline.store.places import Place, dataset
+from knowledge_pipeline.store.remote import Remote
 from knowledge_pipeline.store.tables import Table
 
 LOCK_TIMEOUT_S = 600.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Lake:
-    """The store's folder and the tables in it."""
+    """The store and the tables in it."""
 
-    root: Path
+    root: Place
+    folder: Path  # of what stays on this machine; the root itself where that is a folder
+
+    def __init__(self, store: Path | ObjectStore) -> None:
+        remote = isinstance(store, ObjectStore)
+        object.__setattr__(self, "root", Remote("", store) if remote else store)
+        object.__setattr__(self, "folder", store.folder if remote else store)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the tables lie in a folder of this machine."""
+        return isinstance(self.root, Path)
 
     @property
     def cache(self) -> Path:
         """Folder of what can be derived again: git mirrors, joined models."""
-        return self.root / "cache"
+        return self.folder / "cache"
+
+    def name_of(self, place: Place) -> str:
+        """How a table, folder or file of the store is called within it: "index/small.lance"."""
+        named: PurePath
+        if isinstance(place, Remote):
+            named = place.relative_to(Remote("", place.store))
+        else:
+            named = place.relative_to(self.folder)
+        return named.as_posix()
 
     def snapshot(self, source_type: str, source: str) -> Table:
         """Raw documents of a source, as read."""
@@ -81,9 +105,10 @@ class Lake:
         """Every space that has an index table, with its dimensions."""
         found: dict[str, int] = {}
         for path in sorted((self.root / "index").glob("*.lance")):
-            import lance
-
-            found[path.stem] = lance.dataset(str(path)).schema.field("vector").type.list_size
+            if isinstance(path, Path):
+                found[path.stem] = dataset(path).schema.field("vector").type.list_size
+            elif (path / "_versions").is_dir():  # else a half of one that was discarded
+                found[path.stem] = _dimensions_of(path)
         return found
 
     def stored_sources(self) -> dict[str, str]:
@@ -106,3 +131,9 @@ class Lake:
         """The index tables and the releases have one writer at a time. Raises `Busy`."""
         with lock(self.root / "locks", "index", timeout_s=timeout_s, about="the index"):
             yield
+
+
+@lru_cache(maxsize=1024)
+def _dimensions_of(index: Remote) -> int:
+    """Of an index in an object store; asked once, because a space's name stands for its dimensions."""
+    return dataset(index).schema.field("vector").type.list_size

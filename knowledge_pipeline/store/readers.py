@@ -11,14 +11,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.store import places
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.places import Place
 
 Row = Mapping[str, Any]
 
@@ -159,17 +160,11 @@ def _pairs(found: pa.Table, score: str) -> Iterator[tuple[int, float]]:
     return zip(found["_rowid"].to_pylist(), found[score].to_pylist(), strict=True)
 
 
-async def open_index(root: Path, space: str, version: int) -> IndexReader:
+async def open_index(root: Place, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
     try:
-        dataset = await asyncio.to_thread(_opened, root / "index" / f"{space}.lance", version)
+        dataset = await asyncio.to_thread(places.dataset, root / "index" / f"{space}.lance", version)
         dimensions = dataset.schema.field("vector").type.list_size
     except (OSError, RuntimeError, ValueError) as error:
         raise _unreadable(space, version, error) from error
     return IndexReader(space, version, dimensions, dataset)
-
-
-def _opened(path: Path, version: int) -> Any:
-    import lance
-
-    return lance.dataset(str(path), version)

@@ -11,13 +11,15 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.store import places
 from knowledge_pipeline.store.filters import Filter, one_of
+from knowledge_pipeline.store.places import Mark, Place
+from knowledge_pipeline.store.remote import Remote
 from knowledge_pipeline.store.schemas import VERSION
 
 if TYPE_CHECKING:
@@ -45,17 +47,15 @@ def portions(items: Iterable[str], size: int = KEYS_PER_FILTER) -> Iterator[list
         yield portion
 
 
-Mark = tuple[int | str, ...]
-
-
 class Table:
     """A Lance table with one schema and one primary key, opened at its newest version."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Place, schema: pa.Schema) -> None:
         self.path = path  # "<root>/chunks/code/docs.lance"
         self.schema = schema
         self.key = next((field.name for field in schema if field.metadata), schema.names[0])
         self._opened: lancedb.table.Table | None = None
+        self._seen = False  # on an object store, where every look costs a request
 
     @property
     def name(self) -> str:
@@ -65,6 +65,9 @@ class Table:
     @property
     def exists(self) -> bool:
         """Whether a first write has made the table."""
+        if isinstance(self.path, Remote):
+            self._seen = self._seen or (self.path / "_versions").is_dir()
+            return self._seen
         return (self.path / "_versions").is_dir()
 
     @property
@@ -76,15 +79,8 @@ class Table:
 
     @property
     def mark(self) -> Mark:
-        """What tells the newest version from any other, and from one of a table made anew.
-
-        By the names in the table's folder, without opening it: 0.05 ms, where `version` takes 2.
-        """
-        try:
-            versions = (each.name for each in (self.path / "_versions").iterdir())
-            return self.path.stat().st_mtime_ns, *sorted(versions)
-        except FileNotFoundError:
-            return (0,)
+        """What tells the newest version from any other, and from one of a table made anew."""
+        return places.mark(self.path)
 
     def opened(self) -> lancedb.table.Table:
         """The LanceDB handle.
@@ -93,9 +89,7 @@ class Table:
             StoreError: the table was written with another schema.
         """
         if self._opened is None:
-            import lancedb
-
-            self._opened = lancedb.connect(self.path.parent).open_table(self.name)
+            self._opened = places.connect(self.path.parent).open_table(self.name)
             self.require_schema(self._opened.schema)
         return self._opened
 
@@ -157,7 +151,8 @@ class Table:
             if self._opened is None and self.exists:  # without LanceDB, whose import takes two seconds
                 import lance
 
-                lance.write_dataset(reader, self._newest(), mode="append")
+                options = places.lance_options(self.path)
+                lance.write_dataset(reader, self._newest(), mode="append", storage_options=options)
             else:
                 self._made().add(reader)
 
@@ -223,28 +218,22 @@ class Table:
 
     def _made(self) -> lancedb.table.Table:
         if not self.exists:
-            import lancedb
-
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            places.make_folder(self.path.parent)
             with suppress(FileExistsError):
-                lancedb.connect(self.path.parent).create_table(self.name, schema=self.schema)
+                places.connect(self.path.parent).create_table(self.name, schema=self.schema)
         return self.opened()
 
     def _dataset(self) -> Any:
         """For reading; where no LanceDB handle is open yet, without one, in a third of the time."""
         if self._opened is not None:
             return self._opened.to_lance()
-        import lance
-
-        found = lance.dataset(str(self.path))
+        found = places.dataset(self.path)
         self.require_schema(found.schema)
         return found
 
     def _newest(self) -> Any:
         """The newest version, whatever was opened before; a tenth of the cost of opening the table."""
-        import lance
-
-        found = lance.dataset(str(self.path))
+        found = places.dataset(self.path)
         self.require_schema(found.schema)
         return found
 

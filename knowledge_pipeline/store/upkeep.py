@@ -5,28 +5,19 @@ Listing costs a fraction of opening: maintenance looks at thousands of tables, a
 
 from __future__ import annotations
 
-import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.places import Place, dataset, remove
+from knowledge_pipeline.store.remote import Remote
 from knowledge_pipeline.store.tables import SMALL_FRAGMENTS, Table
 
 _DISCARDED = ".discarded"
+_MAKING_S = 86_400.0
 _WRITTEN_BEFORE_A_VERSION = ("data", "_deletions", "_indices")
-
-
-def size(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder; 0 where there is none. Links are not followed."""
-    if path.is_symlink() or not path.is_dir():
-        return path.lstat().st_size if path.is_symlink() or path.is_file() else 0
-    found = 0
-    for file in path.rglob("*"):
-        with suppress(FileNotFoundError):  # a writer or a cleanup is at work
-            found += 0 if file.is_dir() else file.lstat().st_size
-    return found
 
 
 def versions_in_use(table: Table, since: float) -> int:
@@ -47,8 +38,10 @@ def newest_version(table: Table) -> float:
     return max(_times(table.path / "_versions"), default=0.0)
 
 
-def last_written(folder: Path) -> float:
+def last_written(folder: Place) -> float:
     """When a file, or anything in a folder two levels deep, was last written; seconds since the epoch."""
+    if isinstance(folder, Remote):
+        return max((each.stat().st_mtime for each in folder.objects()), default=0)
     return max(
         (file.lstat().st_mtime for file in [folder, *folder.glob("*"), *folder.glob("*/*")]), default=0
     )
@@ -67,7 +60,7 @@ def may_be_scattered(table: Table) -> bool:
     return sum(1 for _ in (table.path / "data").glob("*")) >= SMALL_FRAGMENTS
 
 
-def _times(folder: Path) -> Iterator[float]:
+def _times(folder: Place) -> Iterator[float]:
     for entry in folder.glob("*"):
         with suppress(FileNotFoundError):
             yield entry.stat().st_mtime
@@ -75,40 +68,43 @@ def _times(folder: Path) -> Iterator[float]:
 
 def vector_tables(lake: Lake) -> dict[str, list[Table]]:
     """The embeddings of every source, of all spaces that it ever had."""
-    import lance
-
     found: dict[str, list[Table]] = {}
     for path in sorted((lake.root / "embeddings").glob("*/*.lance")):
         if (path / "_versions").is_dir():
-            dimensions = lance.dataset(str(path)).schema.field("vector").type.list_size
+            dimensions = dataset(path).schema.field("vector").type.list_size
             found.setdefault(path.stem, []).append(lake.embeddings(path.parent.name, path.stem, dimensions))
     return found
 
 
-def discard(lake: Lake, path: Path) -> None:
+def discard(lake: Lake, path: Place) -> None:
     """Remove a table, a folder or a file of the store: a kill leaves it whole, or nameless.
 
     Raises:
         StoreError: it lies elsewhere, behind a link; nothing was removed.
     """
-    if not path.parent.resolve().is_relative_to(lake.root.resolve()):
+    if isinstance(path, Remote):
+        return path.remove()
+    if not path.parent.resolve().is_relative_to(lake.folder.resolve()):
         raise StoreError(
-            f"{path} is a link out of the store {lake.root}: remove it yourself if it is not needed"
+            f"{path} is a link out of the store {lake.folder}: remove it yourself if it is not needed"
         )
     nameless = path.with_name(path.name + _DISCARDED)
-    _remove(nameless)
+    remove(nameless)
     path.rename(nameless)
-    _remove(nameless)
+    remove(nameless)
 
 
-def half_discarded(lake: Lake) -> list[Path]:
+def half_discarded(lake: Lake) -> list[Place]:
     """What a killed `discard` left."""
     places = ("index", "embeddings/*", "cache/mirrors", "marts")
-    return sorted(path for place in places for path in lake.root.glob(f"{place}/*{_DISCARDED}"))
+    local = sorted(path for place in places for path in lake.folder.glob(f"{place}/*{_DISCARDED}"))
+    return [*local, *(_versionless(lake.root) if isinstance(lake.root, Remote) else ())]
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _versionless(root: Remote) -> Iterator[Remote]:
+    """Tables without a version in which nobody has written for a day, so that nobody is making them."""
+    tables = (table for place in ("index", "embeddings/*") for table in root.glob(f"{place}/*.lance"))
+    for table in tables:
+        unused = last_written(table) < time.time() - _MAKING_S
+        if unused and not (table / "_versions").is_dir():
+            yield table

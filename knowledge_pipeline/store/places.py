@@ -1,0 +1,87 @@
+"""Where a table lies, a folder or an object store, and how Lance opens it there: the one place that knows."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knowledge_pipeline.store.remote import Remote
+
+if TYPE_CHECKING:
+    import lancedb
+
+Place = Path | Remote
+Mark = tuple[int | str, ...]
+
+
+def lance_options(place: Place) -> dict[str, str] | None:
+    """What Lance is told to reach a place, secrets in clear; None for a folder."""
+    if isinstance(place, Path):
+        return None
+    keys = place.store.keys
+    return {**keys, "allow_http": "true"} if keys.get("endpoint", "").startswith("http://") else keys
+
+
+def connect(folder: Place) -> lancedb.DBConnection:
+    """LanceDB's connection to the tables of a folder."""
+    import lancedb
+
+    if isinstance(folder, Path):
+        return lancedb.connect(folder)
+    return lancedb.connect(str(folder), storage_options=lance_options(folder))
+
+
+def dataset(place: Place, version: int | None = None) -> Any:
+    """Lance's dataset, without LanceDB: a third of the cost of opening."""
+    import lance
+
+    if isinstance(place, Path):
+        return lance.dataset(str(place), version)
+    return lance.dataset(str(place), version, storage_options=lance_options(place))
+
+
+def mark(table: Place) -> Mark:
+    """What tells a table's newest version from any other, and from one of a table made anew.
+
+    By the names in the table's folder, without opening it: 0.05 ms, where opening takes 2; on an object
+    store by one listing.
+    """
+    if isinstance(table, Remote):
+        met = [(each.name, each.stat().tag) for each in (table / "_versions").objects()]
+        return (met[-1][1], *(f"{name} {tag}" for name, tag in met)) if met else (0,)
+    try:
+        versions = (each.name for each in (table / "_versions").iterdir())
+        return table.stat().st_mtime_ns, *sorted(versions)
+    except FileNotFoundError:
+        return (0,)
+
+
+def make_folder(place: Place) -> None:
+    """Make a folder; an object store needs none."""
+    if isinstance(place, Path):
+        place.mkdir(parents=True, exist_ok=True)
+
+
+def size(place: Place) -> int:
+    """Bytes of a file, or of all files in a folder; 0 where there is none. Links are not followed."""
+    if isinstance(place, Remote):
+        return sum(each.stat().st_size for each in place.objects())
+    if place.is_symlink() or not place.is_dir():
+        return place.lstat().st_size if place.is_symlink() or place.is_file() else 0
+    found = 0
+    for file in place.rglob("*"):
+        with suppress(FileNotFoundError):  # a writer or a cleanup is at work
+            found += 0 if file.is_dir() else file.lstat().st_size
+    return found
+
+
+def remove(place: Place) -> None:
+    """Remove a table, or a file, if it is there."""
+    if isinstance(place, Remote):
+        place.remove()
+    elif place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)

@@ -1,0 +1,51 @@
+"""A project whose tables lie in a bucket of moto, for this process and for others.
+
+def test_something(s3_project):    # like `project`, with an empty prefix of a bucket as its store
+    s3_project.declare("docs", "markdown", folder)
+    s3_project.refresh()
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowledge_pipeline.config import Embedding, Settings
+from knowledge_pipeline.config_store import ObjectStore, StoreOptions
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline_tests.conftest import Project, embedding_by
+from knowledge_pipeline_tests.fakes.bucket.s3_server import REGION, S3Bucket
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+
+
+def store_in(bucket: S3Bucket, folder: Path, prefix: str = "team/knowledge") -> ObjectStore:
+    """A prefix of the bucket, reached with the keys of the bucket's own reader."""
+    options = StoreOptions(
+        endpoint_url=bucket.server.url,
+        region=REGION,
+        access_key_id=bucket.connection.access_key_id,
+        secret_access_key=bucket.connection.secret_access_key,
+    )
+    return ObjectStore(url=f"s3://{bucket.name}/{prefix}", folder=folder, options=options)
+
+
+class RemoteProject(Project):
+    """A folder with sources, and tables in a bucket."""
+
+    def __init__(self, root: Path, embedding: Embedding, store: ObjectStore) -> None:
+        super().__init__(root, embedding)
+        self.store, self.lake = store, Lake(store)
+
+    @property
+    def settings(self) -> Settings:
+        """What `knowledge.yaml` would say now."""
+        told: dict[str, Any] = {"store": self.store, "embedding": self.embedding}
+        return Settings.model_validate({**told, "sources": list(self.sources.values())})
+
+
+@pytest.fixture
+def s3_project(tmp_path: Path, s3: S3Bucket, embedding_server: OpenAIServer) -> RemoteProject:
+    """An empty project."""
+    return RemoteProject(tmp_path, embedding_by(embedding_server), store_in(s3, tmp_path / "here"))

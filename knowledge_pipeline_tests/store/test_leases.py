@@ -1,0 +1,122 @@
+"""Leases between real processes, by a real S3 server."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline.config_store import ObjectStore
+from knowledge_pipeline.errors import Busy
+from knowledge_pipeline.store.leases import Lease
+from knowledge_pipeline.store.locks import lock
+from knowledge_pipeline.store.remote import Remote, client_of
+from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
+from knowledge_pipeline_tests.fakes.bucket.store import store_in
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+@pytest.fixture
+def store(s3: S3Bucket, tmp_path: Path) -> ObjectStore:
+    return store_in(s3, tmp_path)
+
+
+def lease_on(store: ObjectStore, *, expires_s: float = 2.0) -> Lease:
+    return Lease(Remote("locks/index.lock", store), "the index", expires_s, expires_s / 4)
+
+
+def hold(store: ObjectStore, expires_s: float, held: Event) -> None:
+    assert lease_on(store, expires_s=expires_s).acquire(30)
+    held.set()
+    time.sleep(60)
+
+
+def holder_of(store: ObjectStore, *, expires_s: float) -> multiprocessing.process.BaseProcess:
+    held = SPAWN.Event()
+    process = SPAWN.Process(target=hold, args=(store, expires_s, held))
+    process.start()
+    assert held.wait(30)
+    return process
+
+
+def take_turns(store: ObjectStore, go: Event, told: Connection, turns: int) -> None:
+    """Take the lease, look at a counter, wait, and count one up: two at once would lose a count."""
+    client = client_of(store)
+    go.wait(30)
+    for _ in range(turns):
+        lease = lease_on(store)
+        assert lease.acquire(60)
+        count = int(bytes(client.get("count").bytes()))
+        time.sleep(0.02)
+        client.put("count", str(count + 1).encode())
+        lease.release()
+    told.send("done")
+
+
+def test_a_renewed_lease_outlives_its_expiry_and_a_killed_holders_is_taken_over(
+    store: ObjectStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    holder = holder_of(store, expires_s=2.0)
+    assert not lease_on(store).acquire(3.5)
+    holder.kill()
+    holder.join()
+    assert holder.exitcode == -signal.SIGKILL
+    assert not lease_on(store).acquire(0)
+    lease = lease_on(store)
+    assert lease.acquire(10)
+    lease.release()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the index was held by a process that is gone: taking it over"
+    ]
+
+
+def test_of_several_takers_of_a_dead_holders_lease_one_wins(store: ObjectStore) -> None:
+    holder = holder_of(store, expires_s=1.0)
+    holder.kill()
+    holder.join()
+    client_of(store).put("count", b"0")
+    go = SPAWN.Event()
+    pipes = [SPAWN.Pipe(duplex=False) for _ in range(4)]
+    takers = [SPAWN.Process(target=take_turns, args=(store, go, tell, 3)) for _, tell in pipes]
+    for taker in takers:
+        taker.start()
+    go.set()
+    assert [listen.recv() for listen, _ in pipes] == ["done"] * 4
+    for taker in takers:
+        taker.join()
+    assert int(bytes(client_of(store).get("count").bytes())) == 12
+
+
+def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_without_a_wait(store: ObjectStore) -> None:
+    folder = Remote("locks", store)
+    with (
+        lock(folder, "source-docs", timeout_s=0, about="source 'docs'"),
+        pytest.raises(Busy, match=r"another process is working on source 'docs' and did not finish within 0"),
+        lock(folder, "source-docs", timeout_s=0, about="source 'docs'"),
+    ):
+        pass
+    began = time.monotonic()
+    with lock(folder, "source-docs", timeout_s=0), lock(folder, "index", timeout_s=0):
+        pass
+    assert time.monotonic() - began < 1
+
+
+def test_a_holder_that_was_cut_off_hears_that_it_lost_its_hold(store: ObjectStore) -> None:
+    with (
+        pytest.raises(Busy, match=r"the hold on 'index' was lost"),
+        lock(Remote("locks", store), "index", timeout_s=0),
+    ):
+        client_of(store).put("locks/index.lock", b'{"owner": "another", "free": false, "expires_s": 30}')
+
+
+def test_an_error_inside_is_what_is_told(store: ObjectStore) -> None:
+    with pytest.raises(ZeroDivisionError), lock(Remote("locks", store), "index", timeout_s=0):
+        _ = 1 / 0
+    with lock(Remote("locks", store), "index", timeout_s=0):
+        pass

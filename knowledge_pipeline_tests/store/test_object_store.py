@@ -1,0 +1,130 @@
+"""Tables in a bucket: the same rows as in a folder, whatever happens to a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from knowledge_pipeline.errors import NotFound, StoreError, StoreUnavailable
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.stages import maintenance, purge
+from knowledge_pipeline.stages.release import rollback
+from knowledge_pipeline.stages.upkeep import Upkeep
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.places import size
+from knowledge_pipeline.store.release import live
+from knowledge_pipeline_tests.conftest import Project, tables
+from knowledge_pipeline_tests.fakes.bucket.s3_server import Fault, S3Bucket
+from knowledge_pipeline_tests.fakes.bucket.store import RemoteProject, store_in
+
+
+def written(folder: Path) -> Path:
+    (folder / "docs").mkdir(parents=True)
+    (folder / "docs" / "a.md").write_text("# Storage\n\nLance keeps the tables.\n")
+    (folder / "docs" / "b.md").write_text("# Harbour\n\nBoats lie in the harbour.\n")
+    (folder / "code").mkdir()
+    (folder / "code" / "m.py").write_text("def f():\n    return g()\n\n\ndef g():\n    return 1\n")
+    return folder
+
+
+def declared(project: Project, folder: Path) -> None:
+    project.declare("docs", "markdown", folder / "docs")
+    project.declare("code", "code", folder / "code")
+
+
+def edited(folder: Path) -> None:
+    (folder / "docs" / "a.md").write_text("# Storage\n\nLance keeps the tables and their versions.\n")
+    (folder / "docs" / "b.md").unlink()
+    (folder / "code" / "n.py").write_text("from m import f\n\n\ndef h():\n    return f()\n")
+
+
+def test_a_search_finds_what_was_indexed_in_a_bucket(s3_project: RemoteProject, tmp_path: Path) -> None:
+    s3_project.declare("docs", "markdown", written(tmp_path / "read") / "docs")
+    s3_project.refresh()
+    with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
+        assert base.search("boats in the harbour").results[0].path == "b.md"
+    assert not list(tmp_path.glob("here/**/*.lance"))
+
+
+@pytest.mark.slow
+def test_a_bucket_holds_what_a_folder_holds(
+    project: Project, s3_project: RemoteProject, tmp_path: Path
+) -> None:
+    folder = written(tmp_path / "read")
+    both = (project, s3_project)
+    for each in both:
+        declared(each, folder)
+        each.refresh()
+    assert tables(s3_project) == tables(project) != {}
+    first = live(s3_project.lake)
+    assert not any(stats.touched for stats in s3_project.refresh().stats)
+    assert live(s3_project.lake) == first
+
+    edited(folder)
+    for each in both:
+        each.refresh()
+    assert tables(s3_project) == tables(project)
+    assert s3_project.lake.stored_sources() == {"docs": "markdown", "code": "code"}
+
+    with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
+        assert base.search("versions of the tables").results[0].path == "a.md"
+    rollback(s3_project.lake, s3_project.settings, 1)
+    with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
+        assert base.search("boats in the harbour").results[0].path == "b.md"
+
+
+@pytest.mark.slow
+def test_maintenance_and_purge_leave_a_bucket_as_they_leave_a_folder(
+    project: Project, s3_project: RemoteProject, tmp_path: Path
+) -> None:
+    folder = written(tmp_path / "read")
+    both = (project, s3_project)
+    for each in both:
+        declared(each, folder)
+        each.refresh()
+    edited(folder)
+    for each in both:
+        each.refresh()
+    before = size(s3_project.lake.root)
+    asked = Upkeep(grace_s=0.0)
+    done = [maintenance.refresh(each.lake, each.settings, asked=asked) for each in both]
+    assert {action: each.removed for action, each in done[1].done.items()} == {
+        action: each.removed for action, each in done[0].done.items()
+    }
+    assert done[1].skipped == {}
+    assert 0 < size(s3_project.lake.root) < before
+    assert tables(s3_project) == tables(project)
+    for each in both:
+        assert purge.purge_source(each.lake, each.settings, "docs") == 2
+    assert tables(s3_project) == tables(project) != {}
+    with pytest.raises(NotFound, match="nothing of a source 'docs'"):
+        purge.purge_source(s3_project.lake, s3_project.settings, "docs")
+    assert "docs" not in s3_project.lake.stored_sources()
+
+
+def test_a_store_that_cannot_be_used_is_told_in_a_sentence(s3: S3Bucket, tmp_path: Path) -> None:
+    right = store_in(s3, tmp_path)
+    secret = SecretStr("wrong" * 5)
+    wrong = right.options.model_copy(update={"secret_access_key": secret})
+    with pytest.raises(StoreError) as refused:
+        Lake(right.model_copy(update={"options": wrong})).stored_sources()
+    assert str(refused.value) == (
+        f"the object store refuses access to {right.url}: check the keys, what they may do, "
+        "and store_options.region"
+    )
+    absent = right.model_copy(update={"url": "s3://absent-bucket/x"})
+    for ask in (Lake(absent).stored_sources, Lake(absent).source_lock("docs").__enter__):
+        with pytest.raises(StoreError, match=r"^there is no bucket 'absent-bucket' for s3://absent-bucket/x"):
+            ask()
+
+
+def test_a_store_that_fails_for_a_moment_is_asked_again(s3: S3Bucket, tmp_path: Path) -> None:
+    lake = Lake(store_in(s3, tmp_path))
+    s3.fail_next(Fault(503), Fault(500, "InternalError"))
+    assert lake.stored_sources() == {}
+    away = lake.root.store.options.model_copy(update={"endpoint_url": "http://127.0.0.1:9"})
+    with pytest.raises(StoreUnavailable, match=f"the object store of s3://{s3.name}/team/knowledge did not"):
+        Lake(lake.root.store.model_copy(update={"options": away})).stored_sources()
