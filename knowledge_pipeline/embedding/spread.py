@@ -20,11 +20,16 @@ import pyarrow as pa
 
 from knowledge_pipeline.config import Embedding, RayPool
 from knowledge_pipeline.embedding.base import Embedder, Space, Usage
-from knowledge_pipeline.errors import EmbeddingUnavailable, KnowledgeError, ModelMissing
+from knowledge_pipeline.errors import EmbeddingUnavailable, KnowledgeError, ModelMissing, PermanentError
 from knowledge_pipeline.records import Tokenize
 
 _BATCH_TEXTS = 128  # some seconds of one worker, so that a killed one has little to repeat
 _SORTED_TEXTS = 8192  # at a time, so that texts of one batch are of a length: the longest pads the others
+
+_PERMANENT, _TRANSIENT = "permanent: ", "transient: "
+_MADE = pa.schema(
+    {"key": pa.string(), "vector": pa.list_(pa.float32()), "tokens": pa.int64(), "failure": pa.string()}
+)
 
 Open = Callable[[Embedding], Embedder]
 
@@ -100,20 +105,35 @@ class SpreadEmbedder:
 
 
 class _Worker:
-    """One process's model: loaded once, at its start."""
+    """One process's model: loaded once, for the first batch.
+
+    What it cannot do it gives back as a sentence: Ray would keep the text of an error, not its kind.
+    """
 
     def __init__(self, settings: Embedding, open_one: Open) -> None:
-        self._embedder = open_one(settings)
+        self._settings, self._open = settings, open_one
+        self._embedder: Embedder | None = None
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """From columns `key` and `text` to `key`, `vector`, and `tokens`, all of them in the first row."""
+        """From columns `key` and `text` to those of `_MADE`."""
+        try:
+            return self._made(batch)
+        except KnowledgeError as error:
+            kind = _PERMANENT if isinstance(error, PermanentError) else _TRANSIENT
+            row = {"key": None, "vector": None, "tokens": 0, "failure": kind + str(error)}
+            return pa.Table.from_pylist([row], schema=_MADE)
+
+    def _made(self, batch: pa.Table) -> pa.Table:
+        self._embedder = self._embedder or self._open(self._settings)
         before = self._embedder.usage.tokens
         vectors = self._embedder.embed(batch["text"].to_pylist())
         tokens = np.zeros(len(vectors), np.int64)
-        tokens[0] = self._embedder.usage.tokens - before
+        tokens[0] = self._embedder.usage.tokens - before  # of all of them
         flat = pa.array(vectors.reshape(-1), pa.float32())
-        column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-        return pa.table({"key": batch["key"], "vector": column, "tokens": tokens})
+        ends = pa.array(np.arange(len(vectors) + 1) * vectors.shape[1], pa.int32())
+        column = pa.ListArray.from_arrays(ends, flat)
+        failure = pa.nulls(len(vectors), pa.string())
+        return pa.table([batch["key"].cast(pa.string()), column, pa.array(tokens), failure], schema=_MADE)
 
 
 def _blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
@@ -130,13 +150,13 @@ def _failing_as_ours(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
     from ray.exceptions import RayError
 
     try:
-        yield from batches
+        for made in batches:
+            for failure in made["failure"].drop_null().to_pylist():
+                permanent = failure.startswith(_PERMANENT)
+                text = failure.removeprefix(_PERMANENT).removeprefix(_TRANSIENT)
+                raise ModelMissing(text) if permanent else EmbeddingUnavailable(text)
+            yield made
     except RayError as error:
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, KnowledgeError):
-                raise cause from None
-            cause = cause.__cause__ or getattr(cause, "cause", None)
         raise EmbeddingUnavailable(
             f"the Ray cluster did not finish ({type(error).__name__}): look at its logs, then refresh again; "
             "nothing of this partition was written"
