@@ -145,6 +145,15 @@ class Chunking(Frozen):
         return self
 
 
+class RayPool(Frozen):
+    """Processes of a Ray cluster that embed one partition together: the one `RAY_ADDRESS` names, or here."""
+
+    workers: int = Field(ge=1, le=10_000)
+    cpus: float = Field(default=1.0, gt=0)  # of each worker; its threads, too
+    gpus: float = Field(default=0.0, ge=0)  # of each worker
+    from_texts: int = Field(default=2000, ge=1)  # fewer are embedded sooner than workers are started
+
+
 class Embedding(Frozen):
     """Which model makes the vectors. Each provider and model is a space of its own."""
 
@@ -161,6 +170,13 @@ class Embedding(Frozen):
     price_per_million_tokens: float = Field(default=0.0, ge=0)
     timeout_s: float = Field(default=60.0, gt=0)
     max_tries: int = Field(default=6, ge=1, le=20)
+    ray: RayPool | None = None  # None: the process that refreshes embeds
+
+    @model_validator(mode="after")
+    def _spreads_only_what_computes_here(self) -> Embedding:
+        if self.ray is not None and self.provider != "local":
+            raise ValueError("ray spreads models that compute here: remove it, or set provider to local")
+        return self
 
 
 class MetadataSettings(Frozen):

@@ -254,5 +254,6 @@ def _switched(embedding: Embedding, mode: str) -> Embedding:
         "dimensions": _API_DIMENSIONS,
         "base_url": os.environ.get("OPENAI_BASE_URL") or embedding.base_url,
         "api_key": embedding.api_key or (SecretStr(key) if key else None),
+        "ray": None,
     }
     return embedding.model_copy(update=changes)

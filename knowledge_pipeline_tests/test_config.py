@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from knowledge_pipeline.config import (
+    Embedding,
     Frozen,
     GitConnection,
     Reranking,
@@ -194,3 +195,10 @@ def keys(model: type[Frozen], above: str = "") -> list[str]:
 def test_the_reference_names_every_key(key):
     shown = DOCUMENTED.read_text(encoding="utf-8")
     assert f"| `{key}` |" in shown
+
+
+def test_only_models_that_compute_here_are_spread_over_a_cluster():
+    assert Embedding.model_validate({"ray": {"workers": 2}}).ray is not None
+    endpoint = {"provider": "openai", "model": "m", "dimensions": 8}
+    with pytest.raises(ValidationError, match="ray spreads models that compute here"):
+        Embedding.model_validate({**endpoint, "ray": {"workers": 2}})

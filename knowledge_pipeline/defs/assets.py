@@ -12,6 +12,7 @@ import dagster as dg
 from knowledge_pipeline.config import Settings, SourceType
 from knowledge_pipeline.defs.checks import checks_of, result_of
 from knowledge_pipeline.defs.evaluation import EVALUATION
+from knowledge_pipeline.defs.executor import TAGS_OF_SOURCES
 from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.freshness import release_freshness
 from knowledge_pipeline.defs.lineage import stage_specs
@@ -25,7 +26,7 @@ from knowledge_pipeline.defs.recording import (
     release_metadata,
 )
 from knowledge_pipeline.defs.refreshing import RefreshConfig, refresh_one
-from knowledge_pipeline.defs.requests import SOURCES_PER_RUN
+from knowledge_pipeline.defs.requests import sources_per_run
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages.checks import blocking_findings
 from knowledge_pipeline.stages.pipeline import STAGES, chosen, stages_of
@@ -54,8 +55,9 @@ def chain(source_type: SourceType, settings: Settings) -> dg.AssetsDefinition:
         specs=stage_specs(source_type, settings),
         check_specs=checks_of(source_type),
         partitions_def=sources_of(source_type),
-        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=SOURCES_PER_RUN),
+        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=sources_per_run()),
         can_subset=True,
+        op_tags=TAGS_OF_SOURCES,
     )
     def refresh(
         context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource

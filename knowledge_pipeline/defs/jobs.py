@@ -8,6 +8,7 @@ sources of any type by their ids: one run, one process, one step, whatever the n
 import dagster as dg
 from pydantic import Field
 
+from knowledge_pipeline.defs.executor import TAGS_OF_SOURCES
 from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.lost import note_process
 from knowledge_pipeline.defs.recording import refresh_recorded
@@ -29,7 +30,10 @@ class SourcesConfig(RefreshConfig):
         return RefreshConfig(full=self.full, reembed=self.reembed, allow_empty=self.allow_empty)
 
 
-@dg.op(description="Refreshes one source after the other, records each, and releases what they gave.")
+@dg.op(
+    description="Refreshes one source after the other, records each, and releases what they gave.",
+    tags=TAGS_OF_SOURCES,
+)
 def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, project: ProjectResource) -> None:
     """Fail at the end if any source failed; the others are done, recorded and released."""
     note_process(context)

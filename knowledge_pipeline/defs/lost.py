@@ -10,13 +10,20 @@ from contextlib import suppress
 
 import dagster as dg
 
+from knowledge_pipeline.defs.executor import in_the_runs_process
 from knowledge_pipeline.defs.failures import Context
 
 PROCESS = "knowledge/process"
 
 
 def note_process(context: Context) -> None:
-    """Tag the run with the process that does it: `host:pid:run`, because a retry inherits tags."""
+    """Tag the run with the process that does it: `host:pid:run`, because a retry inherits tags.
+
+    Not where each step has a process of its own: that one ends before the run does, and its executor
+    or its broker notices when it dies.
+    """
+    if not in_the_runs_process(context):
+        return
     run = context.run.run_id
     context.instance.add_run_tags(run, {PROCESS: f"{socket.gethostname()}:{os.getpid()}:{run[:8]}"})
 

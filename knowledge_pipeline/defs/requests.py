@@ -1,18 +1,34 @@
 """Requests of runs, as sensors and schedules make them: which sources, why, and how it is tagged."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
 from knowledge_pipeline.config import SourceConfig
 from knowledge_pipeline.defs.refreshing import RefreshConfig
+from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.store.tables import portions
 
-SOURCES_PER_RUN = 100
-"""An unchanged source costs some 0.2 s and the start of a run 5 to 10 s, so that a hundred share one
-start; a run that was killed repeats a hundred listings at most, and four such runs go side by side."""
+_SOURCES_PER_RUN = 100  # unless KNOWLEDGE_SOURCES_PER_RUN says otherwise
 
 _TAGGED_SOURCES = 25  # more tags than these make the page of a run unreadable
+
+
+def sources_per_run() -> int:
+    """At most how many sources share a run: 100, or `KNOWLEDGE_SOURCES_PER_RUN`.
+
+    An unchanged source costs some 0.2 s and the start of a run 5 to 10 s, so that a hundred share one
+    start; a run that was killed repeats a hundred listings at most, and four such runs go side by side.
+    A run is also what a worker takes: where several machines share the work, it is less.
+
+    Raises:
+        ConfigError: the variable is no whole number above 0.
+    """
+    found = os.environ.get("KNOWLEDGE_SOURCES_PER_RUN") or str(_SOURCES_PER_RUN)
+    if not found.isdecimal() or int(found) < 1:
+        raise ConfigError("KNOWLEDGE_SOURCES_PER_RUN must be a whole number above 0: correct it or unset it")
+    return int(found)
 
 
 def refresh_requests(
@@ -23,7 +39,7 @@ def refresh_requests(
     how: RefreshConfig | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> Iterator[dg.RunRequest]:
-    """Requests of the job `refresh` for some sources, at most `SOURCES_PER_RUN` in each.
+    """Requests of the job `refresh` for some sources, at most `sources_per_run()` in each.
 
     Args:
         sources: in the order in which they shall be refreshed.
@@ -33,7 +49,7 @@ def refresh_requests(
         tags: further ones.
     """
     how = how or RefreshConfig()
-    for number, ids in enumerate(portions((source.id for source in sources), SOURCES_PER_RUN), start=1):
+    for number, ids in enumerate(portions((source.id for source in sources), sources_per_run()), start=1):
         key = run_key if number == 1 or run_key is None else f"{run_key} {number}"
         yield dg.RunRequest(
             run_key=key,

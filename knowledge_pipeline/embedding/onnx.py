@@ -120,6 +120,9 @@ class _Session:
         self._tokenizer.enable_truncation(window)
         options = onnxruntime.SessionOptions()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+        if threads.isdecimal():  # as torch does: several workers of one machine share its cores
+            options.intra_op_num_threads = int(threads)
         options.log_severity_level = 3
         providers = ["CPUExecutionProvider"]
         self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=providers)

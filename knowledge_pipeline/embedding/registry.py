@@ -15,6 +15,11 @@ def open_embedder(settings: Embedding) -> Embedder:
         ModelMissing: there is no such model on this machine.
         ConfigError: the settings of an endpoint are incomplete, or those of several models make no sense.
     """
+    if settings.ray is not None:
+        from knowledge_pipeline.embedding.spread import SpreadEmbedder
+
+        alone = settings.model_copy(update={"ray": None})
+        return SpreadEmbedder(alone, settings.ray, open_embedder(alone), open_embedder)
     if settings.provider == "openai":
         from knowledge_pipeline.embedding.openai import OpenAIEmbedder
 

@@ -8,7 +8,9 @@ space already has is taken from the index.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -17,16 +19,20 @@ import pyarrow as pa
 from knowledge_pipeline.config import Embedding
 from knowledge_pipeline.embedding.base import Embedder, unsound
 from knowledge_pipeline.embedding.registry import open_embedder
+from knowledge_pipeline.embedding.spread import SpreadEmbedder
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import embedded_text
 from knowledge_pipeline.stages.base import Pass, Stats, at_once, measured
 from knowledge_pipeline.stages.journal import note_embedding
 from knowledge_pipeline.store.filters import is_null, one_of
-from knowledge_pipeline.store.reconcile import difference, reconcile
-from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
+from knowledge_pipeline.store.reconcile import Difference, difference, reconcile
+from knowledge_pipeline.store.spool import Spool
+from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, portions
 
 _COMMIT_TEXTS = 512
 TURN_TEXTS = 64  # fewer are embedded sooner than a turn is taken
+_SPREAD_COMMIT_TEXTS = 1_000_000  # what is lost at most where the process that refreshes is killed
+_SPREAD_UPSERT_TEXTS = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
 _LOCAL_STEP = 64  # a few seconds of a local model between two reports; an endpoint gets all at once
 
 
@@ -54,13 +60,31 @@ def _refresh(this: Pass, embedder: Embedder) -> Stats:
         actual = dict.fromkeys(table.rows(["text_key"])["text_key"].to_pylist(), "")
         planned = difference(desired, {key: "" for key in actual if key in desired}, full=this.reembed)
         making = _Embedding(this, embedder, chunks, table)
-        reconcile(table, planned, making.batches)
+        if isinstance(embedder, SpreadEmbedder) and len(planned.write) >= embedder.pool.from_texts:
+            _reconcile_spread(table, planned, making, this.lake.cache)
+        else:
+            reconcile(table, planned, making.batches)
         stats.seen = len(desired)
         stats.count(planned)
         stats.notes.update({"taken from another source": making.borrowed} if making.borrowed else {})
         stats.tokens, stats.cost = embedder.usage.tokens, embedder.usage.cost
         stats.rows, stats.version = len(desired), table.version
     return stats
+
+
+def _reconcile_spread(table: Table, planned: Difference, making: _Embedding, folder: Path) -> None:
+    """Carry a difference out in one commit, or in as few as memory and what a crash may cost allow.
+
+    Vectors are collected on disk, so that the commit begins when all of them are there.
+    """
+    commits = [(keys, table.append) for keys in portions(planned.added, _SPREAD_COMMIT_TEXTS)]
+    commits += [(keys, table.upsert) for keys in portions(planned.changed, _SPREAD_UPSERT_TEXTS)]
+    for keys, write in commits:
+        with Spool(table.schema, folder) as spool:
+            for batch in making.spread(keys):
+                spool.take(batch)
+            write(spool.batches())
+    reconcile(table, replace(planned, added=[], changed=[]), making.batches)
 
 
 class _Embedding:
@@ -72,6 +96,16 @@ class _Embedding:
         self.borrowed = 0
 
     def batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of some texts; each batch is as much as one commit should hold."""
+        yield from self._made(keys, self._embed)
+
+    def spread(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of some texts, in no order, made by a cluster."""
+        yield from self._made(keys, self._embed_spread)
+
+    def _made(
+        self, keys: list[str], embed: Callable[[set[str]], Iterator[pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
         missing = set(keys)
         if not self._this.reembed:
             for batch in self._borrow(keys):
@@ -80,7 +114,7 @@ class _Embedding:
                 yield batch
         turn = at_once if len(missing) <= TURN_TEXTS else self._this.turn
         with turn(_pool(self._this.settings.embedding_of(self._this.source))):
-            yield from self._embed(missing)
+            yield from embed(missing)
 
     def _borrow(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
         space = self._embedder.space
@@ -103,6 +137,14 @@ class _Embedding:
                 waiting = {}
         if waiting:
             yield self._vectors(waiting, done=done, total=total)
+
+    def _embed_spread(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
+        assert isinstance(self._embedder, SpreadEmbedder)
+        done = 0
+        for keys, vectors in self._embedder.embed_all(self._texts(missing)):
+            done += len(keys)
+            self._this.report("embeddings", done, len(missing))
+            yield self._rows(keys, vectors)
 
     def _texts(self, missing: set[str]) -> Iterator[tuple[str, str]]:
         left = set(missing)
@@ -127,7 +169,9 @@ class _Embedding:
         for start in range(0, len(keys), step):
             made.append(self._embedder.embed([texts[key] for key in keys[start : start + step]]))
             self._this.report("embeddings", done + min(start + step, len(keys)), total)
-        vectors = np.concatenate(made)
+        return self._rows(keys, np.concatenate(made))
+
+    def _rows(self, keys: list[str], vectors: np.ndarray) -> pa.RecordBatch:
         require_sound(vectors, self._this.source.id)
         flat = pa.array(vectors.reshape(-1), pa.float32())
         column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])

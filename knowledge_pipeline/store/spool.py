@@ -39,6 +39,12 @@ class Spool:
         if len(self._waiting) >= _BATCH_ROWS:
             self._flush()
 
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take more rows that are a batch already."""
+        self._flush()
+        self.rows += batch.num_rows
+        self._writer.write_batch(batch)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows; none can be added after."""
         self._flush()

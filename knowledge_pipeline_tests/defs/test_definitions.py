@@ -137,6 +137,39 @@ def test_an_unknown_executor_is_refused(workplace: Workplace, load, monkeypatch:
         load()
 
 
+def test_celery_without_a_broker_is_refused(
+    workplace: Workplace, load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dagster_celery")
+    monkeypatch.setenv("KNOWLEDGE_EXECUTOR", "celery")
+    monkeypatch.delenv("KNOWLEDGE_CELERY_BROKER", raising=False)
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="KNOWLEDGE_CELERY_BROKER is not set"):
+        load()
+
+
+def test_the_address_of_the_broker_is_no_part_of_the_definitions(
+    workplace: Workplace, load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dagster_celery")
+    workplace.declare("one", "code", a_py="x = 1\n")
+    password = "-".join(["not", "for", "others"])
+    monkeypatch.setenv("KNOWLEDGE_EXECUTOR", "celery")
+    monkeypatch.setenv("KNOWLEDGE_CELERY_BROKER", f"pyamqp://user:{password}@nowhere//")
+    job = load().resolve_job_def("refresh")
+    assert job.executor_def.name == "celery"
+    assert password not in dg.serialize_value(job.get_job_snapshot())
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "ten", "1.5"])
+def test_sources_per_run_are_a_whole_number(
+    workplace: Workplace, load, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    workplace.declare("one", "code", a_py="x = 1\n")
+    monkeypatch.setenv("KNOWLEDGE_SOURCES_PER_RUN", number)
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="KNOWLEDGE_SOURCES_PER_RUN must be"):
+        load()
+
+
 def test_loading_imports_nothing_heavy(workplace: Workplace, load) -> None:
     workplace.declare("one", "code", a_py="x = 1\n")
     heavy = "torch", "sentence_transformers", "transformers", "lancedb", "lance", "duckdb"

@@ -16,7 +16,7 @@ from dagster._daemon.backfill import execute_backfill_iteration
 
 from knowledge_pipeline.defs.assets import stage_keys
 from knowledge_pipeline.defs.recording import RELEASE
-from knowledge_pipeline.defs.requests import SOURCES_PER_RUN
+from knowledge_pipeline.defs.requests import sources_per_run
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.test_assets import content
 
@@ -63,7 +63,7 @@ def test_a_backfill_of_130_sources_takes_two_runs(workplace: Workplace, home: Pa
             (tag["dagster/asset_partition_range_start"], tag["dagster/asset_partition_range_end"])
             for tag in tags
         }
-        assert SOURCES_PER_RUN == 100
+        assert sources_per_run() == 100
         assert ranges == {("s000", "s099"), ("s100", "s129")}
 
 
