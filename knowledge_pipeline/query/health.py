@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
@@ -107,12 +108,19 @@ async def _graph(lake: Lake) -> Component:
 
 def _disk(lake: Lake) -> Component:
     try:
-        disk = shutil.disk_usage(lake.folder)
+        disk = shutil.disk_usage(_standing(lake))
     except OSError:
         return Component("ill", "the store's disk cannot be read")
     if disk.free < FREE_BYTES or disk.free < FREE_SHARE * disk.total:
         return Component("ill", "the store's disk is nearly full")
     return Component("ok")
+
+
+def _standing(lake: Lake) -> Path:
+    """The store's folder; beside a bucket it is made when first needed, so the nearest one above."""
+    if lake.is_local:
+        return lake.folder
+    return next(folder for folder in (lake.folder, *lake.folder.absolute().parents) if folder.is_dir())
 
 
 async def _in_time(told: Awaitable[Component]) -> Component:

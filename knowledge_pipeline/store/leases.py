@@ -20,12 +20,15 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowledge_pipeline.errors import Busy, StoreUnavailable
+from knowledge_pipeline.errors import Busy, KnowledgeError
 from knowledge_pipeline.store.remote import Remote, client_of, told
 
 EXPIRES_S = 30.0
 RENEWED_S = 8.0
 _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.1, 1.0
+
+Version = dict[str, str]
+"""What tells one write of an object from the next: S3 and Azure go by "e_tag", Google by "version"."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +42,7 @@ class Lease:
     expires_s: float = field(default_factory=lambda: EXPIRES_S)
     renewed_s: float = field(default_factory=lambda: RENEWED_S)
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}")
-    _tag: str = ""  # of the object as this holder wrote it
+    _known: Version = field(default_factory=dict[str, str])  # the object as this holder knows it
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _lost: bool = False
@@ -82,19 +85,19 @@ class Lease:
         found = self._read()
         if found is None:
             return self._put(mode="create")
-        held, tag, age_s = found
+        held, known, age_s = found
         if held.get("owner") == self.owner:  # an answer to this holder's own write was lost on the way
-            self._tag = tag
+            self._known = known
             return True
         if not held.get("free") and age_s < float(held.get("expires_s", self.expires_s)):
             return False
         if not held.get("free"):
             _log.warning("%s was held by a process that is gone: taking it over", self.about)
-        self._tag = tag
+        self._known = known
         return self._replaced()
 
-    def _read(self) -> tuple[dict[str, Any], str, float] | None:
-        """What the object says, its tag, and its age in seconds; None where there is none yet."""
+    def _read(self) -> tuple[dict[str, Any], Version, float] | None:
+        """What the object says, its version, and its age in seconds; None where there is none yet."""
         client = client_of(self.place.store)
         try:
             answer = told(self.place.store, lambda: client.get(self.place.key))
@@ -105,27 +108,26 @@ class Lease:
         except ValueError:
             held = {}
         age_s = time.time() - answer.meta["last_modified"].timestamp()
-        return held, answer.meta["e_tag"], age_s
+        return held, _version_of(answer.meta), age_s
 
     def _replaced(self, *, free: bool = False) -> bool:
-        return self._put(mode={"e_tag": self._tag}, free=free)
+        return self._put(mode=self._known, free=free)
 
     def _put(self, *, mode: Any, free: bool = False) -> bool:
         """Write what is held now; False where somebody wrote first."""
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        # without the nonce, two writes of one holder would have one tag
+        # without the nonce, two writes of one holder would have one ETag
         held = {"owner": self.owner, "free": free, "expires_s": self.expires_s, "nonce": uuid.uuid4().hex}
         client, content = client_of(self.place.store), json.dumps(held).encode()
         try:
-            self._tag = told(
-                self.place.store, lambda: client.put(self.place.key, content, mode=mode, use_multipart=False)
-            )["e_tag"]
+            put = lambda: client.put(self.place.key, content, mode=mode, use_multipart=False)  # noqa: E731
+            self._known = _version_of(told(self.place.store, put))
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
             found = self._read()  # a write that is sent twice refuses itself
             if found is None or found[0].get("nonce") != held["nonce"]:
                 return False
-            self._tag = found[1]
+            self._known = found[1]
         return True
 
     def _renew(self) -> None:
@@ -135,10 +137,14 @@ class Lease:
                 if not self._replaced():
                     break
                 renewed = time.monotonic()
-            except StoreUnavailable:
+            except KnowledgeError:
                 if time.monotonic() - renewed > self.expires_s:
                     break
         else:
             return
         self._lost = True
         _log.error("the hold on %s was lost: another process may be working on it", self.about)
+
+
+def _version_of(meta: Any) -> Version:
+    return {name: meta[name] for name in ("e_tag", "version") if meta[name]}

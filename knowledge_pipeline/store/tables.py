@@ -225,11 +225,7 @@ class Table:
 
     def _dataset(self) -> Any:
         """For reading; where no LanceDB handle is open yet, without one, in a third of the time."""
-        if self._opened is not None:
-            return self._opened.to_lance()
-        found = places.dataset(self.path)
-        self.require_schema(found.schema)
-        return found
+        return self._newest() if self._opened is None else self._opened.to_lance()
 
     def _newest(self) -> Any:
         """The newest version, whatever was opened before; a tenth of the cost of opening the table."""

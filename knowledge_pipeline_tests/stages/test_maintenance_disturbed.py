@@ -14,7 +14,7 @@ import pytest
 from knowledge_pipeline.config import Embedding
 from knowledge_pipeline.stages import maintenance, pipeline, release
 from knowledge_pipeline.stages.upkeep import Upkeep
-from knowledge_pipeline.store import upkeep
+from knowledge_pipeline.store import places
 from knowledge_pipeline.store.release import live, releases
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.stages.test_maintenance import AT_ONCE, maintain, texts
@@ -106,7 +106,7 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
     calm = tmp_path / "calm"
     shutil.copytree(project.lake.root, calm / "store")
     shutil.copytree(project.root / "folders", calm / "folders")
-    held, said, size = tables(project), texts(project), upkeep.size(project.lake.root)
+    held, said, size = tables(project), texts(project), places.size(project.lake.root)
     undisturbed = declared(calm, project.embedding)
     began = time.monotonic()
     maintain(undisturbed)
@@ -132,7 +132,7 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
     assert maintain(project).done == {}
     assert shape(project) == shape(undisturbed)
     assert (texts(project), tables(project)) == (said, held)
-    assert upkeep.size(project.lake.root) < size
+    assert places.size(project.lake.root) < size
     write(project, "one", 99)
     assert project.refresh().failures == {}
     assert texts(project) != said

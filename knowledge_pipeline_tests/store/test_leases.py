@@ -76,6 +76,7 @@ def test_a_renewed_lease_outlives_its_expiry_and_a_killed_holders_is_taken_over(
     ]
 
 
+@pytest.mark.slow
 def test_of_several_takers_of_a_dead_holders_lease_one_wins(store: ObjectStore) -> None:
     holder = holder_of(store, expires_s=1.0)
     holder.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def test_a_search_finds_what_was_indexed_in_a_bucket(s3_project: RemoteProject, 
     s3_project.declare("docs", "markdown", written(tmp_path / "read") / "docs")
     s3_project.refresh()
     with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
-        assert base.search("boats in the harbour").results[0].path == "b.md"
+        assert base.search("boats in the harbour").results[0].citation.path == "b.md"
+        assert {part.status for part in asyncio.run(base.ahealth()).values()} <= {"ok", "off"}
     assert not list(tmp_path.glob("here/**/*.lance"))
 
 
@@ -70,10 +72,10 @@ def test_a_bucket_holds_what_a_folder_holds(
     assert s3_project.lake.stored_sources() == {"docs": "markdown", "code": "code"}
 
     with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
-        assert base.search("versions of the tables").results[0].path == "a.md"
+        assert base.search("versions of the tables").results[0].citation.path == "a.md"
     rollback(s3_project.lake, s3_project.settings, 1)
     with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
-        assert base.search("boats in the harbour").results[0].path == "b.md"
+        assert base.search("boats in the harbour").results[0].citation.path == "b.md"
 
 
 @pytest.mark.slow
