@@ -7,7 +7,7 @@ ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test test-postgres test-ray check bench eval docs format clean
+.PHONY: help setup demo dev test test-postgres test-cluster check bench eval docs format clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,9 +40,9 @@ test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, whi
 	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n 3 -m "slow or not slow" $(if $(ONLY),-k "$(ONLY)") \
 		knowledge_pipeline_tests/defs knowledge_pipeline_tests/cli/test_recording.py
 
-test-ray: setup  ## run the tests of embedding by a Ray cluster; installs Ray first, some 250 MB
+test-cluster: setup  ## run the tests with workers of Celery (RabbitMQ must be installed) and Ray (installed first, 250 MB)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[ray]'
-	$(BIN)/pytest -m slow knowledge_pipeline_tests/stages/test_ray.py
+	$(BIN)/pytest -m "cluster or slow" knowledge_pipeline_tests/stages/test_ray.py knowledge_pipeline_tests/defs/test_celery.py
 
 check: setup  ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -19,7 +19,6 @@ from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.fakes.rabbitmq import NotInstalled, RabbitServer
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore:Function `AssetSelection.sources`:DeprecationWarning"),  # in Dagster
 ]
@@ -102,6 +101,7 @@ def backfill(daemon: Daemon, place: Workplace, meanwhile: Callable[[], None] = l
     assert shown.stale() == {}
 
 
+@pytest.mark.cluster
 def test_two_workers_leave_the_tables_of_one_process(
     daemon: Daemon, place: Workplace, server: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -116,6 +116,7 @@ def test_two_workers_leave_the_tables_of_one_process(
     equals_a_plain_refresh(place, tmp_path)
 
 
+@pytest.mark.slow
 def test_what_a_killed_worker_had_is_done_by_the_other_one(
     daemon: Daemon, place: Workplace, server: OpenAIServer, workers: Workers, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_what_a_killed_worker_had_is_done_by_the_other_one(
     equals_a_plain_refresh(place, tmp_path)
 
 
+@pytest.mark.cluster
 def test_a_turn_that_a_killed_worker_held_is_taken_over_by_the_one_that_replaces_it(
     daemon: Daemon, place: Workplace, server: OpenAIServer, workers: Workers, tmp_path: Path
 ) -> None:
