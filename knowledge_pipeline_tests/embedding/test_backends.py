@@ -1,6 +1,7 @@
 """What runs a local model: the real one, exported into an empty cache, over this repository's own texts."""
 
 import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
 
 MINILM = "all-MiniLM-L6-v2"
+_HARDLY_ANY = ("", "x", "日本 語", "q\udcff")
 
 
 def by(backend: str, model: str = MINILM) -> Embedding:
@@ -34,12 +36,12 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Code and prose, from a few words to more than the model reads."""
+    """Code and prose of a line to a page, and texts that are hardly any, last."""
     package = Path(knowledge_pipeline.__file__).parent
-    sources = [package / "store/tables.py", package / "embedding/local.py", *_prose(package.parent)]
-    whole = [path.read_text(encoding="utf-8") for path in sources]
-    sizes = (40, 200, 500, 900, 1600)
-    return [text[at * 700 :][:size] for text in whole for at, size in enumerate(sizes)] + ["", "x", "日本 語"]
+    code = [package / "store/tables.py", package / "embedding/local.py"]
+    whole = [path.read_text(encoding="utf-8") for path in (*code, *_prose(package.parent))]
+    paragraphs = [part for text in whole for part in re.split(r"\n\n+", text) if len(part) > 60]
+    return [*paragraphs[:: len(paragraphs) // 36][:36], "\n\n".join(paragraphs[:9]), *_HARDLY_ANY]
 
 
 def _prose(root: Path) -> list[Path]:
@@ -88,7 +90,7 @@ def test_the_company_of_a_text_does_not_change_its_vector(cache, texts, referenc
 def test_int8_stays_near_and_finds_the_same_neighbours(cache, texts, reference):
     int8 = open_embedder(by("onnx-int8"))
     vectors = int8.embed(texts)
-    cosines = (vectors * reference).sum(axis=1)
+    cosines = (vectors * reference).sum(axis=1)[: -len(_HARDLY_ANY)]
     assert cosines.mean() > 0.99
     assert cosines.min() > 0.97
     np.testing.assert_array_equal(vectors[:6], np.stack([int8.embed([text])[0] for text in texts[:6]]))
