@@ -53,6 +53,7 @@ check: setup  ## formatting, lint, types, layers
 bench: setup  ## measure speed, memory and disk; prints tables
 	$(BIN)/python -m benchmarks.refresh
 	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.embedding
 
 eval: setup  ## score the golden questions of this repository, and the BEIR sets in SETS=../shared/eval
 	$(BIN)/knowledge index

@@ -159,11 +159,12 @@ class Embedding(Frozen):
 
     provider: Literal["local", "openai"] = "local"
     model: str = "all-MiniLM-L6-v2+bge-small-en-v1.5"  # a name, a hub name, or a folder; or several
+    backend: Literal["auto", "torch", "onnx", "onnx-int8"] = "auto"  # local: what runs the model
     base_url: str = "https://api.openai.com/v1"
     api_key: SecretStr | None = None
     dimensions: int | None = Field(default=None, ge=1, le=16384)  # needed for openai; local: cut to so many
     max_input_tokens: int = Field(default=8191, ge=16)  # openai: what the endpoint reads of one text
-    batch_size: int | None = Field(default=None, ge=1, le=2048)  # None: 4 on this machine, 128 a request
+    batch_size: int | None = Field(default=None, ge=1, le=2048)  # None: best where it runs; 128 a request
     max_concurrent: int = Field(default=4, ge=1, le=64)
     requests_per_minute: int | None = Field(default=None, ge=1)
     tokens_per_minute: int | None = Field(default=None, ge=1)

@@ -8,13 +8,14 @@ model reads that reads most; of a longer one than it reads another takes the beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from knowledge_pipeline.config import Embedding
 from knowledge_pipeline.embedding.base import Embedder, Space, Usage
+from knowledge_pipeline.embedding.cores import on_all_cores
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import Tokenize
@@ -63,7 +64,8 @@ def ensemble_space(model: str, spaces: Sequence[Space]) -> Space:
 
 
 class Ensemble:
-    """Embeds by each of its models, one after the other: each uses all cores by itself."""
+    """Embeds texts by each of its models, one after the other, since each uses all cores; a question by
+    all at once, since one text uses one core."""
 
     def __init__(self, model: str, embedders: Sequence[Embedder]) -> None:
         self._embedders = embedders
@@ -84,17 +86,14 @@ class Ensemble:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
-        return self._joined(lambda embedder: embedder.embed(texts))
+        return self._joined([each.embed(texts) for each in self._embedders])
 
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`."""
-        return self._joined(lambda embedder: embedder.embed_query(text))
+        return self._joined(on_all_cores(lambda each: each.embed_query(text), self._embedders))
 
-    def _joined(self, vectors_of: Callable[[Embedder], np.ndarray]) -> np.ndarray:
-        parts = [
-            scale * vectors_of(embedder)
-            for scale, embedder in zip(self._scales, self._embedders, strict=True)
-        ]
+    def _joined(self, vectors: Sequence[np.ndarray]) -> np.ndarray:
+        parts = [scale * part for scale, part in zip(self._scales, vectors, strict=True)]
         return np.concatenate(parts, axis=-1, dtype=np.float32)
 
 

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from knowledge_pipeline.config import Embedding
 from knowledge_pipeline.embedding.base import Space, Usage
+from knowledge_pipeline.embedding.exports import export_path
+from knowledge_pipeline.embedding.loaded import LoadedModel
 from knowledge_pipeline.embedding.model_folders import model_folder
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokens import model_tokenizer
@@ -26,12 +29,13 @@ from knowledge_pipeline.endpoints.estimates import encodable
 from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline.records import Tokenize
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+logger = logging.getLogger(__name__)
 
-_BATCH_SIZE = 4  # on a CPU bigger batches pay for padding and cache misses
+INT8 = "onnx-int8"
+"""The backend whose vectors are others, so that they are a space of their own."""
+
+_WORTH_EXPORTING_TEXTS = 1000  # in one process: their embedding takes a minute, the export a quarter of it
 _WEIGHTS = (".safetensors", ".bin")
-_computing = threading.Lock()  # a fast tokenizer that two threads use at once raises "Already borrowed"
 _EDGE_BYTES = 1 << 20  # of weights: this much of both ends is hashed
 _SPECIAL_TOKENS = 2  # of the window, one before and one after the text
 _UNBOUNDED_TOKENS = 8192  # for a model that averages all tokens of a text, however many
@@ -47,20 +51,26 @@ def local_space(settings: Embedding) -> Space:
 
 
 class LocalEmbedder:
-    """One sentence-transformers model. Threads may share it; one at a time computes."""
+    """One sentence-transformers model, run as `embedding.backend` says. Threads may share it.
+
+    By itself it is run by onnxruntime on a CPU, once so much is embedded that the export pays, and by
+    torch on a GPU: in 32 bits their vectors are the same, so that it is one space.
+    """
 
     def __init__(self, settings: Embedding) -> None:
         self._folder = model_folder(settings.model)
         self._settings = settings
         self.space = _space(self._folder, settings)
         self.usage = Usage()
+        self._counting = threading.Lock()
+        self._export = export_path(settings.model, *_identity(self._folder), int8=settings.backend == INT8)
 
     def tokenizer(self) -> Tokenize:
         """The model's own tokenizer; see `tokens.model_tokenizer`."""
         return _tokenizer(self._folder)
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """See `base.Embedder.embed`; sentence-transformers itself sorts the texts by length."""
+        """See `base.Embedder.embed`; texts are sorted by length, and spread over the cores by onnxruntime."""
         return self._encode(texts, "encode_document")
 
     def embed_query(self, text: str) -> np.ndarray:
@@ -70,26 +80,36 @@ class LocalEmbedder:
     def _encode(self, texts: Sequence[str], method: str) -> np.ndarray:
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
-        clean = [encodable(text) for text in texts]
-        with _computing:
-            model = _load(self._folder, self._settings.model, self._settings.dimensions)
-            vectors = getattr(model, method)(
-                clean,
-                batch_size=self._settings.batch_size or _BATCH_SIZE,
-                normalize_embeddings=True,
-                show_progress_bar=False,
-            )
-            self._count(clean)
-        vectors = np.asarray(vectors, dtype=np.float32)
+        model = self._loaded(len(texts))
+        batch_size = None if self._settings.backend == INT8 else self._settings.batch_size
+        vectors, tokens = model.encode([encodable(text) for text in texts], method, batch_size)
+        with self._counting:
+            used = self.usage
+            self.usage = replace(used, texts=used.texts + len(texts), tokens=used.tokens + tokens)
         self._check(vectors)
         return vectors
 
-    def _count(self, texts: Sequence[str]) -> None:
-        tokenize = self.tokenizer()
-        tokens = sum(min(len(tokenize(text)), self.space.max_tokens) for text in texts)
-        self.usage = replace(
-            self.usage, texts=self.usage.texts + len(texts), tokens=self.usage.tokens + tokens
-        )
+    def _loaded(self, texts: int) -> LoadedModel:
+        """The model in memory, run by what the settings name, or by what is worth it."""
+        backend = self._settings.backend
+        model = _load(self._folder, self._settings.model, self._settings.dimensions, backend)
+        if model.exported or backend == "torch":
+            return model
+        if backend != "auto":
+            _require_exportable(model, self._settings)
+            model.run_exported(self._export, int8=backend == INT8)
+        elif model.exportable and (
+            self._export.is_file() or self.usage.texts + texts >= _WORTH_EXPORTING_TEXTS
+        ):
+            self._try_exported(model)
+        return model
+
+    def _try_exported(self, model: LoadedModel) -> None:
+        try:
+            model.run_exported(self._export, int8=False)
+        except ModelMissing as error:  # the vectors are the same without
+            model.exportable = False
+            logger.warning("torch goes on embedding: %s", error)
 
     def _check(self, vectors: np.ndarray) -> None:
         if vectors.shape[1:] != (self.space.dimensions,):
@@ -111,21 +131,33 @@ def _tokenizer(folder: Path) -> Tokenize:
 
 
 @lru_cache(maxsize=4)
-def _load(folder: Path, name: str, dimensions: int | None) -> SentenceTransformer:
+def _load(folder: Path, name: str, dimensions: int | None, backend: str) -> LoadedModel:
     """The model, loaded once in a process however many sources and questions use it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of deprecations between torch, transformers and old model folders
         from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging
+        from transformers.utils import logging as transformers_logging
 
-        logging.disable_progress_bar()
+        transformers_logging.disable_progress_bar()
+        device = "cpu" if backend.startswith("onnx") else None
         try:
-            return SentenceTransformer(str(folder), truncate_dim=dimensions, local_files_only=True)
+            model = SentenceTransformer(
+                str(folder), truncate_dim=dimensions, local_files_only=True, device=device
+            )
         except Exception as error:  # whatever torch, transformers or safetensors raise of damaged files
             raise ModelMissing(
                 f"sentence-transformers cannot load the model {name!r} ({type(error).__name__}): "
                 "its files are damaged, or of a kind that needs another version; install or download it again"
             ) from error
+    return LoadedModel(model)
+
+
+def _require_exportable(model: LoadedModel, settings: Embedding) -> None:
+    if not model.exportable:
+        raise ModelMissing(
+            f"the model {settings.model!r} cannot be exported to ONNX, which only BERT-like transformers "
+            "below 1 GB can: set embedding.backend to auto"
+        )
 
 
 def _space(folder: Path, settings: Embedding) -> Space:
@@ -140,6 +172,8 @@ def _space(folder: Path, settings: Embedding) -> Space:
         ) from error
     if settings.dimensions:
         dimensions = min(dimensions, settings.dimensions)
+    if settings.backend == INT8:
+        identity.append(("backend", INT8))
     name = space_name(settings.model, dimensions, *identity)
     return Space(name=name, model=settings.model, dimensions=dimensions, max_tokens=max_tokens)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from knowledge_pipeline.config import Embedding
 from knowledge_pipeline.embedding.base import Space, Usage
+from knowledge_pipeline.embedding.cores import on_all_cores, quiet_session, usable_cores
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokens import model_tokenizer
 from knowledge_pipeline.endpoints.estimates import encodable
@@ -29,7 +30,8 @@ from knowledge_pipeline.records import Tokenize
 
 _SPECIAL_TOKENS = 2
 _EDGE_BYTES = 1 << 20  # of the model's file: this much of both ends is hashed
-_computing = threading.Lock()
+_computing = threading.BoundedSemaphore(usable_cores())
+_counting = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def exported_space(settings: Embedding) -> Space:
 
 
 class ExportedEmbedder:
-    """One exported model. Threads may share it; one at a time computes."""
+    """One exported model. Threads may share it; each computes a text by itself."""
 
     def __init__(self, settings: Embedding) -> None:
         self.space = exported_space(settings)
@@ -87,7 +89,10 @@ class ExportedEmbedder:
         """See `base.Embedder.embed`."""
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
-        return np.stack([self._vector(text) for text in texts])
+        order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))  # no core waits long for another
+        vectors = np.empty((len(texts), self.space.dimensions), np.float32)
+        vectors[order] = on_all_cores(lambda at: self._vector(texts[at]), order)
+        return vectors
 
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`; the question is introduced as the model learned it."""
@@ -96,6 +101,7 @@ class ExportedEmbedder:
     def _vector(self, text: str) -> np.ndarray:
         with _computing:
             tokens, vector = _load(self._folder, self._model.window).vector(encodable(text))
+        with _counting:
             self.usage = replace(
                 self.usage, texts=self.usage.texts + 1, tokens=self.usage.tokens + tokens - _SPECIAL_TOKENS
             )
@@ -109,23 +115,15 @@ class ExportedEmbedder:
 
 
 class _Session:
-    """A loaded model; its threads sleep between two texts, for whatever else computes."""
+    """A loaded model, which computes in the thread that asks."""
 
     def __init__(self, folder: Path, window: int) -> None:
-        import onnxruntime
         from tokenizers import Tokenizer
 
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(window)
-        options = onnxruntime.SessionOptions()
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-        if threads.isdecimal():  # as torch does: several workers of one machine share its cores
-            options.intra_op_num_threads = int(threads)
-        options.log_severity_level = 3
-        providers = ["CPUExecutionProvider"]
-        self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=providers)
+        self._session: Any = quiet_session(str(folder / "model.onnx"))
         self._inputs = {given.name for given in self._session.get_inputs()}
 
     def vector(self, text: str) -> tuple[int, np.ndarray]:
@@ -137,7 +135,7 @@ class _Session:
             "token_type_ids": read.type_ids,
         }
         fed = {name: np.array([row], np.int64) for name, row in given.items() if name in self._inputs}
-        hidden: Any = self._session.run(None, fed)[0]
+        hidden = self._session.run(None, fed)[0]
         return len(read.ids), hidden[0, 0]
 
 

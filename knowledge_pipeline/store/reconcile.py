@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
+from knowledge_pipeline.store.behind import one_behind
 from knowledge_pipeline.store.tables import Table
 
 MIXED = "\x00mixed"  # rows of one key with different fingerprints: an interrupted write
@@ -67,7 +69,8 @@ def reconcile(
     Args:
         table: what is made equal.
         planned: the difference of its keys.
-        make: gives the rows; each batch is one commit, so that a kill loses one batch at most.
+        make: gives the rows; each batch is one commit, written while the next is made, so that a kill
+            loses two batches at most.
         group: the column that the difference's keys are of; by default the table's key. Rows
             of a written group that the new rows do not replace are removed.
         whole: all rows in one commit instead, for a table that others read or write.
@@ -78,12 +81,20 @@ def reconcile(
     if whole and planned.write:
         write(make(planned.write))
     elif planned.write:
-        for batch in make(planned.write):
-            write([batch])
-            if group != table.key and not fresh:
-                _remove_replaced(table, group, batch)
+        replaced = group if group != table.key and not fresh else None
+        with one_behind() as hand_over:
+            for batch in make(planned.write):
+                hand_over(partial(_commit, table, write, batch, replaced))
     table.delete(planned.removed if group == table.key else _keys_of(table, group, planned.removed))
     table.tidy()
+
+
+def _commit(
+    table: Table, write: Callable[[list[pa.RecordBatch]], None], batch: pa.RecordBatch, group: str | None
+) -> None:
+    write([batch])
+    if group:
+        _remove_replaced(table, group, batch)
 
 
 def _remove_replaced(table: Table, group: str, written: pa.RecordBatch) -> None:
