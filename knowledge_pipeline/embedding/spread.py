@@ -147,7 +147,7 @@ def _blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
 
 def _failing_as_ours(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Let a worker's own error through, and tell any other of Ray's in a sentence."""
-    from ray.exceptions import RayError
+    from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
     try:
         for made in batches:
@@ -171,8 +171,8 @@ def _cluster(pool: RayPool) -> Iterator[Any]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send who uses it and how
     try:
-        import ray
-        import ray.data
+        import ray  # pyright: ignore[reportMissingImports]
+        import ray.data  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ModelMissing(
             "embedding.ray is set and Ray is not installed: pip install 'knowledge-pipeline[ray]', "
