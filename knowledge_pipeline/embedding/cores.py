@@ -17,10 +17,7 @@ Made = TypeVar("Made")
 
 def usable_cores() -> int:
     """How many cores this process may use, no more than OMP_NUM_THREADS says; at least 1."""
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     told = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return max(1, min(cores, int(told)) if told.isdecimal() else cores)
 
