@@ -21,7 +21,8 @@ from rich.table import Table
 
 from benchmarks.retrieval import Set, indexed
 from knowledge_pipeline import config_file
-from knowledge_pipeline.config import CacheSettings, Settings
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config_query import CacheSettings
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.profiles import SearchType

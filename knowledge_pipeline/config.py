@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
 from knowledge_pipeline.config_connections import (
     ConfluenceConnection,
@@ -23,6 +23,7 @@ from knowledge_pipeline.config_connections import (
     SlackConnection,
     SlackExportConnection,
 )
+from knowledge_pipeline.config_embedding import Embedding
 from knowledge_pipeline.config_filters import DocumentFilters, require_fitting_filters
 from knowledge_pipeline.config_operation import (
     Alerts,
@@ -34,6 +35,7 @@ from knowledge_pipeline.config_operation import (
     Schedules,
     Serve,
 )
+from knowledge_pipeline.config_query import LanguageModelSettings, QuerySettings
 from knowledge_pipeline.config_store import FolderOrUrl, ObjectStore, StoreOptions
 
 SourceType = Literal[
@@ -145,41 +147,6 @@ class Chunking(Frozen):
         return self
 
 
-class RayPool(Frozen):
-    """Processes of a Ray cluster that embed one partition together: the one `RAY_ADDRESS` names, or here."""
-
-    workers: int = Field(ge=1, le=10_000)
-    cpus: float = Field(default=1.0, gt=0)  # of each worker; its threads, too
-    gpus: float = Field(default=0.0, ge=0)  # of each worker
-    from_texts: int = Field(default=2000, ge=1)  # fewer are embedded sooner than workers are started
-
-
-class Embedding(Frozen):
-    """Which model makes the vectors. Each provider and model is a space of its own."""
-
-    provider: Literal["local", "openai"] = "local"
-    model: str = "all-MiniLM-L6-v2+bge-small-en-v1.5"  # a name, a hub name, or a folder; or several
-    backend: Literal["auto", "torch", "onnx", "onnx-int8"] = "auto"  # local: what runs the model
-    base_url: str = "https://api.openai.com/v1"
-    api_key: SecretStr | None = None
-    dimensions: int | None = Field(default=None, ge=1, le=16384)  # needed for openai; local: cut to so many
-    max_input_tokens: int = Field(default=8191, ge=16)  # openai: what the endpoint reads of one text
-    batch_size: int | None = Field(default=None, ge=1, le=2048)  # None: best where it runs; 128 a request
-    max_concurrent: int = Field(default=4, ge=1, le=64)
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    tokens_per_minute: int | None = Field(default=None, ge=1)
-    price_per_million_tokens: float = Field(default=0.0, ge=0)
-    timeout_s: float = Field(default=60.0, gt=0)
-    max_tries: int = Field(default=6, ge=1, le=20)
-    ray: RayPool | None = None  # None: the process that refreshes embeds
-
-    @model_validator(mode="after")
-    def _spreads_only_what_computes_here(self) -> Embedding:
-        if self.ray is not None and self.provider != "local":
-            raise ValueError("ray spreads models that compute here: remove it, or set provider to local")
-        return self
-
-
 class MetadataSettings(Frozen):
     """Which extractors run, and tags put on every chunk of the source."""
 
@@ -261,78 +228,6 @@ def sanitize_of(source: SourceConfig) -> Sanitize:
 def trigger_of(source: SourceConfig) -> Trigger:
     """When a source is refreshed: as configured, else by the default of its type."""
     return source.refresh.trigger or _TRIGGERS[source.type]
-
-
-class LanguageModelSettings(Frozen):
-    """A language model at an OpenAI-compatible endpoint. Nothing needs one."""
-
-    model: str = Field(min_length=1)
-    base_url: str = "https://api.openai.com/v1"
-    api_key: SecretStr | None = None
-    price_per_million_input_tokens: float = Field(default=0.0, ge=0)
-    price_per_million_output_tokens: float = Field(default=0.0, ge=0)
-    max_input_tokens: int = Field(default=4000, ge=512)  # a longer prompt is never sent
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None  # None: not sent
-    timeout_s: float = Field(default=60.0, gt=0)
-    max_tries: int = Field(default=3, ge=1, le=20)
-    max_concurrent: int = Field(default=4, ge=1, le=64)
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    tokens_per_minute: int | None = Field(default=None, ge=1)
-
-
-class Reranking(Frozen):
-    """Which search types are reranked, by what, and how long it may take."""
-
-    kind: Literal["cross_encoder", "llm"] = "cross_encoder"
-    model: str | None = None  # a cross-encoder's name or folder; None: no reranking by one
-    types: tuple[Literal["semantic", "code", "similar", "historical"], ...] = ()
-    budget_s: float = Field(default_factory=lambda data: 8.0 if data.get("kind") == "llm" else 0.4, gt=0)
-
-
-class GraphInSearch(Frozen):
-    """What the code graph adds to the results of a search."""
-
-    enrich: bool = True  # the best code hits tell what they call, what calls them, ...
-    expand: float = Field(default=0.0, ge=0, le=1)  # share of a best hit's score that linked code gains
-
-
-class CacheSettings(Frozen):
-    """How long answers are kept for whoever asks the same and may see the same."""
-
-    minutes: float = Field(default=15.0, ge=0)  # 0: none is kept
-    megabytes: int = Field(default=32, ge=1)  # of all that are kept, about
-
-
-class QuerySettings(Frozen):
-    """How questions are answered."""
-
-    fusion: Literal["following", "weighted", "reciprocal_rank"] = "following"
-    vector_weight: float = Field(default=0.5, ge=0, le=1)
-    feedback: float = Field(default=0.7, ge=0, le=2)  # of the best prose found, in a second look; 0: none
-    floor: float = Field(default=0.0, ge=0, le=1)  # following: a result below this score is not relevant
-    expansion: Literal["off", "corpus", "llm"] = "off"
-    decompose: Literal["off", "rules", "llm"] = "off"
-    hyde: bool = False
-    related: int = Field(default=3, ge=0, le=100)  # relations shown with a result
-    llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
-    graph: GraphInSearch = GraphInSearch()
-    rerank: Reranking = Reranking()
-    cache: CacheSettings = CacheSettings()
-
-    @property
-    def prepares(self) -> bool:
-        """Whether anything is made of a question before it is searched for."""
-        return self.hyde or self.expansion == "llm" or self.decompose != "off"
-
-    def uses_of_language_model(self) -> tuple[str, ...]:
-        """Keys whose values need a language model."""
-        uses = {
-            "query.expansion": self.expansion == "llm",
-            "query.decompose": self.decompose == "llm",
-            "query.hyde": self.hyde,
-            "query.rerank.kind": self.rerank.kind == "llm",
-        }
-        return tuple(name for name, used in uses.items() if used)
 
 
 class Releases(Frozen):

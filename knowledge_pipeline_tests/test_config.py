@@ -10,7 +10,6 @@ from knowledge_pipeline.config import (
     Embedding,
     Frozen,
     GitConnection,
-    Reranking,
     Settings,
     SourceConfig,
     SourceType,
@@ -18,6 +17,7 @@ from knowledge_pipeline.config import (
     trigger_of,
 )
 from knowledge_pipeline.config_problems import models_of
+from knowledge_pipeline.config_query import Reranking
 from knowledge_pipeline_tests.connections import connection
 
 DOCUMENTED = Path(__file__).parent.parent / "docs" / "configuration.md"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cachetools import TTLCache
 
-from knowledge_pipeline.config import CacheSettings
+from knowledge_pipeline.config_query import CacheSettings
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.store.release import Release
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from knowledge_pipeline.config import CacheSettings, Settings
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config_query import CacheSettings
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from knowledge_pipeline.config import Reranking
+from knowledge_pipeline.config_query import Reranking
 from knowledge_pipeline.endpoints.estimates import cut, estimated_tokens
 from knowledge_pipeline.errors import LanguageModelUnavailable, ModelMissing
 from knowledge_pipeline.llm.calls import Message

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from knowledge_pipeline.config import Reranking
+from knowledge_pipeline.config_query import Reranking
 from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline.query import cross_encoders
 from knowledge_pipeline.query.cross_encoders import CrossEncoder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from knowledge_pipeline.config import QuerySettings, Reranking, Settings
+from knowledge_pipeline.config import QuerySettings, Settings
+from knowledge_pipeline.config_query import Reranking
 from knowledge_pipeline.evaluation.golden import Question
 from knowledge_pipeline.evaluation.judge import Response
 from knowledge_pipeline.stages.base import Report

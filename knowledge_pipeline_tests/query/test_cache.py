@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
-from knowledge_pipeline.config import CacheSettings, Settings
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config_query import CacheSettings
 from knowledge_pipeline.errors import NotFound, StoreError
 from knowledge_pipeline.query import engine
 from knowledge_pipeline.query.access import Caller

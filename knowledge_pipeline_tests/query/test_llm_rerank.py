@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config import LanguageModelSettings, Reranking
+from knowledge_pipeline.config import LanguageModelSettings
+from knowledge_pipeline.config_query import Reranking
 from knowledge_pipeline.endpoints.estimates import estimated_tokens
 from knowledge_pipeline.llm.model import LanguageModel
 from knowledge_pipeline.query.hits import Explanation, Hit, Passage

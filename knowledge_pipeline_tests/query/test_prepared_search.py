@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config import LanguageModelSettings, QuerySettings, Reranking, Settings
+from knowledge_pipeline.config import LanguageModelSettings, QuerySettings, Settings
+from knowledge_pipeline.config_query import Reranking
 from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config import QuerySettings, Reranking, Settings
+from knowledge_pipeline.config import QuerySettings, Settings
+from knowledge_pipeline.config_query import Reranking
 from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline.query import cross_encoders
 from knowledge_pipeline.store.lake import Lake

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.config import QuerySettings, Reranking
+from knowledge_pipeline.config import QuerySettings
+from knowledge_pipeline.config_query import Reranking
 from knowledge_pipeline.evaluation.golden import Place, Question
 from knowledge_pipeline.stages.evaluate import newest
 from knowledge_pipeline.stages.steps import ask_steps, steps
