@@ -10,7 +10,8 @@ from knowledge_pipeline.graph.extract import extract
 def assert_in_proportion(path: str, language: str, text: str) -> None:
     """Eight times the text takes no more than four times eight of the time."""
     once = min(_seconds(path, language, text) for _ in range(3))
-    assert _seconds(path, language, text * 8) < 8 * 4 * once + 0.2
+    most = 8 * 4 * once + 0.2
+    assert any(_seconds(path, language, text * 8) < most for _ in range(3))  # memory is tidied now and then
 
 
 def _seconds(path: str, language: str, text: str) -> float:
