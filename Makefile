@@ -33,7 +33,7 @@ dev: setup  ## open the Dagster UI on http://localhost:3000
 	$(BIN)/dagster dev -w workspace.yaml
 
 test: setup  ## run the tests, the long ones last
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 2
 	$(BIN)/pytest -n 4 -m slow  # they mostly wait for daemons
 
 test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed; ONLY="…" as -k

