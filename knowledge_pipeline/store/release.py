@@ -168,14 +168,14 @@ def forget(lake: Lake, *, keep: int) -> None:
     tables = _released_tables(lake)
     for name, tags in stray_tags(lake, known[-keep:]).items():
         for tag in tags:
-            tables[name].opened().tags.delete(tag)
+            tables[name].newest().tags.delete(tag)
 
 
 def stray_tags(lake: Lake, kept: Collection[int]) -> dict[str, list[str]]:
     """Tags of releases that are not among the kept ones, by table; only tables that have some."""
     found = {}
     for name, table in _released_tables(lake).items():
-        tags = table.opened().tags.list()
+        tags = table.newest().tags.list()
         numbers = {tag: int(tag.removeprefix("release-")) for tag in tags if tag.startswith("release-")}
         if stray := [tag for tag, number in numbers.items() if number not in kept]:
             found[name] = stray
@@ -197,7 +197,7 @@ def _tag(lake: Lake, made: Release) -> None:
     for table, version in _versions_of(made).items():
         if table not in tables:
             raise NotFound(f"release {made.restores} names the table {table!r}, which is gone: index again")
-        tags, name = tables[table].opened().tags, f"release-{made.release}"
+        tags, name = tables[table].newest().tags, f"release-{made.release}"
         with suppress(ValueError, RuntimeError):  # left by a run that died before its release was written
             tags.delete(name)
         tags.create(name, version)
