@@ -51,10 +51,8 @@ def _build(table: Table, column: str, kind: str) -> None:
     """By Lance itself, because LanceDB's door does not let the size of a tree's page be chosen."""
     from lance.indices import IndexConfig
 
-    parameters = {"zone_size": _PAGE_ROWS} if kind == "btree" else {}
-    table.newest().create_scalar_index(
-        column, IndexConfig(index_type=kind, parameters=parameters), replace=True
-    )
+    tree = IndexConfig(index_type="btree", parameters={"zone_size": _PAGE_ROWS})
+    table.newest().create_scalar_index(column, tree if kind == "BTREE" else kind, replace=True)
 
 
 def _tail(table: Table, built: dict[str, str]) -> int:
@@ -66,7 +64,7 @@ def _wanted(table: Table) -> dict[str, str]:
     if table.count() < FROM_ROWS:
         return {}
     return {
-        **dict.fromkeys(_TREES[table.name], "btree"),
-        **dict.fromkeys(_BITMAPS, "bitmap"),
-        **dict.fromkeys(_LISTS, "label_list"),
+        **dict.fromkeys(_TREES[table.name], "BTREE"),
+        **dict.fromkeys(_BITMAPS, "BITMAP"),
+        **dict.fromkeys(_LISTS, "LABEL_LIST"),
     }
