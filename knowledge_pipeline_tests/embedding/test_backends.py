@@ -66,6 +66,24 @@ def test_only_what_changes_the_vectors_changes_the_space():
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(cache, monkeypatch, texts, reference):
+    monkeypatch.setattr(local, "_WORTH_EXPORTING_TEXTS", 20)
+    auto = open_embedder(by("auto"))
+    if not local._load(auto._folder, MINILM, None, "auto").on_cpu:
+        pytest.skip("on a GPU torch goes on")
+    np.testing.assert_allclose(auto.embed(texts[:10]), reference[:10], atol=1e-5)
+    assert not list(cache.iterdir())  # this test is the first one with the cache
+    np.testing.assert_allclose(auto.embed(texts[10:20]), reference[10:20], atol=1e-5)
+    assert [path.suffix for path in (cache / "knowledge_pipeline/onnx").glob("*.onnx")] == [".onnx"]
+
+    local._load.cache_clear()
+    again = open_embedder(by("auto"))
+    again.embed_query("sessions")
+    assert local._load(again._folder, MINILM, None, "auto").exported
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_onnx_gives_the_vectors_of_torch(cache, texts, reference):
     vectors = open_embedder(by("onnx")).embed(texts)
     np.testing.assert_allclose(vectors, reference, atol=1e-5)
@@ -120,27 +138,6 @@ def test_threads_share_an_exported_model(cache, texts, reference):
         made = list(pool.map(onnx.embed_query, texts[:12] * 2))
     np.testing.assert_allclose(np.stack(made), np.vstack([reference[:12]] * 2), atol=1e-5)
     assert onnx.usage.texts == 24
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_auto_takes_an_export_that_is_there_and_makes_one_when_it_pays(
-    cache, tmp_path, monkeypatch, texts, reference
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    monkeypatch.setattr(local, "_WORTH_EXPORTING_TEXTS", 20)
-    auto = open_embedder(by("auto"))
-    if not local._load(auto._folder, MINILM, None, "auto").on_cpu:
-        pytest.skip("on a GPU torch goes on")
-    np.testing.assert_allclose(auto.embed(texts[:10]), reference[:10], atol=1e-5)
-    assert not (tmp_path / "other").exists()
-    np.testing.assert_allclose(auto.embed(texts[10:20]), reference[10:20], atol=1e-5)
-    assert [path.suffix for path in (tmp_path / "other/knowledge_pipeline/onnx").glob("*.onnx")] == [".onnx"]
-
-    local._load.cache_clear()
-    again = open_embedder(by("auto"))
-    again.embed_query("sessions")
-    assert local._load(again._folder, MINILM, None, "auto").exported
 
 
 @pytest.mark.slow
