@@ -12,12 +12,15 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.places import Mark, Place
+from knowledge_pipeline.store.schemas import RELEASES
 from knowledge_pipeline.store.tables import Table
 
 
@@ -38,9 +41,18 @@ _GRAPH = "graph/"  # before the names of its tables, where a release's row lists
 
 def releases(lake: Lake) -> list[Release]:
     """All releases that can still be read, the live one last."""
-    rows = lake.releases().rows(lake.releases().schema.names).to_pylist()
-    found = [Release(**{**row, **_tables_in(row["tables"])}) for row in rows]
-    return sorted(found, key=lambda release: release.release)
+    table = lake.releases()
+    return list(_read(table.path, str(table.path), table.mark))
+
+
+@lru_cache(maxsize=64)
+def _read(place: Place, name: str, mark: Mark) -> tuple[Release, ...]:
+    """Once for each version of each table, which a refresh asks a dozen times."""
+    del name, mark  # places in different buckets are equal
+    table = Table(place, RELEASES)
+    rows = table.rows(table.schema.names).to_pylist()
+    found = (Release(**{**row, **_tables_in(row["tables"])}) for row in rows)
+    return tuple(sorted(found, key=lambda release: release.release))
 
 
 def _tables_in(told: str) -> dict[str, dict[str, int]]:

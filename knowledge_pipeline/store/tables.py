@@ -230,7 +230,8 @@ class Table:
     def compact(self) -> None:
         """Merge small fragments, take unindexed rows into the indexes, drop old versions."""
         self.merge_fragments()
-        self.extend_indexes()
+        if self.indexes:
+            self.extend_indexes()
         self.forget_versions()
 
     @property
