@@ -42,7 +42,7 @@ _TIMED = 30
 def questions(table: Table, count: int) -> list[str]:
     """Some words that follow one another in a passage, four to a dozen, as people and agents type them."""
     chosen, texts = random.Random(11), list[str]()
-    rows = table._dataset().sample(min(_SAMPLED_ROWS // 10, table.count()), columns=["id", "text"])
+    rows = table.newest().sample(min(_SAMPLED_ROWS // 10, table.count()), columns=["id", "text"])
     for text in rows.sort_by("id")["text"].to_pylist():
         words = _WORD.findall(text)
         if len(words) > 30:
@@ -68,7 +68,7 @@ class Exact:
         self.vectors = np.empty((rows, table.schema.field("vector").type.list_size), np.float32)
         self.ids: list[str] = []
         folders, languages = list[bool](), list[bool]()
-        dataset, at = table._newest().checkout_version(version), 0
+        dataset, at = table.newest().checkout_version(version), 0
         for batch in dataset.to_batches(
             columns=["id", "path", "language", "vector"], batch_size=_BATCH_ROWS, batch_readahead=2
         ):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.store import places
+from knowledge_pipeline.store import places, segments
 from knowledge_pipeline.store.filters import Filter, one_of
 from knowledge_pipeline.store.places import Mark, Place
 from knowledge_pipeline.store.remote import Remote
@@ -75,7 +75,7 @@ class Table:
         """Newest version; 0 before the first write."""
         if not self.exists:
             return 0
-        return self._opened.version if self._opened is not None else self._newest().version
+        return self._opened.version if self._opened is not None else self.newest().version
 
     @property
     def mark(self) -> Mark:
@@ -152,7 +152,7 @@ class Table:
                 import lance
 
                 options = places.lance_options(self.path)
-                lance.write_dataset(reader, self._newest(), mode="append", storage_options=options)
+                lance.write_dataset(reader, self.newest(), mode="append", storage_options=options)
             else:
                 self._made().add(reader)
 
@@ -196,7 +196,7 @@ class Table:
     @property
     def notes(self) -> dict[str, str]:
         """What `note` put on the table."""
-        return dict(self._newest().metadata) if self.exists else {}
+        return dict(self.newest().metadata) if self.exists else {}
 
     def note(self, **notes: str) -> None:
         """Put notes on the table itself, in one commit; none is made where they are there already."""
@@ -205,7 +205,7 @@ class Table:
 
         def write() -> None:
             self._made()
-            self._newest().update_metadata(notes)
+            self.newest().update_metadata(notes)
 
         self._commit(write)
         self._opened = None
@@ -225,10 +225,10 @@ class Table:
 
     def _dataset(self) -> Any:
         """For reading; where no LanceDB handle is open yet, without one, in a third of the time."""
-        return self._newest() if self._opened is None else self._opened.to_lance()
+        return self.newest() if self._opened is None else self._opened.to_lance()
 
-    def _newest(self) -> Any:
-        """The newest version, whatever was opened before; a tenth of the cost of opening the table."""
+    def newest(self) -> Any:
+        """Lance's dataset at the newest version, whatever was opened before; a tenth of the cost of opening."""
         found = places.dataset(self.path)
         self.require_schema(found.schema)
         return found
@@ -239,13 +239,12 @@ class Table:
             self.compact()
 
     def _oldest_version(self) -> int:
-        newest = self._newest()
+        newest = self.newest()
         return min(_versions(newest) - _tagged(newest), default=newest.version)
 
     def compact(self) -> None:
-        """Merge small fragments, take unindexed rows into the indexes, drop old versions."""
-        self.merge_fragments()
-        self.extend_indexes()
+        """Merge small fragments where no large index has to be made anew for it, and drop old versions."""
+        self.merge_fragments(spared=segments.dear_fragments(self.newest()))
         self.forget_versions()
 
     @property
@@ -253,7 +252,7 @@ class Table:
         """Whether rewriting would pay: many small fragments, or many deleted rows, that can be merged."""
         from lance.optimize import Compaction
 
-        newest = self._newest()
+        newest = self.newest()
         stats = newest.stats.dataset_stats(max_rows_per_group=FULL_FRAGMENT_ROWS)
         deleted = stats["num_deleted_rows"]
         if stats["num_small_files"] < SMALL_FRAGMENTS and deleted <= DELETED_SHARE * (
@@ -262,19 +261,20 @@ class Table:
             return False
         return Compaction.plan(newest, {"target_rows_per_fragment": FULL_FRAGMENT_ROWS}).num_tasks() > 0
 
-    def merge_fragments(self) -> None:
-        """Merge small fragments and rewrite those with many deleted rows, in bounded memory."""
-        self._newest().optimize.compact_files(**_BOUNDED)
-        self._opened = None
-
-    def extend_indexes(self, *, merge: int = 1) -> None:
-        """Take the rows that no index holds yet into the indexes.
+    def merge_fragments(self, *, spared: Sequence[int] = ()) -> None:
+        """Merge small fragments and rewrite those with many deleted rows, in bounded memory.
 
         Args:
-            merge: how many of an index's newest segments become one with them. 0 makes a segment of
-                these rows alone: the quickest to make, and one more for every search to ask.
+            spared: ids of fragments that stay as they are.
         """
-        self._newest().optimize.optimize_indices(num_indices_to_merge=merge)
+        self.newest().optimize.compact_files(**_BOUNDED, excluded_fragment_ids=list(spared))
+        self._opened = None
+
+    def extend_indexes(self, *, thorough: bool = False) -> None:
+        """Take the rows that no index holds yet into the indexes; see `segments.merges`."""
+        for merge in segments.merges(self.newest(), thorough=thorough):
+            told = {"num_indices_to_merge": merge.segments, "index_names": merge.names}
+            self.newest().optimize.optimize_indices(**told)
         self._opened = None
 
     def forget_versions(self, *, keep: int = KEPT_VERSIONS, unfinished: bool = False) -> None:
@@ -284,7 +284,7 @@ class Table:
             keep: how many versions stay, the newest one included.
             unfinished: drop what killed writers left, too; only where no other writer can be.
         """
-        self._newest().cleanup_old_versions(
+        self.newest().cleanup_old_versions(
             older_than=timedelta(0),
             retain_versions=keep,
             error_if_tagged_old_versions=False,
@@ -297,12 +297,12 @@ class Table:
         written = sum(1 for _ in (self.path / "_versions").glob("*.manifest"))
         if written <= keep or not (self.path / "_refs" / "tags").is_dir():
             return max(0, written - keep)
-        newest = self._newest()
+        newest = self.newest()
         return len(set(sorted(_versions(newest))[:-keep]) - _tagged(newest))
 
     def erase_deleted(self) -> None:
         """Rewrite the files that still hold deleted rows; old versions keep theirs until forgotten."""
-        self._newest().optimize.compact_files(
+        self.newest().optimize.compact_files(
             materialize_deletions=True, materialize_deletions_threshold=0.0, **_BOUNDED
         )
         self._opened = None
