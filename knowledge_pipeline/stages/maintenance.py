@@ -137,7 +137,7 @@ def _index(work: Work, settings: Settings) -> None:
             work.forget(table)
             work.compact(table)
             if work.asked.indexes and indexes.wanting(table):
-                work.do("indexes", table.path, lambda table=table: indexes.maintain(table))
+                work.do("indexes", table.path, lambda table=table: indexes.unite(table))
         graph = list(work.lake.graphs().values())
         for table in graph:
             work.forget(table)

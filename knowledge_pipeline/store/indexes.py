@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from knowledge_pipeline.store import segments
 from knowledge_pipeline.store.tables import Table
 
 SCALAR_FROM_ROWS = 10_000  # below, a scan is as fast
@@ -16,7 +17,6 @@ VECTOR_FROM_ROWS = (
     5_000  # brute force over 7,000 x 768 takes 21 ms on two cores, the index 7, exact cosines included
 )
 TAIL_ROWS = 128  # a longer unindexed tail is taken into the indexes
-MOST_SEGMENTS = 8  # of one index, each made of a tail; then they become one
 
 _BITMAPS = ("source", "source_type", "language", "visibility", "tenant", "archived")
 _TREES = ("text_key", "last_modified")
@@ -24,7 +24,7 @@ _LISTS = ("names", "mentions")
 
 
 def maintain(table: Table) -> None:
-    """Build missing indexes and take a long unindexed tail in."""
+    """Build missing indexes and take a long unindexed tail in, at a cost that follows the tail."""
     rows = table.count()
     if not rows:
         return
@@ -33,16 +33,22 @@ def maintain(table: Table) -> None:
         if column not in built:
             table.opened().create_index(column, config=_config(column, rows))
     if "words" in built and _tail(table, built["words"]) > TAIL_ROWS:
-        segments = table.index_stats(built["words"])["num_indices"]
-        table.extend_indexes(merge=segments if segments >= MOST_SEGMENTS else 0)
+        table.extend_indexes()
+
+
+def unite(table: Table) -> None:
+    """Do what `maintain` does, and make one of many graphs of vectors, at a cost that follows the table."""
+    maintain(table)
+    table.extend_indexes(thorough=True)
 
 
 def wanting(table: Table) -> bool:
-    """Whether `maintain` would write: an index is missing, or its unindexed tail is long."""
+    """Whether `unite` would write: an index is missing, has a long unindexed tail, or is in many pieces."""
     rows = table.count()
     built = table.indexes
     missing = any(column not in built for column in _wanted(rows))
-    return missing or ("words" in built and _tail(table, built["words"]) > TAIL_ROWS)
+    behind = "words" in built and _tail(table, built["words"]) > TAIL_ROWS
+    return missing or behind or (bool(built) and segments.many_graphs(table.newest()))
 
 
 def rebuild(table: Table) -> None:

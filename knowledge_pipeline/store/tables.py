@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.store import places
+from knowledge_pipeline.store import places, segments
 from knowledge_pipeline.store.filters import Filter, literal, one_of
 from knowledge_pipeline.store.places import Mark, Place
 from knowledge_pipeline.store.remote import Remote
@@ -228,10 +228,8 @@ class Table:
         return min(_versions(newest) - _tagged(newest), default=newest.version)
 
     def compact(self) -> None:
-        """Merge small fragments, take unindexed rows into the indexes, drop old versions."""
-        self.merge_fragments()
-        if self.indexes:
-            self.extend_indexes()
+        """Merge small fragments where no large index has to be made anew for it, and drop old versions."""
+        self.merge_fragments(spared=segments.dear_fragments(self.newest()))
         self.forget_versions()
 
     @property
@@ -248,18 +246,19 @@ class Table:
             return False
         return Compaction.plan(newest, {"target_rows_per_fragment": FULL_FRAGMENT_ROWS}).num_tasks() > 0
 
-    def merge_fragments(self) -> None:
-        """Merge small fragments and rewrite those with many deleted rows, in bounded memory."""
-        self.newest().optimize.compact_files(**_BOUNDED)
-
-    def extend_indexes(self, *, merge: int = 1) -> None:
-        """Take the rows that no index holds yet into the indexes.
+    def merge_fragments(self, *, spared: Sequence[int] = ()) -> None:
+        """Merge small fragments and rewrite those with many deleted rows, in bounded memory.
 
         Args:
-            merge: how many of an index's newest segments become one with them. 0 makes a segment of
-                these rows alone: the quickest to make, and one more for every search to ask.
+            spared: ids of fragments that stay as they are.
         """
-        self.newest().optimize.optimize_indices(num_indices_to_merge=merge)
+        self.newest().optimize.compact_files(**_BOUNDED, excluded_fragment_ids=list(spared))
+
+    def extend_indexes(self, *, thorough: bool = False) -> None:
+        """Take the rows that no index holds yet into the indexes; see `segments.merges`."""
+        for merge in segments.merges(self.newest(), thorough=thorough):
+            told = {"num_indices_to_merge": merge.segments, "index_names": merge.names}
+            self.newest().optimize.optimize_indices(**told)
 
     def forget_versions(self, *, keep: int = KEPT_VERSIONS, unfinished: bool = False) -> None:
         """Drop all but the newest versions, and the files that only they need; tagged ones stay.

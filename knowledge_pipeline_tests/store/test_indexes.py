@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.store import graph_indexes, indexes
+from knowledge_pipeline.store import graph_indexes, indexes, segments
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, Scored, open_index
@@ -125,24 +125,26 @@ def test_a_similarity_is_the_cosine_whether_a_vector_is_indexed_or_not(
     assert max(told) > 0.999
 
 
-def test_tails_become_segments_and_many_segments_become_one(
+def segments_of(table: Table, column: str) -> list[str]:
+    """The segments of a column's index, the oldest first."""
+    (index,) = (each for each in table.newest().describe_indices() if each.field_names == [column])
+    return [str(segment.uuid) for segment in index.segments]
+
+
+def test_tails_become_segments_that_are_taken_in_by_newer_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexes, "TAIL_ROWS", 10)
-    monkeypatch.setattr(indexes, "MOST_SEGMENTS", 3)
     lake = Lake(tmp_path)
     table = lake.index("space", DIMENSIONS)
     vectors = np.eye(DIMENSIONS, dtype="f4")[np.arange(400) % DIMENSIONS]
-    segments = []
-    for start in range(0, 400, 40):
-        write(table, vectors[start : start + 40], start)
+    counted = []
+    for start in range(0, 400, 20):
+        write(table, vectors[start : start + 20], start)
         indexes.maintain(table)
-        (words,) = (index.name for index in table.opened().list_indices() if index.columns == ["words"])
-        stats = table.opened().index_stats(words)
-        assert stats is not None and stats.num_unindexed_rows == 0
-        segments.append(stats.num_indices)
-    assert max(segments) == 3
-    assert segments[-1] < len(segments)
+        assert indexes.unindexed_rows(table) == 0
+        counted.append(len(segments_of(table, "words")))
+    assert 1 < max(counted) <= 4
     assert asyncio.run(misses(lake, vectors, Filter("true"), list(range(0, 400, 9))))[1] == 0
 
 
@@ -162,3 +164,53 @@ def test_a_graph_table_has_every_index_that_its_questions_use(
     graph_indexes.rebuild(table)
     assert not graph_indexes.wanting(table)
     assert table.count() == 30
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tail", "most_rows", "count"),
+    [
+        ([], 10, None, 0),
+        ([1000, 40, 10], 10, None, 2),
+        ([1000, 41, 10], 10, None, 2),
+        ([1000, 41], 10, None, 0),
+        ([200, 40], 10, None, 2),
+        ([200, 40], 10, 100, 1),
+    ],
+)
+def test_segments_are_taken_in_while_the_newer_rows_are_a_fair_part_of_them(
+    sizes: list[int], tail: int, most_rows: int | None, count: int
+) -> None:
+    assert segments.merged(sizes, tail, most_rows=most_rows) == count
+
+
+def test_edits_beside_a_large_graph_of_vectors_leave_it_as_it_is_until_maintenance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "TAIL_ROWS", 30)
+    monkeypatch.setattr(indexes, "VECTOR_FROM_ROWS", 1000)
+    monkeypatch.setattr(segments, "DEAR_ROWS", 500)
+    lake = Lake(tmp_path)
+    table = lake.index("space", DIMENSIONS)
+    vectors = np.random.default_rng(9).normal(size=(1800, DIMENSIONS)).astype("f4")
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    write(table, vectors[:1200], 0)
+    indexes.maintain(table)
+    large = segments_of(table, "vector")
+    for start in range(1200, 1800, 20):  # as a refresh does: changed rows, removed rows, tidying, indexes
+        write(table, vectors[start : start + 20], start)
+        write(table, vectors[start - 600 : start - 580], start - 600)
+        table.delete([f"i{number}" for number in range(start - 1200, start - 1190)])
+        table.tidy()
+        indexes.maintain(table)
+        assert segments_of(table, "vector")[:1] == large
+    fragments = len(table.newest().get_fragments())
+    assert fragments < 25, "small ones are merged all the same"
+    kept = [number for number in range(1800) if number >= 600 or number % 20 >= 10]
+    assert table.count() == len(kept)
+    assert asyncio.run(misses(lake, vectors, Filter("true"), kept[::37])) == (0, 0)
+    monkeypatch.setattr(segments, "FEW", 1)
+    assert indexes.wanting(table)
+    indexes.unite(table)
+    assert len(segments_of(table, "vector")) == 1
+    assert not indexes.wanting(table)
+    assert asyncio.run(misses(lake, vectors, Filter("true"), kept[::37])) == (0, 0)

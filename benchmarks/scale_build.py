@@ -1,0 +1,107 @@
+"""One process that refreshes: what each refresh took, by stage, and the most memory it ever held.
+
+    python -m benchmarks.scale_build FOLDER CHUNKS STEP
+
+Run by `benchmarks.scale`, a process for each step, because the most memory that one ever held is told of
+the whole process. STEP is `first`, `again` (nothing changed) or `edit` (one file); prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scale_corpus import git, repositories, static_model
+from knowledge_pipeline.config import Settings
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.store import indexes, places
+from knowledge_pipeline.store.lake import Lake
+
+MODEL_TOKENS = 254  # what the default model reads of a text: the chunks are as large as its
+_EDITS = 5
+
+
+def settings(folder: Path, chunks: int) -> Settings:
+    """A source for each repository, vectors by the static model; the repositories are made if need be."""
+    model = static_model(folder / "model")
+    made = repositories(folder / str(chunks) / "repositories", chunks)
+    return Settings.model_validate(
+        {
+            "store": folder / str(chunks) / "store",
+            "embedding": {"model": str(model), "batch_size": 64},
+            "query": {"cache": {"minutes": 0}},
+            "logs": {"queries": False},
+            "sources": [_source(path) for path in made],
+        }
+    )
+
+
+def _source(repository: Path) -> dict[str, Any]:
+    return {
+        "id": repository.name,
+        "type": "code",
+        "connection": {"type": "git", "url": str(repository), "branch": "main"},
+        "chunking": {"max_tokens": MODEL_TOKENS},
+    }
+
+
+def refreshed(declared: Settings) -> dict[str, Any]:
+    """Refresh and release: seconds of the clock and of the processor, and seconds by stage.
+
+    Raises:
+        KnowledgeError: a source failed.
+    """
+    started, worked = time.perf_counter(), time.process_time()
+    outcome = pipeline.refresh(Lake(declared.store), declared, declared.sources)
+    took = {"seconds": time.perf_counter() - started, "processor_s": time.process_time() - worked}
+    for error in outcome.failures.values():
+        raise error
+    stages = Counter[str]()
+    for each in (*outcome.stats, outcome.release):
+        if each is not None:
+            stages[each.stage] += each.seconds
+    return took | {"stages": {stage: round(seconds, 2) for stage, seconds in stages.items()}}
+
+
+def edited(declared: Settings) -> list[dict[str, Any]]:
+    """One file edited and committed, its vectors known, several times."""
+    repository = Path(declared.sources[0].connection.url)  # pyright: ignore[reportAttributeAccessIssue]
+    file = max(repository.glob("part07/**/*.py"), key=lambda path: path.stat().st_size)
+    kept, found = file.read_text(), list[dict[str, Any]]()
+    for number in (*range(_EDITS), *range(_EDITS)):
+        for text in (f"{kept}\n\ndef added_{number}(value):\n    return value + {number}\n", kept):
+            file.write_text(text)
+            git(repository, "commit", "-qam", "edit")
+            found.append(refreshed(declared))
+    return found[2 * _EDITS :: 2]
+
+
+def peak_mb() -> float:
+    """The most memory that this process ever held."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    return round(int(found[1]) / 1000, 1) if found else 0.0
+
+
+def main() -> None:
+    """Do one step and print what it took."""
+    folder, chunks, step = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    declared = settings(folder, chunks)
+    lake = Lake(declared.store)
+    told: dict[str, Any] = {"edits": edited(declared)} if step == "edit" else refreshed(declared)
+    told |= {"peak_mb": peak_mb(), "chunks": 0, "unindexed": 0}
+    for space, dimensions in lake.spaces().items():
+        table = lake.index(space, dimensions)
+        told |= {"chunks": table.count(), "unindexed": indexes.unindexed_rows(table)}
+    told["disk"] = {
+        place.name: places.size(place) for place in sorted(declared.store.iterdir()) if place.is_dir()
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
