@@ -129,7 +129,7 @@ def _ways(reader: IndexReader, knowledge: KnowledgeBase, truth: Truth) -> Iterab
             f"words{name}",
             lambda at, condition=condition: reader.matching(words[at], condition, limit=RETRIEVED),
         )
-    for name, narrowed in zip(("", ", a tenth", ", a hundredth"), FILTERS.values()):
+    for name, narrowed in zip(("", ", a tenth", ", a hundredth"), FILTERS.values(), strict=False):
         yield (
             f"whole answer{name}",
             lambda at, narrowed=narrowed: knowledge.asearch(truth.texts[at], filters=narrowed),

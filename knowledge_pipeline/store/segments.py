@@ -4,7 +4,7 @@ An index is made of segments, each over some fragments. New rows become a segmen
 those before it as soon as they hold no more than a few times as many rows. So a row is written into a segment
 a few times in its life, and a search asks a handful of segments, whatever the table's size.
 
-A segment with a graph of vectors is dear: taking it in, and also rewriting one of its fragments, makes the whole
+A segment with a graph of vectors is dear: taking it in, or rewriting one of its fragments, makes the whole
 graph anew (a minute for 100,000 rows). A refresh leaves a large one alone; maintenance does not.
 """
 
