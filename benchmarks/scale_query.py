@@ -120,7 +120,9 @@ async def ours(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
 def _ways(reader: IndexReader, knowledge: KnowledgeBase, truth: Truth) -> Iterable[tuple[str, Ask]]:
     conditions = [where(Access.operator(), narrowed) for narrowed in FILTERS.values()]
     vectors, words = truth.vectors, [searchable(text) for text in truth.texts]
-    for name, condition in zip(("", ", a tenth", ", a hundredth", ", a hundredth of a tenth"), conditions):
+    for name, condition in zip(
+        ("", ", a tenth", ", a hundredth", ", a hundredth of a tenth"), conditions, strict=False
+    ):
         yield (
             f"vector{name}",
             lambda at, condition=condition: reader.nearest(vectors[at], condition, limit=RETRIEVED),
