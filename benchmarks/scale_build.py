@@ -24,6 +24,7 @@ from knowledge_pipeline.store.lake import Lake
 
 MODEL_TOKENS = 254  # what the default model reads of a text: the chunks are as large as its
 _EDITS = 5
+_PEAK_EVERY = 512  # reports of progress
 
 
 def settings(folder: Path, chunks: int) -> Settings:
@@ -56,8 +57,14 @@ def refreshed(declared: Settings) -> dict[str, Any]:
     Raises:
         KnowledgeError: a source failed.
     """
+    peaks: dict[str, float] = {}
+
+    def report(stage: str, done: int, total: int | None) -> None:
+        if done == total or done % _PEAK_EVERY == 0:
+            peaks[stage] = peak_mb()
+
     started, worked = time.perf_counter(), time.process_time()
-    outcome = pipeline.refresh(Lake(declared.store), declared, declared.sources)
+    outcome = pipeline.refresh(Lake(declared.store), declared, declared.sources, report=lambda _: report)
     took = {"seconds": time.perf_counter() - started, "processor_s": time.process_time() - worked}
     for error in outcome.failures.values():
         raise error
@@ -65,7 +72,8 @@ def refreshed(declared: Settings) -> dict[str, Any]:
     for each in (*outcome.stats, outcome.release):
         if each is not None:
             stages[each.stage] += each.seconds
-    return took | {"stages": {stage: round(seconds, 2) for stage, seconds in stages.items()}}
+    rounded = {stage: round(seconds, 2) for stage, seconds in stages.items()}
+    return took | {"stages": rounded, "peaks_mb": peaks}
 
 
 def edited(declared: Settings) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Index: the retrievable rows of a source, in the table of its space. Key: chunk id.
 
 The table is shared by all sources of the space, so the lock is held while it is written:
-one upsert, then one delete, which readers at a release do not see between.
+one upsert, or a few where many rows changed, then one delete, which readers at a release do not see between.
 
 Each chunk of a small document carries the words of the whole document beside its own, because
 full text then finds the document whichever chunk a question's words are spread over. So the
