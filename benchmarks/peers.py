@@ -51,12 +51,17 @@ PEERS: dict[str, Peer] = {
     ),
     "llamaindex_lancedb": Peer(
         (
-            "llama-index-core==0.14.*",
-            "llama-index-vector-stores-lancedb",
-            "llama-index-embeddings-huggingface",
+            "llama-index-core==0.14.25",
+            "llama-index-vector-stores-lancedb==0.6.0",
+            "llama-index-embeddings-huggingface==0.8.0",
+            "lancedb==0.40.0",
+            "pandas==3.1.1",  # which its store imports, and does not name
+            "sentence-transformers==6.2.0",
         )
     ),
-    "haiku_rag": Peer(("haiku.rag-slim[docling]==0.101.0", "sentence-transformers"), newer_python=True),
+    "haiku_rag": Peer(
+        ("haiku.rag-slim[docling]==0.101.1", "sentence-transformers==6.2.0"), newer_python=True
+    ),
     "txtai_index": Peer(("txtai==9.14.0", "chonkie==1.7.0", "sentence-transformers==6.2.0")),
 }
 
@@ -135,7 +140,11 @@ class Bench:
             CalledProcessError: it failed.
         """
         threads = {key: str(THREADS) for key in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")}
-        quiet = {"HF_HUB_OFFLINE": "1", "COCOINDEX_DISABLE_USAGE_TRACKING": "1"}
+        quiet = {
+            "HF_HUB_OFFLINE": "1",
+            "COCOINDEX_DISABLE_USAGE_TRACKING": "1",
+            "LOGFIRE_IGNORE_NO_CONFIG": "1",
+        }
         quiet["PYTHONPATH"] = str(HERE.parent)
         with self.log(name).open("a", encoding="utf-8") as log:
             subprocess.run(command, check=True, stdout=log, stderr=log, env=os.environ | threads | quiet)

@@ -1,8 +1,8 @@
 """haiku.rag: a folder by its client, cut by docling, embedded by its sentence-transformers provider.
 
 Chunks are counted with the model's own tokenizer, since the default one is on a hub; 256 tokens is its
-default. `create_document_from_source` skips files that did not change; documents whose file is gone are
-deleted by the client, as its ingester does.
+default. Images that a README links to are not fetched. `create_document_from_source` skips files that did
+not change; documents whose file is gone are deleted by the client, as its ingester does.
 """
 
 from __future__ import annotations
@@ -36,11 +36,16 @@ class Haiku(Tool):
         self._config = AppConfig.model_validate(
             {
                 "embeddings": {"model": model},
-                "processing": {"chunking_tokenizer": str(self.model), "pictures": "none"},
+                "processing": {
+                    "chunking_tokenizer": str(self.model),
+                    "pictures": "none",
+                    "conversion_options": {"fetch_remote_images": False},
+                },
             }
         )
-        self._wait(get_embedder(self._config).embed_documents(["warm"]))
-        _look_up(self.vectors)
+        embedder = get_embedder(self._config)
+        self._wait(embedder.embed_documents(["warm"]))
+        _look_up(embedder, self.vectors)
 
     def begin(self, place: Path) -> None:
         """See `Tool.begin`."""
@@ -90,18 +95,18 @@ class Haiku(Tool):
             self._client = None
 
 
-def _look_up(vectors: Vectors) -> None:
-    """Have its embedder look vectors up."""
+def _look_up(loaded: EmbedderWrapper, vectors: Vectors) -> None:
+    """Have its embedders look vectors up, or have one that is loaded make them: each database has its own."""
     documents, query = EmbedderWrapper._embed_documents, EmbedderWrapper._embed_query
 
     async def looked_up(self: Any, texts: list[str]) -> list[list[float]]:
         if missing := vectors.missing(texts):
-            vectors.keep(missing, await documents(self, missing))
+            vectors.keep(missing, await documents(loaded, missing))
         return vectors.rows(texts).tolist()
 
     async def looked_up_query(self: Any, text: str) -> list[float]:
         if missing := vectors.missing([text]):
-            vectors.keep(missing, [await query(self, text)])
+            vectors.keep(missing, [await query(loaded, text)])
         return vectors.rows([text])[0].tolist()
 
     EmbedderWrapper._embed_documents = looked_up
