@@ -34,7 +34,7 @@ dev: setup  ## open the Dagster UI on http://localhost:3000
 
 test: setup  ## run the tests, the long ones last
 	$(BIN)/pytest -n 2
-	$(BIN)/pytest -n 4 -m slow  # they mostly wait for daemons
+	$(BIN)/pytest -n 4 --dist loadgroup -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' knowledge_pipeline_tests | sort)
 
 test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed; ONLY="…" as -k
 	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n 3 -m "slow or not slow" $(if $(ONLY),-k "$(ONLY)") \

@@ -112,4 +112,4 @@ def _changed_at(tables: Iterable[Table]) -> str | None:
 
 def versions_of(table: Table) -> int:
     """How many versions are kept."""
-    return len(table.opened().list_versions()) if table.exists else 0
+    return len(table.newest().versions()) if table.exists else 0

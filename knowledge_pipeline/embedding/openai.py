@@ -22,7 +22,7 @@ from knowledge_pipeline.embedding.batching import batches
 from knowledge_pipeline.embedding.openai_answers import parse_vectors, used_tokens
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.endpoints import estimates
-from knowledge_pipeline.endpoints.address import authorization, endpoint_url, shown
+from knowledge_pipeline.endpoints.address import authorization, endpoint_url, shown, trusted
 from knowledge_pipeline.endpoints.answers import Refusal, Section, Trouble, parse_answer
 from knowledge_pipeline.endpoints.estimates import encodable, estimated_tokens
 from knowledge_pipeline.endpoints.pace import Pace, asked_to_wait_s, wait_s
@@ -182,7 +182,10 @@ class OpenAIEmbedder:
             if self._connected is None:
                 settings = self._settings
                 client = httpx.Client(
-                    base_url=settings.base_url, headers=self._headers, timeout=settings.timeout_s
+                    base_url=settings.base_url,
+                    headers=self._headers,
+                    timeout=settings.timeout_s,
+                    verify=trusted(),
                 )
                 weakref.finalize(self, client.close)
                 self._connected = client

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from knowledge_pipeline.graph.facts import Binding, Definition, Facts, Import, Use
 
 _VERSION = 1
 _PARTS = (Definition, Import, Binding, Use)
+_VALUES = tuple(attrgetter(*(field.name for field in fields(part))) for part in _PARTS)
 
 
 def to_json(facts: Facts) -> str:
@@ -25,7 +27,10 @@ def to_json(facts: Facts) -> str:
         ]
 
     parts = (facts.definitions, facts.imports, facts.bindings, facts.uses)
-    columns = [[cell for each in part for cell in row(astuple(each))] for part in parts]
+    columns = [
+        [cell for each in part for cell in row(values(each))]
+        for part, values in zip(parts, _VALUES, strict=True)
+    ]
     return json.dumps(
         [_VERSION, facts.path, facts.language, facts.module, facts.settings, list(strings), *columns],
         ensure_ascii=False,

@@ -16,7 +16,7 @@ import httpx
 import tenacity
 
 from knowledge_pipeline.config import LanguageModelSettings
-from knowledge_pipeline.endpoints.address import authorization, endpoint_url, shown
+from knowledge_pipeline.endpoints.address import authorization, endpoint_url, shown, trusted
 from knowledge_pipeline.endpoints.answers import Refusal, Section, Trouble, parse_answer
 from knowledge_pipeline.endpoints.estimates import encodable, estimated_tokens
 from knowledge_pipeline.endpoints.pace import Pace, asked_to_wait_s, wait_s
@@ -258,6 +258,7 @@ class LanguageModel:
                 base_url=endpoint_url(settings.base_url, section=_SECTION),
                 headers=self._headers,
                 timeout=httpx.Timeout(settings.timeout_s, connect=min(_CONNECT_S, settings.timeout_s)),
+                verify=trusted(),
             )
             self._connected = _Connection(loop, client, asyncio.Semaphore(settings.max_concurrent))
         return self._connected

@@ -6,8 +6,6 @@ an answer.
 
 from __future__ import annotations
 
-from typing import Any
-
 from knowledge_pipeline.store.tables import Table
 
 FROM_ROWS = 5_000  # below, a scan takes 2 ms
@@ -26,8 +24,8 @@ for every row that the others leave, which takes longer than all else."""
 
 def maintain(table: Table) -> None:
     """Build missing indexes and take a long unindexed tail in."""
-    built = _built(table)
-    for column, kind in _wanted(table):
+    built = table.indexes
+    for column, kind in _wanted(table).items():
         if column not in built:
             _build(table, column, kind)
     if built and _tail(table, built) > TAIL_ROWS:
@@ -36,48 +34,37 @@ def maintain(table: Table) -> None:
 
 def wanting(table: Table) -> bool:
     """Whether `maintain` would write: an index is missing, or the unindexed tail is long."""
-    built = _built(table)
-    missing = any(column not in built for column, _ in _wanted(table))
-    return missing or (bool(built) and _tail(table, built) > TAIL_ROWS)
+    built = table.indexes
+    return not _wanted(table).keys() <= built.keys() or (bool(built) and _tail(table, built) > TAIL_ROWS)
 
 
 def rebuild(table: Table) -> None:
     """Build every index anew, so that none holds a name of a row that was erased."""
-    built = _built(table)
-    wanted = _wanted(table)
-    for column in built.keys() - {column for column, _ in wanted}:
-        table.opened().drop_index(built[column])
-    for column, kind in wanted:
+    built, wanted = table.indexes, _wanted(table)
+    for column in built.keys() - wanted.keys():
+        table.newest().drop_index(built[column])
+    for column, kind in wanted.items():
         _build(table, column, kind)
 
 
-def _build(table: Table, column: str, kind: type[Any]) -> None:
-    """A tree by Lance itself, because LanceDB's door does not let the size of a page be chosen."""
+def _build(table: Table, column: str, kind: str) -> None:
+    """By Lance itself, because LanceDB's door does not let the size of a tree's page be chosen."""
     from lance.indices import IndexConfig
-    from lancedb.index import BTree
 
-    if kind is not BTree:
-        table.opened().create_index(column, config=kind())
-        return
-    config = IndexConfig(index_type="btree", parameters={"zone_size": _PAGE_ROWS})
-    table.opened().to_lance().create_scalar_index(column, config, replace=True)
-    table.opened().checkout_latest()
-
-
-def _built(table: Table) -> dict[str, str]:
-    return {index.columns[0]: index.name for index in table.opened().list_indices()}
+    tree = IndexConfig(index_type="btree", parameters={"zone_size": _PAGE_ROWS})
+    table.newest().create_scalar_index(column, tree if kind == "BTREE" else kind, replace=True)
 
 
 def _tail(table: Table, built: dict[str, str]) -> int:
-    stats = table.opened().index_stats(next(iter(built.values())))
-    return stats.num_unindexed_rows if stats else 0
+    return table.index_stats(next(iter(built.values())))["num_unindexed_rows"]
 
 
-def _wanted(table: Table) -> list[tuple[str, type[Any]]]:
-    from lancedb.index import Bitmap, BTree, LabelList
-
+def _wanted(table: Table) -> dict[str, str]:
+    """Columns, each with its kind of index, as Lance calls it."""
     if table.count() < FROM_ROWS:
-        return []
-    wanted: list[tuple[str, type[Any]]] = [(column, BTree) for column in _TREES[table.name]]
-    wanted += [(column, Bitmap) for column in _BITMAPS]
-    return wanted + [(column, LabelList) for column in _LISTS]
+        return {}
+    return {
+        **dict.fromkeys(_TREES[table.name], "BTREE"),
+        **dict.fromkeys(_BITMAPS, "BITMAP"),
+        **dict.fromkeys(_LISTS, "LABEL_LIST"),
+    }

@@ -28,51 +28,50 @@ def maintain(table: Table) -> None:
     rows = table.count()
     if not rows:
         return
-    built = {index.columns[0]: index.name for index in table.opened().list_indices()}
-    for column, config in _wanted(rows):
+    built = table.indexes
+    for column in _wanted(rows):
         if column not in built:
-            table.opened().create_index(column, config=config)
+            table.opened().create_index(column, config=_config(column, rows))
     if "words" in built and _tail(table, built["words"]) > TAIL_ROWS:
-        stats = table.opened().index_stats(built["words"])
-        segments = stats.num_indices or 1 if stats else 1
+        segments = table.index_stats(built["words"])["num_indices"]
         table.extend_indexes(merge=segments if segments >= MOST_SEGMENTS else 0)
 
 
 def wanting(table: Table) -> bool:
     """Whether `maintain` would write: an index is missing, or its unindexed tail is long."""
     rows = table.count()
-    built = {index.columns[0]: index.name for index in table.opened().list_indices()} if rows else {}
-    missing = any(column not in built for column, _ in _wanted(rows))
+    built = table.indexes
+    missing = any(column not in built for column in _wanted(rows))
     return missing or ("words" in built and _tail(table, built["words"]) > TAIL_ROWS)
 
 
 def rebuild(table: Table) -> None:
     """Build every index anew, so that none holds a word of a row that was erased."""
-    for column, config in _wanted(table.count()):
-        table.opened().create_index(column, config=config, replace=True)
+    rows = table.count()
+    for column in _wanted(rows):
+        table.opened().create_index(column, config=_config(column, rows), replace=True)
 
 
 def unindexed_rows(table: Table) -> int:
     """Rows that full-text search finds by scanning."""
-    built = {index.columns[0]: index.name for index in table.opened().list_indices()} if table.exists else {}
+    built = table.indexes
     return _tail(table, built["words"]) if "words" in built else table.count()
 
 
 def _tail(table: Table, index: str) -> int:
-    stats = table.opened().index_stats(index)
-    return stats.num_unindexed_rows if stats else 0
+    return table.index_stats(index)["num_unindexed_rows"]
 
 
-def _wanted(rows: int) -> list[tuple[str, Any]]:
+def _wanted(rows: int) -> list[str]:
+    scalar = (*_BITMAPS, *_TREES, *_LISTS) if rows >= SCALAR_FROM_ROWS else ()
+    return [*(["words"] if rows else []), *scalar, *(["vector"] if rows >= VECTOR_FROM_ROWS else [])]
+
+
+def _config(column: str, rows: int) -> Any:
     from lancedb.index import FTS, Bitmap, BTree, HnswSq, LabelList
 
-    wanted: list[tuple[str, Any]] = []
-    if rows:
-        words = FTS(base_tokenizer="simple", stem=True, remove_stop_words=False, max_token_length=80)
-        wanted.append(("words", words))
-    if rows >= SCALAR_FROM_ROWS:
-        wanted += [(column, Bitmap()) for column in _BITMAPS] + [(column, BTree()) for column in _TREES]
-        wanted += [(column, LabelList()) for column in _LISTS]
-    if rows >= VECTOR_FROM_ROWS:
-        wanted.append(("vector", HnswSq(distance_type="cosine", num_partitions=max(1, rows // 1_000_000))))
-    return wanted
+    if column == "words":
+        return FTS(base_tokenizer="simple", stem=True, remove_stop_words=False, max_token_length=80)
+    if column == "vector":
+        return HnswSq(distance_type="cosine", num_partitions=max(1, rows // 1_000_000))
+    return Bitmap() if column in _BITMAPS else BTree() if column in _TREES else LabelList()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,13 @@ from knowledge_pipeline.store.remote import Remote
 
 if TYPE_CHECKING:
     import lancedb
+    import pyarrow as pa
 
 Place = Path | Remote
 Mark = tuple[int | str, ...]
+
+_INDEX_BYTES = 1 << 30
+_METADATA_BYTES = 256 << 20
 
 
 def lance_options(place: Place) -> dict[str, str] | None:
@@ -33,13 +38,40 @@ def connect(folder: Place) -> lancedb.DBConnection:
     return lancedb.connect(str(folder), storage_options=lance_options(folder))
 
 
+@cache
+def _session() -> Any:
+    """What datasets of this process keep of files and indexes, each by name and tag."""
+    import lance
+
+    return lance.Session(  # pyright: ignore[reportPrivateImportUsage]
+        index_cache_size_bytes=_INDEX_BYTES, metadata_cache_size_bytes=_METADATA_BYTES
+    )
+
+
 def dataset(place: Place, version: int | None = None) -> Any:
     """Lance's dataset, without LanceDB: a third of the cost of opening."""
     import lance
 
-    if isinstance(place, Path):
-        return lance.dataset(str(place), version)
-    return lance.dataset(str(place), version, storage_options=lance_options(place))
+    return lance.dataset(str(place), version, storage_options=lance_options(place), session=_session())
+
+
+def make(place: Place, schema: pa.Schema) -> None:
+    """Make an empty table, unless it is there."""
+    import lance
+
+    options = {"storage_options": lance_options(place), "session": _session()}
+    try:
+        lance.write_dataset(schema.empty_table(), str(place), mode="create", **options)
+    except OSError as error:
+        if "already exists" not in str(error):
+            raise
+
+
+def append(reader: pa.RecordBatchReader, table: Any, place: Place) -> None:
+    """Add rows to the dataset at a place, in one commit."""
+    import lance
+
+    lance.write_dataset(reader, table, mode="append", storage_options=lance_options(place))
 
 
 def mark(table: Place) -> Mark:

@@ -12,12 +12,15 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.places import Mark, Place
+from knowledge_pipeline.store.schemas import RELEASES
 from knowledge_pipeline.store.tables import Table
 
 
@@ -38,9 +41,18 @@ _GRAPH = "graph/"  # before the names of its tables, where a release's row lists
 
 def releases(lake: Lake) -> list[Release]:
     """All releases that can still be read, the live one last."""
-    rows = lake.releases().rows(lake.releases().schema.names).to_pylist()
-    found = [Release(**{**row, **_tables_in(row["tables"])}) for row in rows]
-    return sorted(found, key=lambda release: release.release)
+    table = lake.releases()
+    return list(_read(table.path, str(table.path), table.mark))
+
+
+@lru_cache(maxsize=64)
+def _read(place: Place, name: str, mark: Mark) -> tuple[Release, ...]:
+    """Once for each version of each table, which a refresh asks a dozen times."""
+    del name, mark  # places in different buckets are equal
+    table = Table(place, RELEASES)
+    rows = table.rows(table.schema.names).to_pylist()
+    found = (Release(**{**row, **_tables_in(row["tables"])}) for row in rows)
+    return tuple(sorted(found, key=lambda release: release.release))
 
 
 def _tables_in(told: str) -> dict[str, dict[str, int]]:
@@ -168,14 +180,14 @@ def forget(lake: Lake, *, keep: int) -> None:
     tables = _released_tables(lake)
     for name, tags in stray_tags(lake, known[-keep:]).items():
         for tag in tags:
-            tables[name].opened().tags.delete(tag)
+            tables[name].newest().tags.delete(tag)
 
 
 def stray_tags(lake: Lake, kept: Collection[int]) -> dict[str, list[str]]:
     """Tags of releases that are not among the kept ones, by table; only tables that have some."""
     found = {}
     for name, table in _released_tables(lake).items():
-        tags = table.opened().tags.list()
+        tags = table.newest().tags.list()
         numbers = {tag: int(tag.removeprefix("release-")) for tag in tags if tag.startswith("release-")}
         if stray := [tag for tag, number in numbers.items() if number not in kept]:
             found[name] = stray
@@ -197,7 +209,7 @@ def _tag(lake: Lake, made: Release) -> None:
     for table, version in _versions_of(made).items():
         if table not in tables:
             raise NotFound(f"release {made.restores} names the table {table!r}, which is gone: index again")
-        tags, name = tables[table].opened().tags, f"release-{made.release}"
+        tags, name = tables[table].newest().tags, f"release-{made.release}"
         with suppress(ValueError, RuntimeError):  # left by a run that died before its release was written
             tags.delete(name)
         tags.create(name, version)

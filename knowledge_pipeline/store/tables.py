@@ -7,7 +7,6 @@ not an error. Every write goes through `Table._commit`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import places
-from knowledge_pipeline.store.filters import Filter, one_of
+from knowledge_pipeline.store.filters import Filter, literal, one_of
 from knowledge_pipeline.store.places import Mark, Place
 from knowledge_pipeline.store.remote import Remote
 from knowledge_pipeline.store.schemas import VERSION
@@ -54,7 +53,6 @@ class Table:
         self.path = path  # "<root>/chunks/code/docs.lance"
         self.schema = schema
         self.key = next((field.name for field in schema if field.metadata), schema.names[0])
-        self._opened: lancedb.table.Table | None = None
         self._seen = False  # on an object store, where every look costs a request
 
     @property
@@ -73,9 +71,7 @@ class Table:
     @property
     def version(self) -> int:
         """Newest version; 0 before the first write."""
-        if not self.exists:
-            return 0
-        return self._opened.version if self._opened is not None else self._newest().version
+        return self.newest().version if self.exists else 0
 
     @property
     def mark(self) -> Mark:
@@ -83,15 +79,23 @@ class Table:
         return places.mark(self.path)
 
     def opened(self) -> lancedb.table.Table:
-        """The LanceDB handle.
+        """A LanceDB handle at the newest version, for building indexes: its import takes two seconds.
 
         Raises:
             StoreError: the table was written with another schema.
         """
-        if self._opened is None:
-            self._opened = places.connect(self.path.parent).open_table(self.name)
-            self.require_schema(self._opened.schema)
-        return self._opened
+        self.newest()
+        return places.connect(self.path.parent).open_table(self.name)
+
+    def newest(self) -> Any:
+        """Lance's dataset at the newest version.
+
+        Raises:
+            StoreError: the table was written with another schema.
+        """
+        found = places.dataset(self.path)
+        self.require_schema(found.schema)
+        return found
 
     def require_schema(self, found: pa.Schema) -> None:
         """Refuse a schema that the table was not written with.
@@ -114,7 +118,7 @@ class Table:
         """Chosen columns of the rows that match, in no particular order, now or at a kept version."""
         if not self.exists:
             return pa.schema([self.schema.field(name) for name in columns]).empty_table()
-        found = self._dataset() if version is None else self._dataset().checkout_version(version)
+        found = self.newest() if version is None else self.newest().checkout_version(version)
         return found.to_table(columns=list(columns), filter=where.sql if where else None)
 
     def rows_of(self, column: str, values: Iterable[str], columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -127,7 +131,7 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """The same as `rows`, streamed."""
         if self.exists:
-            scanner = self._dataset().scanner(
+            scanner = self.newest().scanner(
                 columns=list(columns),
                 filter=where.sql if where else None,
                 batch_size=batch_rows,
@@ -140,23 +144,13 @@ class Table:
         """How many rows match, now or at a kept version."""
         if not self.exists:
             return 0
-        found = self._dataset() if version is None else self._dataset().checkout_version(version)
+        found = self.newest() if version is None else self.newest().checkout_version(version)
         return found.count_rows(where.sql if where else None)
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table is known not to hold, in one commit."""
         reader = self._reader(batches)
-
-        def write() -> None:
-            if self._opened is None and self.exists:  # without LanceDB, whose import takes two seconds
-                import lance
-
-                options = places.lance_options(self.path)
-                lance.write_dataset(reader, self._newest(), mode="append", storage_options=options)
-            else:
-                self._made().add(reader)
-
-        self._commit(write)
+        self._commit(lambda: places.append(reader, self._made(), self.path))
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Insert rows, replacing those with the same key, in one commit.
@@ -166,49 +160,41 @@ class Table:
         """
         reader = self._reader(batches)
 
-        def write() -> None:
-            merge = self._made().merge_insert(self.key).when_matched_update_all()
-            merge.when_not_matched_insert_all().use_index(False).execute(reader)
-
-        self._commit(write)
+        merge = self._made().merge_insert(self.key).when_matched_update_all().when_not_matched_insert_all()
+        self._commit(lambda: merge.use_index(False).execute(reader))
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove rows by key, a commit for every thousand."""
         for portion in portions(keys):
-            self._commit(partial(self.opened().delete, one_of(self.key, portion).sql))
+            self._commit(partial(self.newest().delete, one_of(self.key, portion).sql))
 
     def delete_at_once(self, keys: pa.Array) -> None:
         """Remove any number of rows by key, in one commit."""
-        merge = self._dataset().merge_insert(self.key).when_matched_delete()
+        merge = self.newest().merge_insert(self.key).when_matched_delete()
         self._commit(lambda: merge.execute(pa.table({self.key: keys})))
-        self._opened = None
 
     def delete_where(self, where: Filter) -> None:
         """Remove all rows that match, in one commit; none is made when nothing matches."""
         if self.count(where):
-            self._commit(lambda: self.opened().delete(where.sql))
+            self._commit(lambda: self.newest().delete(where.sql))
 
     def set_where(self, where: Filter, **values: str) -> None:
         """Set text columns of all rows that match, in one commit."""
         if self.count(where):
-            self._commit(lambda: self.opened().update(where=where.sql, values=values))
+            literals = {column: literal(value) for column, value in values.items()}
+            self._commit(lambda: self.newest().update(literals, where=where.sql))
 
     @property
     def notes(self) -> dict[str, str]:
         """What `note` put on the table."""
-        return dict(self._newest().metadata) if self.exists else {}
+        return dict(self.newest().metadata) if self.exists else {}
 
     def note(self, **notes: str) -> None:
         """Put notes on the table itself, in one commit; none is made where they are there already."""
         if notes.items() <= self.notes.items():
             return
 
-        def write() -> None:
-            self._made()
-            self._newest().update_metadata(notes)
-
-        self._commit(write)
-        self._opened = None
+        self._commit(lambda: self._made().update_metadata(notes))
 
     def _commit(self, write: Callable[[], Any]) -> None:
         write()
@@ -216,22 +202,21 @@ class Table:
     def _reader(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self.schema, iter(batches))
 
-    def _made(self) -> lancedb.table.Table:
+    def _made(self) -> Any:
         if not self.exists:
             places.make_folder(self.path.parent)
-            with suppress(FileExistsError):
-                places.connect(self.path.parent).create_table(self.name, schema=self.schema)
-        return self.opened()
+            places.make(self.path, self.schema)
+        return self.newest()
 
-    def _dataset(self) -> Any:
-        """For reading; where no LanceDB handle is open yet, without one, in a third of the time."""
-        return self._newest() if self._opened is None else self._opened.to_lance()
+    @property
+    def indexes(self) -> dict[str, str]:
+        """Indexed columns, each with the name of its index; none before the first write."""
+        found = self.newest().describe_indices() if self.exists else []
+        return {index.field_names[0]: index.name for index in found}
 
-    def _newest(self) -> Any:
-        """The newest version, whatever was opened before; a tenth of the cost of opening the table."""
-        found = places.dataset(self.path)
-        self.require_schema(found.schema)
-        return found
+    def index_stats(self, index: str) -> dict[str, Any]:
+        """What Lance knows of an index: `num_unindexed_rows`, `num_indices` (its segments), ..."""
+        return self.newest().stats.index_stats(index)
 
     def tidy(self) -> None:
         """Compact small fragments and drop old versions, every few commits; tagged versions stay."""
@@ -239,13 +224,14 @@ class Table:
             self.compact()
 
     def _oldest_version(self) -> int:
-        newest = self._newest()
+        newest = self.newest()
         return min(_versions(newest) - _tagged(newest), default=newest.version)
 
     def compact(self) -> None:
         """Merge small fragments, take unindexed rows into the indexes, drop old versions."""
         self.merge_fragments()
-        self.extend_indexes()
+        if self.indexes:
+            self.extend_indexes()
         self.forget_versions()
 
     @property
@@ -253,7 +239,7 @@ class Table:
         """Whether rewriting would pay: many small fragments, or many deleted rows, that can be merged."""
         from lance.optimize import Compaction
 
-        newest = self._newest()
+        newest = self.newest()
         stats = newest.stats.dataset_stats(max_rows_per_group=FULL_FRAGMENT_ROWS)
         deleted = stats["num_deleted_rows"]
         if stats["num_small_files"] < SMALL_FRAGMENTS and deleted <= DELETED_SHARE * (
@@ -264,8 +250,7 @@ class Table:
 
     def merge_fragments(self) -> None:
         """Merge small fragments and rewrite those with many deleted rows, in bounded memory."""
-        self._newest().optimize.compact_files(**_BOUNDED)
-        self._opened = None
+        self.newest().optimize.compact_files(**_BOUNDED)
 
     def extend_indexes(self, *, merge: int = 1) -> None:
         """Take the rows that no index holds yet into the indexes.
@@ -274,8 +259,7 @@ class Table:
             merge: how many of an index's newest segments become one with them. 0 makes a segment of
                 these rows alone: the quickest to make, and one more for every search to ask.
         """
-        self._newest().optimize.optimize_indices(num_indices_to_merge=merge)
-        self._opened = None
+        self.newest().optimize.optimize_indices(num_indices_to_merge=merge)
 
     def forget_versions(self, *, keep: int = KEPT_VERSIONS, unfinished: bool = False) -> None:
         """Drop all but the newest versions, and the files that only they need; tagged ones stay.
@@ -284,28 +268,26 @@ class Table:
             keep: how many versions stay, the newest one included.
             unfinished: drop what killed writers left, too; only where no other writer can be.
         """
-        self._newest().cleanup_old_versions(
+        self.newest().cleanup_old_versions(
             older_than=timedelta(0),
             retain_versions=keep,
             error_if_tagged_old_versions=False,
             delete_unverified=unfinished,
         )
-        self._opened = None
 
     def superseded(self, *, keep: int) -> int:
         """How many versions `forget_versions` would drop."""
         written = sum(1 for _ in (self.path / "_versions").glob("*.manifest"))
         if written <= keep or not (self.path / "_refs" / "tags").is_dir():
             return max(0, written - keep)
-        newest = self._newest()
+        newest = self.newest()
         return len(set(sorted(_versions(newest))[:-keep]) - _tagged(newest))
 
     def erase_deleted(self) -> None:
         """Rewrite the files that still hold deleted rows; old versions keep theirs until forgotten."""
-        self._newest().optimize.compact_files(
+        self.newest().optimize.compact_files(
             materialize_deletions=True, materialize_deletions_threshold=0.0, **_BOUNDED
         )
-        self._opened = None
 
 
 def _versions(dataset: Any) -> set[int]:

@@ -50,12 +50,13 @@ class Partitions:
 
     def __init__(self, place: Workplace, instance: dg.DagsterInstance) -> None:
         self.place, self.instance = place, instance
+        self._graph = place.definitions().resolve_asset_graph()  # no setting of a source changes it
 
     def launch(self, assets: Sequence[dg.AssetKey], sources: Sequence[str]) -> str:
         """Ask for a backfill of some partitions, and return its id."""
         backfill = PartitionBackfill.from_asset_partitions(
             backfill_id=make_new_backfill_id(),
-            asset_graph=self.place.definitions().resolve_asset_graph(),
+            asset_graph=self._graph,
             partition_names=sources,
             asset_selection=assets,
             backfill_timestamp=time.time(),
@@ -99,8 +100,9 @@ class Partitions:
 
     def stale(self) -> dict[str, set[str]]:
         """Stages that are stale, each with its sources."""
-        graph = self.place.definitions().resolve_asset_graph()
-        resolver = CachingStaleStatusResolver(self.instance, graph, LoadingContextForTest(self.instance))
+        resolver = CachingStaleStatusResolver(
+            self.instance, self._graph, LoadingContextForTest(self.instance)
+        )
         found: dict[str, set[str]] = {}
         for source in self.place.settings.sources:
             for stage, key in KEYS.items():

@@ -15,6 +15,8 @@ from knowledge_pipeline.embedding.registry import open_embedder, space_of
 from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
 
+pytestmark = pytest.mark.xdist_group("exported models")  # one process exports them
+
 MINILM = "all-MiniLM-L6-v2"
 _HARDLY_ANY = ("", "x", "日本 語", "q\udcff")
 
@@ -60,6 +62,24 @@ def test_only_what_changes_the_vectors_changes_the_space():
     assert names["auto"] == names["torch"] == names["onnx"] != names["onnx-int8"]
     both = f"{MINILM}+bge-small-en-v1.5"
     assert space_of(by("onnx-int8", both)).name != space_of(by("auto", both)).name
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(cache, monkeypatch, texts, reference):
+    monkeypatch.setattr(local, "_WORTH_EXPORTING_TEXTS", 20)
+    auto = open_embedder(by("auto"))
+    if not local._load(auto._folder, MINILM, None, "auto").on_cpu:
+        pytest.skip("on a GPU torch goes on")
+    np.testing.assert_allclose(auto.embed(texts[:10]), reference[:10], atol=1e-5)
+    assert not list(cache.iterdir())  # this test is the first one with the cache
+    np.testing.assert_allclose(auto.embed(texts[10:20]), reference[10:20], atol=1e-5)
+    assert [path.suffix for path in (cache / "knowledge_pipeline/onnx").glob("*.onnx")] == [".onnx"]
+
+    local._load.cache_clear()
+    again = open_embedder(by("auto"))
+    again.embed_query("sessions")
+    assert local._load(again._folder, MINILM, None, "auto").exported
 
 
 @pytest.mark.slow
@@ -118,27 +138,6 @@ def test_threads_share_an_exported_model(cache, texts, reference):
         made = list(pool.map(onnx.embed_query, texts[:12] * 2))
     np.testing.assert_allclose(np.stack(made), np.vstack([reference[:12]] * 2), atol=1e-5)
     assert onnx.usage.texts == 24
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_auto_takes_an_export_that_is_there_and_makes_one_when_it_pays(
-    cache, tmp_path, monkeypatch, texts, reference
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    monkeypatch.setattr(local, "_WORTH_EXPORTING_TEXTS", 20)
-    auto = open_embedder(by("auto"))
-    if not local._load(auto._folder, MINILM, None, "auto").on_cpu:
-        pytest.skip("on a GPU torch goes on")
-    np.testing.assert_allclose(auto.embed(texts[:10]), reference[:10], atol=1e-5)
-    assert not (tmp_path / "other").exists()
-    np.testing.assert_allclose(auto.embed(texts[10:20]), reference[10:20], atol=1e-5)
-    assert [path.suffix for path in (tmp_path / "other/knowledge_pipeline/onnx").glob("*.onnx")] == [".onnx"]
-
-    local._load.cache_clear()
-    again = open_embedder(by("auto"))
-    again.embed_query("sessions")
-    assert local._load(again._folder, MINILM, None, "auto").exported
 
 
 @pytest.mark.slow

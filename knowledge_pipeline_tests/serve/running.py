@@ -13,6 +13,7 @@ from typing import Any, Self
 import httpx
 
 from knowledge_pipeline.config import Settings
+from knowledge_pipeline.endpoints.address import trusted
 from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline.serve.server import server_of
 from knowledge_pipeline.serve.service import Service
@@ -44,7 +45,7 @@ class Running:
     def client(self, token: str | None = None, **headers: str) -> httpx.Client:
         """A client that sends this token with every request; closed with the server."""
         sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **headers}
-        made = httpx.Client(base_url=self.url, headers=sent, timeout=30, trust_env=False)
+        made = httpx.Client(base_url=self.url, headers=sent, timeout=30, trust_env=False, verify=trusted())
         self._clients.append(made)
         return made
 

@@ -7,6 +7,7 @@ import http.client
 import json
 import logging
 import socket
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -202,11 +203,23 @@ def test_a_path_says_which_methods_it_takes(server, path, allowed):
     assert wrong.headers["allow"] == allowed
 
 
+def lines_of(caplog, *answers) -> list[dict]:
+    """One for each answer: a line is written when its answer is sent, which may be after it arrived."""
+    ids = [answer.headers["x-request-id"] for answer in answers]
+    for _ in range(200):
+        lines = [record.request for record in caplog.records if record.name == ACCESS_LOG]
+        ours = [line for line in lines if line["request_id"] in ids]
+        if len(ours) >= len(ids):
+            break
+        time.sleep(0.05)
+    assert [line["request_id"] for line in ours] == ids
+    return ours
+
+
 def test_a_request_is_told_in_one_line_without_its_content(asking, world, caplog):
     with caplog.at_level(logging.INFO, ACCESS_LOG):
         answer = asking("acme").post(SEARCH, json={"query": "payments of nobody"})
-        asking("acme").get(f"{API}/docs/acme-docs:README.md")
-    first, second = (record.request for record in caplog.records if record.name == ACCESS_LOG)
+        first, second = lines_of(caplog, answer, asking("acme").get(f"{API}/docs/acme-docs:README.md"))
     assert (first["route"], first["status"], first["method"]) == (SEARCH, 200, "POST")
     assert first["query_id"] == answer.json()["query_id"]
     assert first["request_id"] == answer.headers["x-request-id"]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store import graph_indexes, indexes
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, Scored, open_index
@@ -28,7 +28,7 @@ def empty_value(type_: pa.DataType) -> Any:
         return NOW
     if pa.types.is_boolean(type_):
         return False
-    return 0 if pa.types.is_integer(type_) else ""
+    return 0 if pa.types.is_integer(type_) or pa.types.is_floating(type_) else ""
 
 
 def write(table: Table, vectors: np.ndarray, first: int) -> None:
@@ -144,3 +144,21 @@ def test_tails_become_segments_and_many_segments_become_one(
     assert max(segments) == 3
     assert segments[-1] < len(segments)
     assert asyncio.run(misses(lake, vectors, Filter("true"), list(range(0, 400, 9))))[1] == 0
+
+
+@pytest.mark.parametrize("name", ["symbols", "edges"])
+def test_a_graph_table_has_every_index_that_its_questions_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(graph_indexes, "FROM_ROWS", 20)
+    table = Lake(tmp_path).graph(name)
+    row = {field.name: empty_value(field.type) for field in table.schema}
+    rows = [{**row, table.key: f"id-{number}"} for number in range(30)]
+    table.append(pa.Table.from_pylist(rows, schema=table.schema).to_batches())
+    assert graph_indexes.wanting(table)
+    graph_indexes.maintain(table)
+    assert {"principals", "tenant", "path"} <= table.indexes.keys()
+    assert not graph_indexes.wanting(table)
+    graph_indexes.rebuild(table)
+    assert not graph_indexes.wanting(table)
+    assert table.count() == 30
