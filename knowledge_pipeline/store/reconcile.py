@@ -75,6 +75,8 @@ def reconcile(
             of a written group that the new rows do not replace are removed.
         whole: all rows in one commit instead, for a table that others read or write.
     """
+    if not planned:
+        return
     group = group or table.key
     fresh = not planned.changed and not planned.removed and table.count() == 0
     write = table.append if fresh else table.upsert
