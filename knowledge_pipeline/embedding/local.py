@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -234,14 +234,26 @@ def _max_tokens(folder: Path, modules: list[tuple[str, Path]]) -> int:
     return int(window) - _SPECIAL_TOKENS
 
 
-def _identity(folder: Path) -> Iterator[tuple[str, str]]:
-    """Name and hash of every file that decides the vectors."""
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.suffix == ".json" and path.name != "data_config.json":  # that one lists training sets
-            yield name, hashlib.sha256(path.read_bytes()).hexdigest()
-        elif path.suffix in _WEIGHTS:
-            yield name, _hash_of_ends(path)
+def _identity(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Name and hash of every file that decides the vectors; read again only where a file changed."""
+    deciding = [path for path in sorted(folder.rglob("*")) if _decides(path)]
+    stamps = ((each.st_size, each.st_mtime_ns) for each in (path.stat() for path in deciding))
+    return _hashes(folder, tuple(zip(deciding, stamps, strict=True)))
+
+
+def _decides(path: Path) -> bool:
+    if path.suffix == ".json":
+        return path.name != "data_config.json"  # that one lists training sets
+    return path.suffix in _WEIGHTS
+
+
+@lru_cache(maxsize=16)
+def _hashes(folder: Path, deciding: tuple[tuple[Path, tuple[int, int]], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((path.relative_to(folder).as_posix(), _hash(path)) for path, _ in deciding)
+
+
+def _hash(path: Path) -> str:
+    return _hash_of_ends(path) if path.suffix in _WEIGHTS else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _hash_of_ends(path: Path) -> str:

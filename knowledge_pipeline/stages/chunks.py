@@ -49,8 +49,9 @@ def refresh(this: Pass) -> Stats:
     with measured("chunks", this.source.id) as stats:
         desired = _desired(this, snapshot)
         planned = difference(desired, fingerprints(table, "uri", "fingerprint"), full=this.full)
-        cutting = _Cutting(this, snapshot, table, desired, stats)
-        reconcile(table, planned, cutting.batches, group="uri")
+        if planned:
+            cutting = _Cutting(this, snapshot, table, desired, stats)
+            reconcile(table, planned, cutting.batches, group="uri")
         stats.seen = len(desired)
         stats.count(planned)
         stats.skipped = Counter(table.rows(["skipped"], ~is_null("skipped"))["skipped"].to_pylist())

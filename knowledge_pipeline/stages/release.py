@@ -12,7 +12,7 @@ from knowledge_pipeline.stages.checks import blocking
 from knowledge_pipeline.stages.finding import Finding
 from knowledge_pipeline.stages.soundness import unreleased_types
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.release import Release, live, publish, roll_back
+from knowledge_pipeline.store.release import Release, live, newest, newest_graph, publish, roll_back
 
 
 def refresh(lake: Lake, settings: Settings) -> Stats:
@@ -24,8 +24,9 @@ def refresh(lake: Lake, settings: Settings) -> Stats:
     """
     with measured("release", "") as stats, lake.index_lock():
         last = live(lake)
-        for problem in problems(lake, settings):
-            _refuse(problem)
+        if last is None or (last.tables, last.graph) != (newest(lake), newest_graph(lake)):
+            for problem in problems(lake, settings):
+                _refuse(problem)
         made = publish(lake, keep=settings.releases.keep)
         now = made or last
         stats.added, stats.unchanged = (1, 0) if made else (0, 1)

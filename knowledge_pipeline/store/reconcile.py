@@ -78,6 +78,8 @@ def reconcile(
         whole: all rows in one commit instead, for a table that others read or write; in a few where they
             are many, because a merge holds all its rows in memory.
     """
+    if not planned:
+        return
     group = group or table.key
     fresh = not planned.changed and not planned.removed and table.count() == 0
     write = table.append if fresh else table.upsert
