@@ -16,21 +16,23 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scale_corpus import git, repositories, static_model
+from benchmarks.scale_corpus import CHUNKS_A_REPOSITORY, git, repositories, static_model
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store import indexes, places
 from knowledge_pipeline.store.lake import Lake
 
 MODEL_TOKENS = 254  # what the default model reads of a text: the chunks are as large as its
+GROWN = "grown"  # a file in the folder of a store that `scale_grown` made
 _EDITS = 5
 _PEAK_EVERY = 512  # reports of progress
 
 
 def settings(folder: Path, chunks: int) -> Settings:
     """A source for each repository, vectors by the static model; the repositories are made if need be."""
-    model = static_model(folder / "model")
-    made = repositories(folder / str(chunks) / "repositories", chunks)
+    model, grown = static_model(folder / "model"), (folder / str(chunks) / GROWN).exists()
+    read = CHUNKS_A_REPOSITORY if grown else chunks
+    made = repositories(folder / str(read) / "repositories", read)
     return Settings.model_validate(
         {
             "store": folder / str(chunks) / "store",
@@ -51,8 +53,8 @@ def _source(repository: Path) -> dict[str, Any]:
     }
 
 
-def refreshed(declared: Settings) -> dict[str, Any]:
-    """Refresh and release: seconds of the clock and of the processor, and seconds by stage.
+def refreshed(declared: Settings, sources: int | None = None) -> dict[str, Any]:
+    """Refresh all sources, or the first few, and release: seconds of the clock and the processor, by stage.
 
     Raises:
         KnowledgeError: a source failed.
@@ -64,7 +66,8 @@ def refreshed(declared: Settings) -> dict[str, Any]:
             peaks[stage] = peak_mb()
 
     started, worked = time.perf_counter(), time.process_time()
-    outcome = pipeline.refresh(Lake(declared.store), declared, declared.sources, report=lambda _: report)
+    chosen = declared.sources[:sources]
+    outcome = pipeline.refresh(Lake(declared.store), declared, chosen, report=lambda _: report)
     took = {"seconds": time.perf_counter() - started, "processor_s": time.process_time() - worked}
     for error in outcome.failures.values():
         raise error
@@ -85,8 +88,18 @@ def edited(declared: Settings) -> list[dict[str, Any]]:
         for text in (f"{kept}\n\ndef added_{number}(value):\n    return value + {number}\n", kept):
             file.write_text(text)
             git(repository, "commit", "-qam", "edit")
-            found.append(refreshed(declared))
+            found.append(refreshed(declared, 1))  # as the sensor that saw the commit does
     return found[2 * _EDITS :: 2]
+
+
+def held(lake: Lake) -> dict[str, Any]:
+    """Rows of the index, and bytes on disk by what they are of; the most memory that this process held."""
+    found: dict[str, Any] = {"peak_mb": peak_mb(), "chunks": 0, "unindexed": 0}
+    for space, dimensions in lake.spaces().items():
+        table = lake.index(space, dimensions)
+        found |= {"chunks": table.count(), "unindexed": indexes.unindexed_rows(table)}
+    folders = (place for place in sorted(lake.folder.iterdir()) if place.is_dir())
+    return found | {"disk": {place.name: places.size(place) for place in folders}}
 
 
 def peak_mb() -> float:
@@ -101,14 +114,7 @@ def main() -> None:
     declared = settings(folder, chunks)
     lake = Lake(declared.store)
     told: dict[str, Any] = {"edits": edited(declared)} if step == "edit" else refreshed(declared)
-    told |= {"peak_mb": peak_mb(), "chunks": 0, "unindexed": 0}
-    for space, dimensions in lake.spaces().items():
-        table = lake.index(space, dimensions)
-        told |= {"chunks": table.count(), "unindexed": indexes.unindexed_rows(table)}
-    told["disk"] = {
-        place.name: places.size(place) for place in sorted(declared.store.iterdir()) if place.is_dir()
-    }
-    print(json.dumps(told))
+    print(json.dumps({**told, **held(lake)}))
 
 
 if __name__ == "__main__":

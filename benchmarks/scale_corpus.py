@@ -14,7 +14,7 @@ import subprocess
 import sysconfig
 import zlib
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from knowledge_pipeline.embedding.model_folders import model_folder
@@ -38,15 +38,14 @@ def git(folder: Path, *words: str) -> None:
 
 def repositories(folder: Path, chunks: int) -> list[Path]:
     """Repositories of about so many chunks together, 100,000 in each; those that are there are kept."""
-    texts, found = _texts(), list[Path]()
-    for number, start in enumerate(range(0, chunks, CHUNKS_A_REPOSITORY)):
-        size = min(CHUNKS_A_REPOSITORY, chunks - start)
-        made = folder / f"r{number:02}"
-        if not (made / ".git").is_dir():
-            _write(made, texts, size * CHARS_A_CHUNK)
-        else:
-            _passed_over(texts, size * CHARS_A_CHUNK)
-        found.append(made)
+    starts = range(0, chunks, CHUNKS_A_REPOSITORY)
+    found = [folder / f"r{number:02}" for number in range(len(starts))]
+    if not all((made / ".git").is_dir() for made in found):
+        texts = _texts()
+        for made, start in zip(found, starts, strict=True):
+            size = min(CHUNKS_A_REPOSITORY, chunks - start)
+            is_there = (made / ".git").is_dir()
+            (_passed_over if is_there else partial(_write, made))(texts, size * CHARS_A_CHUNK)
     return found
 
 
