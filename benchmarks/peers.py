@@ -100,6 +100,7 @@ class Bench:
             }
             words = [str(word) for pair in given.items() for word in pair]
             self.run(name, [*command, *words])
+            shutil.copyfile(out, self.log(name).with_suffix(".json"))
             return json.loads(out.read_text("utf-8"))
 
     @staticmethod
