@@ -1,4 +1,4 @@
-"""Git repositories made of the sources of this interpreter's packages, as large as asked, and a small model.
+"""Git repositories of any size, made of the sources of this interpreter's packages, and a small model.
 
 The packages hold some 250 MB of sources. Where that is not enough a file is taken again with every fourth
 word exchanged for another one, so that no text, no id and no vector comes twice. The model is a static one:

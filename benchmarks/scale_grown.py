@@ -1,11 +1,11 @@
-"""An index of many times a hundred thousand rows, made of the rows of one source that went through all stages.
+"""An index of many times a hundred thousand rows, made of those of one source that went through all stages.
 
     python -m benchmarks.scale_grown FOLDER CHUNKS
 
 Run by `benchmarks.scale --grown`, where reading, cutting and embedding a million chunks would take too long.
-Each hundred thousand rows more are a source of their own: the same texts, other ids, and vectors between those
-of two passages, so that each has neighbours of its own. They are added and taken into the indexes by the store's
-functions, as the index stage does, and released. Prints one line of JSON.
+Each hundred thousand rows more are a source of their own: the same texts, other ids, and vectors between
+those of two passages, so that each has neighbours of its own. They are added and taken into the indexes by
+the store's functions, as the index stage does, and released. Prints one line of JSON.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ TOP = 10
 QUESTIONS = 200
 FILTERS = {
     "none": Filters(),
-    "a tenth: language c or c++": Filters(languages=("c", "cpp")),
+    "a tenth: two languages": Filters(languages=("c", "cpp")),
     "a hundredth: one folder": Filters(paths=("part07",)),
-    "a hundredth of that: folder and language": Filters(paths=("part07",), languages=("c", "cpp")),
+    "a thousandth: both": Filters(paths=("part07",), languages=("c", "cpp")),
 }
 _WORD = re.compile(r"[A-Za-z_]{3,}")
 _BATCH_ROWS = 16_384
