@@ -26,6 +26,10 @@ from knowledge_pipeline.store.lake import Lake
 VARIANTS = {
     "minilm-torch": ("MiniLM by torch", "embedding: {model: all-MiniLM-L6-v2, backend: torch}\n"),
     "minilm-onnx": ("MiniLM by onnxruntime", "embedding: {model: all-MiniLM-L6-v2, backend: onnx}\n"),
+    "minilm-int8": (
+        "MiniLM in 8 bits by onnxruntime",
+        "embedding: {model: all-MiniLM-L6-v2, backend: onnx-int8}\n",
+    ),
     "default": ("default pair of models, onnxruntime", "embedding: {backend: onnx}\n"),
 }
 """Name, and what stands in `knowledge.yaml` beside what `knowledge init` writes there."""

@@ -107,6 +107,9 @@ async def ours(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
     told: dict[str, Any] = {"alone": {}, "clients": {}, "recall": {}}
     count = len(truth.texts)
     with KnowledgeBase(declared) as knowledge:
+        started = time.perf_counter()
+        await knowledge.aprewarm()
+        told["prewarm_s"] = round(time.perf_counter() - started, 2)
         ways = dict(_ways(reader, knowledge, truth))
         for name, ask in ways.items():
             told["alone"][name] = await timed(ask, count)

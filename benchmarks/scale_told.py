@@ -101,6 +101,7 @@ _BUILT: tuple[tuple[str, Callable[[Steps], str]], ...] = (
     ("most memory of the edits, MB", lambda it: f"{it['edit']['peak_mb']:,.0f}"),
     ("disk, MB", lambda it: f"{sum(it['edit']['disk'].values()) / _MB:,.0f}"),
     ("of it the index, MB", lambda it: f"{it['edit']['disk']['index'] / _MB:,.0f}"),
+    ("indexes read into memory when a server starts, s", lambda it: f"{it['ours']['prewarm_s']:.2f}"),
     ("most memory of a process that answers, MB", lambda it: f"{it['ours']['peak_mb']:,.0f}"),
     ("the same with LanceDB alone, MB", lambda it: f"{it['raw']['peak_mb']:,.0f}"),
     ("brute force by BLAS: p50, p95 ms", lambda it: "{:.1f}, {:.1f}".format(*it["truth"]["blas_ms"])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
 from knowledge_pipeline.graph.facts import Facts
@@ -23,6 +23,26 @@ def defines(facts: Facts) -> frozenset[str]:
         names.update(f"within {'.'.join(parts[:end])}" for end in range(1, len(parts) + 1))
     names.update(each for each in facts.settings if each.startswith("shared "))
     return frozenset(names)
+
+
+def names_between(before: Mapping[str, Facts], after: Mapping[str, Facts]) -> frozenset[str] | None:
+    """What some files, by path, define now or defined before, but not both.
+
+    None where something else may answer questions about many files in another way: a file came or went,
+    or says otherwise where modules lie.
+    """
+    names: set[str] = set()
+    if before.keys() != after.keys():
+        return None
+    for path, facts in after.items():
+        if _places(facts) != _places(before[path]):
+            return None
+        names |= defines(facts) ^ defines(before[path])
+    return None if any(" " in name for name in names) else frozenset(names)  # "package com.acme"
+
+
+def _places(facts: Facts) -> object:
+    return facts.language, facts.module, facts.settings
 
 
 class Project(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from knowledge_pipeline.graph.edges import edges_out, edges_to, unresolved
@@ -75,22 +75,32 @@ def resolve_version() -> str:
     return facts_version()
 
 
-def renewed(trace: Trace, project: Project, interfaces: Mapping[str, str]) -> Trace | None:
+def renewed(
+    trace: Trace, project: Project, interfaces: Mapping[str, str], names: Collection[str] | None = None
+) -> Trace | None:
     """The trace that resolving the file would leave now; None: one of its questions has another answer.
 
     Args:
         trace: of a file that did not change itself.
         project: as it is now.
         interfaces: `interface` of all its files; the facts are read only where that is another one.
+        names: as `layout.names_between`, of the files that changed: only questions about these names are
+            asked again, or all where it is None.
     """
     world = world_of(project)
     found: Trace = {}
     for question, answer in trace.items():
-        now = world.renewed(question, answer, interfaces)
+        now = answer if _stands(question, names) else world.renewed(question, answer, interfaces)
         if now is None:
             return None
         found[question] = now
     return found
+
+
+def _stands(question: str, names: Collection[str] | None) -> bool:
+    """Whether a question, its name last, has the answer that it had."""
+    kind, _, rest = question.partition("\t")
+    return names is not None and kind != "interface" and rest.rpartition("\t")[2] not in names
 
 
 def full_name(path: str, name: str, project: Project) -> str:

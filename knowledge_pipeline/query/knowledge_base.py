@@ -212,6 +212,15 @@ class KnowledgeBase:
         """Which parts of answering work now; see `health.health_of`."""
         return await self._elsewhere(health_of(self.settings, self._lake, self._engine))
 
+    async def aprewarm(self) -> None:
+        """Read the released indexes into memory, before the first question has to wait for them.
+
+        Raises:
+            NotFound: nothing is released yet.
+            StoreError: they cannot be read.
+        """
+        await self._elsewhere(LiveIndex(self._lake).prewarm())
+
     async def afeedback(
         self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None
     ) -> None:

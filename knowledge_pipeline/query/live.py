@@ -162,6 +162,17 @@ class LiveIndex:
             self._opened, self._mark = await self._open(mark), mark
         return self._opened
 
+    async def prewarm(self) -> None:
+        """Read the indexes of the live release into memory.
+
+        Raises:
+            NotFound: nothing is released yet.
+            SpaceUnreadable: none can be read.
+        """
+        readers, _ = await (await self.opened()).readable()
+        for reader in readers:
+            await reader.prewarm()
+
     async def _open(self, mark: Mark) -> Opened:
         live = await asyncio.to_thread(releases.live, self._lake)
         if live is None:

@@ -123,11 +123,11 @@ class Service:
                 ) from None
 
     async def warm(self) -> None:
-        """Load a local model before the first question has to wait for it."""
-        if self.settings.embedding.provider != "local":
-            return
+        """Read the indexes, and load a local model, before the first question has to wait for them."""
         try:
-            await self.base.ahealth()
+            await self.base.aprewarm()
+            if self.settings.embedding.provider == "local":
+                await self.base.ahealth()
         except (KnowledgeError, OSError, RuntimeError) as error:  # a question that meets it will tell
             _log.debug("not warmed up: %s", type(error).__name__)
 

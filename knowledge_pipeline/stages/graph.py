@@ -43,7 +43,7 @@ def refresh(this: Pass) -> Stats:
         Busy: another process kept the index for too long.
     """
     with measured("graph", this.source.id) as stats:
-        refresh_facts(this)
+        read = refresh_facts(this)
         symbols, facts = this.lake.graph("symbols"), this.lake.facts(this.source.type, this.source.id)
         context = context_of(this)
         desired = _desired(facts, digest(VERSION, facts_version(), json.dumps(context, sort_keys=True)))
@@ -52,7 +52,10 @@ def refresh(this: Pass) -> Stats:
         planned = difference(desired, made_of, full=this.full)
         if planned:
             project = StoredProject(facts)
-            touched = _Touched() if this.full else _touched(this, project, _unchanged(desired, made_of))
+            names = read.names if read.paths == {*planned.write, *planned.removed} else None
+            touched = (
+                _Touched() if this.full else _touched(this, project, _unchanged(desired, made_of), names)
+            )
             stats.notes = _write(this, project, desired, held, planned, touched)
             planned = _counting(planned, touched.affected)
         stats.seen = len(desired)
@@ -97,13 +100,16 @@ class _Touched:
     spared: list[str] = field(default_factory=list[str])  # another file changed, but not in what it was asked
 
 
-def _touched(this: Pass, project: StoredProject, unchanged: Collection[str]) -> _Touched:
+def _touched(
+    this: Pass, project: StoredProject, unchanged: Collection[str], names: Collection[str] | None
+) -> _Touched:
+    """Look through the traces of the files that did not change; `names` as `graph_files.Read` has them."""
     found = _Touched()
     where = eq("source", this.source.id) & eq("kind", "file")
     for batch in this.lake.graph("symbols").batches(["path", "trace"], where):
         for path, trace in zip(batch["path"].to_pylist(), batch["trace"].to_pylist(), strict=True):
             asked: Trace = json.loads(trace) if path in unchanged else {}
-            now = project.renewed(asked)
+            now = project.renewed(asked, names)
             if now is None:
                 found.affected.append(path)
             elif now != asked:

@@ -7,37 +7,60 @@ signature shows a secret.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from knowledge_pipeline.config import sanitize_of
-from knowledge_pipeline.graph.codec import to_json
+from knowledge_pipeline.graph.codec import from_json, to_json
 from knowledge_pipeline.graph.extract import extract, facts_version, is_manifest
 from knowledge_pipeline.graph.facts import Facts
-from knowledge_pipeline.graph.layout import defines
+from knowledge_pipeline.graph.layout import defines, names_between
 from knowledge_pipeline.graph.resolve import interface
 from knowledge_pipeline.languages import GRAMMARS, language_of
 from knowledge_pipeline.records import digest
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.stages.base import Pass
 from knowledge_pipeline.store.filters import eq, is_null, one_of
-from knowledge_pipeline.store.reconcile import Difference, difference, fingerprints, reconcile
+from knowledge_pipeline.store.reconcile import difference, fingerprints, reconcile
 from knowledge_pipeline.store.tables import Table, portions
 
-_COMMIT_FILES = 256
+_COMMIT_FILES = 128
+_FEW = 50  # files whose facts before an edit are compared with those after it
 _READ = is_null("skipped") | eq("skipped", "empty")  # an empty `__init__.py` makes a package
 _LIVE = _READ & is_null("archived_at")
 
 
-def refresh_facts(this: Pass) -> Difference:
-    """Bring the facts of one source up to date with its snapshot; tells which files they are of."""
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a refresh of facts has read anew."""
+
+    paths: frozenset[str] = frozenset()
+    names: frozenset[str] | None = frozenset()  # as `layout.names_between`; None, too, where they are many
+
+
+def refresh_facts(this: Pass) -> Read:
+    """Bring the facts of one source up to date with its snapshot."""
     table = this.lake.facts(this.source.type, this.source.id)
     desired, uris = _desired(this)
     planned = difference(desired, fingerprints(table, "path", "fingerprint"), full=this.full)
+    if not planned:
+        return Read()
+    edited = not planned.added and not planned.removed and len(planned.changed) <= _FEW
+    before = _facts(table, planned.changed) if edited else {}
     reading = _Reading(this, table, desired, uris)
     reconcile(table, planned, reading.batches)
-    return planned
+    names = names_between(before, _facts(table, planned.changed)) if edited else None
+    return Read(frozenset(planned.write), names)
+
+
+def _facts(table: Table, paths: list[str]) -> dict[str, Facts]:
+    found: dict[str, Facts] = {}
+    for rows in table.rows_of("path", paths, ["path", "facts"]):
+        pairs = zip(rows["path"].to_pylist(), rows["facts"].to_pylist(), strict=True)
+        found.update((path, from_json(text)) for path, text in pairs)
+    return found
 
 
 def wanted(path: str, language: str) -> bool:

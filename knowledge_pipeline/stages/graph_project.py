@@ -62,9 +62,14 @@ class StoredProject:
                     return
                 self._texts[path] = text
 
-    def renewed(self, trace: Trace) -> Trace | None:
-        """What was asked when a file was resolved, with today's answers; None: one is another."""
-        return renewed(trace, self, self.interfaces)
+    def renewed(self, trace: Trace, names: Collection[str] | None = None) -> Trace | None:
+        """What was asked when a file was resolved, with today's answers; None: one is another.
+
+        Args:
+            trace: of a file that did not change itself.
+            names: as `graph.resolve.renewed`.
+        """
+        return renewed(trace, self, self.interfaces, names)
 
     def _text(self, path: str) -> str:
         if path not in self._texts:

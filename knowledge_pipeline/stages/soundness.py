@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -26,6 +27,7 @@ from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.stages.finding import Finding, sample
 from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.places import Mark, Place
 from knowledge_pipeline.store.release import Release, live, releases
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
@@ -141,22 +143,37 @@ def _written_until(known: Mapping[int, Release], last: Release | None) -> dateti
 
 def _written_sources(lake: Lake, source_type: str) -> list[str]:
     """Sources whose rows are not those of the live release: other numbers, or rows written since."""
-    mine, found = eq("source_type", source_type), set[str]()
+    found: set[str] = set()
     for it in _unreleased(lake):
-        now = _rows_by_source(it.table, mine)
-        before = _rows_by_source(it.table, mine, version=it.live) if it.live is not None else {}
-        found.update(source for source in now.keys() | before.keys() if now.get(source) != before.get(source))
-        if it.since is None:
-            found.update(now)
-        else:
-            recent = it.table.rows(["source"], mine & at_least("updated_at", it.since))
-            found.update(recent["source"].unique().to_pylist())
+        place = it.table.path
+        written = _written(place, str(place), it.table.schema, it.table.mark, it.live, it.since)
+        found.update(source for type_, source in written if type_ == source_type)
     return sorted(found)
 
 
-def _rows_by_source(table: Table, where: Filter, *, version: int | None = None) -> dict[str, int]:
-    counted = table.rows(["source"], where, version=version).group_by("source").aggregate([([], "count_all")])
-    return dict(zip(counted["source"].to_pylist(), counted["count_all"].to_pylist(), strict=True))
+@lru_cache(maxsize=16)
+def _written(
+    place: Place, name: str, schema: pa.Schema, mark: Mark, live: int | None, since: datetime | None
+) -> frozenset[tuple[str, str]]:
+    """Types and sources, of all types at once: every check of a release asks for those of each."""
+    del name, mark  # places in different buckets are equal
+    table = Table(place, schema)
+    now = _rows_by_source(table)
+    before = _rows_by_source(table, version=live) if live is not None else {}
+    differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
+    if since is None:
+        return frozenset(differing | now.keys())
+    return frozenset(differing | _rows_by_source(table, at_least("updated_at", since)).keys())
+
+
+def _rows_by_source(
+    table: Table, where: Filter | None = None, *, version: int | None = None
+) -> dict[tuple[str, str], int]:
+    """How many rows each source of each type has."""
+    columns = ["source_type", "source"]
+    counted = table.rows(columns, where, version=version).group_by(columns).aggregate([([], "count_all")])
+    types, sources = (counted[column].to_pylist() for column in columns)
+    return dict(zip(zip(types, sources, strict=True), counted["count_all"].to_pylist(), strict=True))
 
 
 def _repeated(table: Table, where: Filter) -> list[_Row]:

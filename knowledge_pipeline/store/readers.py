@@ -92,6 +92,15 @@ class IndexReader:
         return True
 
     @_told
+    async def prewarm(self) -> None:
+        """Read the indexes into memory, as far as there is room, before a question has to wait for them."""
+        await asyncio.to_thread(self._prewarm)
+
+    def _prewarm(self) -> None:
+        for index in self.dataset.describe_indices():
+            self.dataset.prewarm_index(index.name)
+
+    @_told
     async def nearest(self, vector: np.ndarray, where: Filter, *, limit: int) -> list[Scored]:
         """Rows by cosine similarity in [-1, 1], best first.
 

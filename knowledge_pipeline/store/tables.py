@@ -71,7 +71,7 @@ class Table:
     @property
     def version(self) -> int:
         """Newest version; 0 before the first write."""
-        return self.newest().version if self.exists else 0
+        return self._read().version if self.exists else 0
 
     @property
     def mark(self) -> Mark:
@@ -88,7 +88,7 @@ class Table:
         return places.connect(self.path.parent).open_table(self.name)
 
     def newest(self) -> Any:
-        """Lance's dataset at the newest version.
+        """Lance's dataset at the newest version, to change or to read.
 
         Raises:
             StoreError: the table was written with another schema.
@@ -96,6 +96,16 @@ class Table:
         found = places.dataset(self.path)
         self.require_schema(found.schema)
         return found
+
+    def _read(self, version: int | None = None) -> Any:
+        """The dataset, opened once for each newest version: never changed, for threads share it.
+
+        Raises:
+            StoreError: as `newest`.
+        """
+        found = places.newest(self.path, str(self.path), self.mark)
+        self.require_schema(found.schema)
+        return found if version is None else found.checkout_version(version)
 
     def require_schema(self, found: pa.Schema) -> None:
         """Refuse a schema that the table was not written with.
@@ -118,8 +128,7 @@ class Table:
         """Chosen columns of the rows that match, in no particular order, now or at a kept version."""
         if not self.exists:
             return pa.schema([self.schema.field(name) for name in columns]).empty_table()
-        found = self.newest() if version is None else self.newest().checkout_version(version)
-        return found.to_table(columns=list(columns), filter=where.sql if where else None)
+        return self._read(version).to_table(columns=list(columns), filter=where.sql if where else None)
 
     def rows_of(self, column: str, values: Iterable[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Rows whose column holds one of many values, portion by portion."""
@@ -131,7 +140,7 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """The same as `rows`, streamed."""
         if self.exists:
-            scanner = self.newest().scanner(
+            scanner = self._read().scanner(
                 columns=list(columns),
                 filter=where.sql if where else None,
                 batch_size=batch_rows,
@@ -144,8 +153,7 @@ class Table:
         """How many rows match, now or at a kept version."""
         if not self.exists:
             return 0
-        found = self.newest() if version is None else self.newest().checkout_version(version)
-        return found.count_rows(where.sql if where else None)
+        return self._read(version).count_rows(where.sql if where else None)
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table is known not to hold, in one commit."""
@@ -187,7 +195,7 @@ class Table:
     @property
     def notes(self) -> dict[str, str]:
         """What `note` put on the table."""
-        return dict(self.newest().metadata) if self.exists else {}
+        return dict(self._read().metadata) if self.exists else {}
 
     def note(self, **notes: str) -> None:
         """Put notes on the table itself, in one commit; none is made where they are there already."""
@@ -211,12 +219,12 @@ class Table:
     @property
     def indexes(self) -> dict[str, str]:
         """Indexed columns, each with the name of its index; none before the first write."""
-        found = self.newest().describe_indices() if self.exists else []
+        found = self._read().describe_indices() if self.exists else []
         return {index.field_names[0]: index.name for index in found}
 
     def index_stats(self, index: str) -> dict[str, Any]:
         """What Lance knows of an index: `num_unindexed_rows`, `num_indices` (its segments), ..."""
-        return self.newest().stats.index_stats(index)
+        return self._read().stats.index_stats(index)
 
     def tidy(self) -> None:
         """Compact small fragments and drop old versions, every few commits; tagged versions stay."""

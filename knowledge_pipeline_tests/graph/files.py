@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.graph.extract import extract
 from knowledge_pipeline.graph.facts import Edge, Facts
-from knowledge_pipeline.graph.layout import defines
+from knowledge_pipeline.graph.layout import defines, names_between
 from knowledge_pipeline.graph.resolve import Resolved, Trace, interface, renewed, resolve
 from knowledge_pipeline.languages import language_of
 
@@ -75,19 +75,22 @@ class Kept:
 
     def update(self, texts: Mapping[str, str]) -> None:
         files = Files(texts)
+        names = names_between(self._facts, {path: files.facts(path) for path in files.paths()})
         for path in set(self.results) - files.paths():
             del self.results[path], self._facts[path]
         interfaces = files.interfaces()
-        due = [path for path in sorted(files.paths()) if self._is_due(path, files, interfaces)]
+        due = [path for path in sorted(files.paths()) if self._is_due(path, files, interfaces, names)]
         for path in due:
             self.results[path] = resolve(path, files)
             self._facts[path] = files.facts(path)
         self.resolved = due
 
-    def _is_due(self, path: str, files: Files, interfaces: Mapping[str, str]) -> bool:
+    def _is_due(
+        self, path: str, files: Files, interfaces: Mapping[str, str], names: Collection[str] | None
+    ) -> bool:
         if self._facts.get(path) != files.facts(path):
             return True
         held = self.results[path]
-        now: Trace | None = renewed(held.trace, files, interfaces)
+        now: Trace | None = renewed(held.trace, files, interfaces, names)
         self.results[path] = replace(held, trace=now or held.trace)
         return now is None

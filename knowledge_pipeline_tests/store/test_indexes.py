@@ -85,6 +85,27 @@ def test_rows_inside_and_beyond_every_index_are_found(
     assert asyncio.run(misses(lake, vectors, only_b, [1, 2, 3]))[0] == 3, "the filter holds"
 
 
+def test_prewarmed_indexes_lie_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexes, "VECTOR_FROM_ROWS", 1000)
+    lake = Lake(tmp_path)
+    table = lake.index("space", DIMENSIONS)
+    write(table, np.random.default_rng(9).normal(size=(1200, DIMENSIONS)).astype("f4"), 0)
+    indexes.maintain(table)
+
+    async def held() -> tuple[int, int, int]:
+        reader = await open_index(lake.root, "space", table.version)
+        session = reader.dataset.session()
+        before = session.index_cache_size_bytes()
+        await reader.prewarm()
+        once = session.index_cache_size_bytes()
+        await reader.prewarm()
+        return before, once, session.index_cache_size_bytes()
+
+    before, once, twice = asyncio.run(held())
+    assert once > before + 1200 * DIMENSIONS, "a byte at least for each number of a vector"
+    assert twice == once
+
+
 def test_a_long_unindexed_tail_is_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexes, "TAIL_ROWS", 50)
     lake = Lake(tmp_path)
