@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 SETS   ?= ../shared/eval
+BENCH  ?= .bench
 ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
@@ -33,8 +34,8 @@ dev: setup  ## open the Dagster UI on http://localhost:3000
 	$(BIN)/dagster dev -w workspace.yaml
 
 test: setup  ## run the tests, the long ones last
-	$(BIN)/pytest -n 2
-	$(BIN)/pytest -n 4 --dist loadgroup -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' knowledge_pipeline_tests | sort)
+	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 6 --dist loadgroup -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' knowledge_pipeline_tests | sort)
 
 test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed; ONLY="…" as -k
 	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n 3 -m "slow or not slow" $(if $(ONLY),-k "$(ONLY)") \
@@ -50,10 +51,13 @@ check: setup  ## formatting, lint, types, layers
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-bench: setup  ## measure speed, memory and disk; prints tables
+bench: setup  ## measure speed, memory and disk against other tools; 2 hours, 20 GB in BENCH=.bench
 	$(BIN)/python -m benchmarks.refresh
 	$(BIN)/python -m benchmarks.overhead
-	$(BIN)/python -m benchmarks.embedding
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.embedding --picture $(BENCH)/embedding.png
+	$(BIN)/python -m benchmarks.scale --grown --folder $(BENCH)/scale --picture $(BENCH)/scale.png
+	$(BIN)/python -m benchmarks.peers --envs $(BENCH)/peers --docs --picture $(BENCH)/peers.png
 
 eval: setup  ## score the golden questions of this repository, and the BEIR sets in SETS=../shared/eval
 	$(BIN)/knowledge index

@@ -1,6 +1,7 @@
 """Chunks a second by backend and batch, side by side, against what the cores can multiply.
 
     python -m benchmarks.embedding [--texts 200] [--backends torch onnx onnx-int8] [--batches 1 4 32] [--json]
+                                   [--picture FILE]
 
 The texts are this repository's own code and documentation, cut as a refresh cuts them, an even draw over
 their lengths. Every figure stands by the clock and by the processor's time: where other programs run beside,
@@ -26,6 +27,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.pictures import bars
 from knowledge_pipeline.config import Embedding, Settings
 from knowledge_pipeline.embedding.base import Embedder
 from knowledge_pipeline.embedding.cores import usable_cores
@@ -208,6 +210,16 @@ def show(found: list[Figure], most: dict[str, float], machine: str) -> None:
     )
 
 
+def panels(found: list[Figure], most: dict[str, float]) -> dict[str, dict[str, float]]:
+    """What is drawn: by title, then by model, backend and batch."""
+    named = {f"{one.model}, {one.backend}, {one.batch or 'own'}": one for one in found}
+    shares = {name: 100 * one.gflop / one.cpu_seconds / most["per_cpu_second"] for name, one in named.items()}
+    return {
+        "chunks a second": {name: one.per_second for name, one in named.items()},
+        "% of what the cores can multiply": shares,
+    }
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -215,6 +227,7 @@ def main() -> None:
     parser.add_argument("--backends", nargs="+", default=["torch", "onnx", "onnx-int8"])
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 32])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--picture", type=Path, help="where bars of it are written")
     options = parser.parse_args()
     texts = repository_texts(options.texts)
     load = os.getloadavg()[0]
@@ -224,6 +237,8 @@ def main() -> None:
     )
     found = figures(texts, options.backends, options.batches)
     most = limit()
+    if options.picture:
+        bars(options.picture, panels(found, most))
     if options.json:
         rows = [asdict(one) for one in found]
         print(json.dumps({"machine": machine, "limit_gflop": most, "figures": rows}, indent=2))

@@ -1,13 +1,13 @@
 """This project beside CocoIndex, LlamaIndex, haiku.rag and txtai: the same files, model and questions.
 
     python -m benchmarks.peers --envs FOLDER [--only NAME ...] [--repeats 5] [--python312 PROGRAM]
-                               [--json | --docs]
+                               [--kept] [--json | --docs] [--picture FILE]
 
 Each peer is installed once, pinned, in an environment of its own below `--envs` (1 to 6 GB each), where the
 corpus and the logs are kept too; haiku.rag needs Python 3.12. `peer_scripts/` has one script for each, which
 says how it is used; `peer_scripts/measuring.py` says what is measured, the same for all. Each has a process
-to itself, one after the other, on two cores. A peer that fails is told with where its log lies. `--docs`
-prints the tables as Markdown, and writes nothing.
+to itself, one after the other, on two cores. A peer that fails is told with where its log lies. `--kept`
+measures nothing anew that was measured before; `--docs` prints the tables as Markdown.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from rich.console import Console
 from benchmarks import peers_corpus, peers_tables
 from benchmarks.peer_scripts.measuring import THREADS
 from benchmarks.peers_own import VARIANTS
+from benchmarks.pictures import bars
 from knowledge_pipeline.embedding.model_folders import model_folder
 
 HERE = Path(__file__).resolve().parent
@@ -87,6 +88,9 @@ class Bench:
 
     def measured(self, name: str) -> dict[str, Any]:
         """The figures of one tool."""
+        kept = self.log(name).with_suffix(".json")
+        if self.options.kept and kept.is_file():
+            return json.loads(kept.read_text("utf-8"))
         command = self.own(name) if name in VARIANTS else self.peer(name)
         with tempfile.TemporaryDirectory(dir=self.folder) as work:
             out = Path(work) / "figures.json"
@@ -100,7 +104,7 @@ class Bench:
             }
             words = [str(word) for pair in given.items() for word in pair]
             self.run(name, [*command, *words])
-            shutil.copyfile(out, self.log(name).with_suffix(".json"))
+            shutil.copyfile(out, kept)
             return json.loads(out.read_text("utf-8"))
 
     @staticmethod
@@ -179,6 +183,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[*VARIANTS, *PEERS], help="these, in this order")
     parser.add_argument("--repeats", type=int, default=5, help="of what is quick; medians are told")
     parser.add_argument("--python312", default="python3.12", help="for haiku.rag")
+    parser.add_argument("--kept", action="store_true", help="take figures of an earlier run that are there")
+    parser.add_argument("--picture", type=Path, help="where bars of it are written")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON instead of tables")
     shape.add_argument("--docs", action="store_true", help="print Markdown instead of tables")
@@ -189,6 +195,8 @@ def main() -> None:
     for one in bench.figures():
         console.print(f"{one['tool']}: {one.get('failed', 'measured')}")
         found.append(one)
+    if options.picture:
+        bars(options.picture, peers_tables.panels(found))
     if options.json:
         print(json.dumps({"about": about, "figures": found}, indent=2))
     elif options.docs:

@@ -17,6 +17,7 @@ _STEPS = {
     "edited": "4 edited",
     "deleted": "4 deleted",
 }
+_DRAWN = {step: _STEPS[step] for step in ("first", "nothing", "edited")}
 _OWN = [name for name, _ in VARIANTS.values()]
 Rows = list[list[str]]
 
@@ -32,6 +33,15 @@ def tables(found: list[dict[str, Any]]) -> Iterator[tuple[str, Rows]]:
     yield "Versions", [["tool", "packages"], *([one["tool"], _versions(one)] for one in told)]
     if failed := [[one["tool"], one["failed"]] for one in found if "failed" in one]:
         yield "Not measured", [["tool", "why"], *failed]
+
+
+def panels(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """What is drawn of those that were measured: by title, then by tool."""
+    told = [one for one in found if "failed" not in one]
+    drawn = {
+        f"{name}, s": {one["tool"]: one[step]["seconds"] for one in told} for step, name in _DRAWN.items()
+    }
+    return drawn | {"MRR@10, hybrid": {one["tool"]: one["questions"]["hybrid"]["mrr"] for one in told}}
 
 
 def _costs(told: list[dict[str, Any]]) -> Rows:

@@ -178,7 +178,7 @@ async def raw(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
             .select(columns[:3])
             .to_arrow()
         ),
-        "hybrid": lambda at: hybrid(at).to_arrow(),
+        "hybrid": lambda at: hybrid(at).select(columns[:3]).to_arrow(),  # "_distance" is of one half
     }
     told: dict[str, Any] = {"alone": {}, "clients": {}, "recall": {}}
     for name, ask in ways.items():

@@ -41,8 +41,13 @@ def tables(found: Mapping[str, Steps]) -> str:
 
 
 def _named(steps: Steps, name: str) -> str:
-    first = steps.get("first") or steps.get("again")
-    return f"{first['chunks']:,} chunks" if first else f"about {int(name):,} chunks"
+    chunks = _chunks(steps)
+    return f"{chunks:,} chunks" if chunks else f"about {int(name):,} chunks"
+
+
+def _chunks(steps: Steps) -> int:
+    """Rows of the index; 0 where none was made."""
+    return next((steps[name]["chunks"] for name in ("first", "grown", "again") if name in steps), 0)
 
 
 def _rows(all_steps: Sequence[Steps]) -> list[tuple[str, list[str]]]:
@@ -83,6 +88,11 @@ def _seconds(it: Mapping[str, Any]) -> str:
     return f"{it['seconds']:,.1f} ({it['processor_s']:,.1f})"
 
 
+def _grown(it: Mapping[str, Any]) -> str:
+    clock, worked = (sum(each[at] for each in (*it["adding"], *it["indexing"])) for at in (0, 1))
+    return f"{clock:,.0f} ({worked:,.0f})"
+
+
 def _edits(it: Mapping[str, Any]) -> str:
     clock, worked = (median(each[name] for each in it["edits"]) for name in ("seconds", "processor_s"))
     return f"{clock:.2f} ({worked:.2f})"
@@ -95,6 +105,8 @@ _BUILT: tuple[tuple[str, Callable[[Steps], str]], ...] = (
         lambda it: ", ".join(f"{stage} {s:,.0f}" for stage, s in it["first"]["stages"].items()),
     ),
     ("most memory of it, MB", lambda it: f"{it['first']['peak_mb']:,.0f}"),
+    ("grown from 100,000: rows added and indexed, s", lambda it: _grown(it["grown"])),
+    ("most memory of it, MB", lambda it: f"{it['grown']['peak_mb']:,.0f}"),
     ("nothing changed, s", lambda it: _seconds(it["again"])),
     ("one file edited, s", lambda it: _edits(it["edit"])),
     ("the slowest of the edits, s", lambda it: f"{max(each['seconds'] for each in it['edit']['edits']):.2f}"),
@@ -123,7 +135,7 @@ def pictured(found: Mapping[str, Steps], path: Path) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     for axis, (title, lines) in zip(axes, _LINES.items(), strict=True):
         for label, tell in lines.items():
-            points = [(steps["first"]["chunks"], tell(steps)) for steps in _complete(found, tell)]
+            points = [(_chunks(steps), tell(steps)) for steps in _complete(found, tell)]
             axis.plot(*zip(*sorted(points), strict=True), marker="o", label=label) if points else None
         axis.set(title=title, xlabel="chunks", xscale="log", yscale="log")
         axis.legend(fontsize=7)
@@ -135,7 +147,7 @@ def pictured(found: Mapping[str, Steps], path: Path) -> None:
 def _complete(found: Mapping[str, Steps], tell: Callable[[Steps], float]) -> list[Steps]:
     def measured(steps: Steps) -> bool:
         try:
-            return bool(steps["first"]) and tell(steps) > 0
+            return _chunks(steps) > 0 and tell(steps) > 0
         except KeyError:
             return False
 
@@ -155,7 +167,7 @@ _LINES: dict[str, dict[str, Callable[[Steps], float]]] = {
         "whole answer": lambda it: it["ours"]["alone"]["whole answer"][0],
     },
     "MB": {
-        "memory of the first index": lambda it: it["first"]["peak_mb"],
+        "memory of the first index": lambda it: (it.get("first") or it["grown"])["peak_mb"],
         "memory of a server": lambda it: it["ours"]["peak_mb"],
         "disk": lambda it: sum(it["edit"]["disk"].values()) / _MB,
     },

@@ -25,7 +25,7 @@ from knowledge_pipeline.records import embedded_text
 from knowledge_pipeline.stages.base import Pass, Stats, at_once, measured
 from knowledge_pipeline.stages.journal import note_embedding
 from knowledge_pipeline.store.filters import is_null, one_of
-from knowledge_pipeline.store.reconcile import Difference, difference, reconcile
+from knowledge_pipeline.store.reconcile import Difference, reconcile, without
 from knowledge_pipeline.store.spool import Spool
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, portions
 
@@ -56,9 +56,10 @@ def _refresh(this: Pass, embedder: Embedder) -> Stats:
     chunks = this.lake.chunks(this.source.type, this.source.id)
     table = this.lake.embeddings(embedder.space.name, this.source.id, embedder.space.dimensions)
     with measured("embeddings", this.source.id) as stats:
-        desired = dict.fromkeys(chunks.rows(["text_key"], is_null("skipped"))["text_key"].to_pylist(), "")
-        actual = dict.fromkeys(table.rows(["text_key"])["text_key"].to_pylist(), "")
-        planned = difference(desired, {key: "" for key in actual if key in desired}, full=this.reembed)
+        desired = chunks.rows(["text_key"], is_null("skipped"))["text_key"].unique()
+        added = without(desired, table.rows(["text_key"])["text_key"])
+        held = without(desired, added) if this.reembed else desired[:0]
+        planned = Difference(added.to_pylist(), held.to_pylist(), [], len(desired) - len(added) - len(held))
         making = _Embedding(this, embedder, chunks, table)
         if isinstance(embedder, SpreadEmbedder) and len(planned.write) >= embedder.pool.from_texts:
             _reconcile_spread(table, planned, making, this.lake.cache)

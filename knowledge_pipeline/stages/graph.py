@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from knowledge_pipeline.graph.extract import facts_version
 from knowledge_pipeline.graph.resolve import Trace
 from knowledge_pipeline.records import digest
 from knowledge_pipeline.stages.base import Pass, Stats, at_once, measured
-from knowledge_pipeline.stages.graph_files import refresh_facts
+from knowledge_pipeline.stages.graph_files import Read, refresh_facts
 from knowledge_pipeline.stages.graph_project import StoredProject
 from knowledge_pipeline.stages.graph_rows import FileRows, RowMaker, trace_text
 from knowledge_pipeline.stages.graph_writing import Made
@@ -46,16 +46,18 @@ def refresh(this: Pass) -> Stats:
         read = refresh_facts(this)
         symbols, facts = this.lake.graph("symbols"), this.lake.facts(this.source.type, this.source.id)
         context = context_of(this)
-        desired = _desired(facts, digest(VERSION, facts_version(), json.dumps(context, sort_keys=True)))
+        mark = digest(VERSION, facts_version(), json.dumps(context, sort_keys=True))
+        desired = _desired(facts, mark)
         held = _held(symbols, this.source.id)
         made_of = {path: file.made_of for path, file in held.items()}
         planned = difference(desired, made_of, full=this.full)
         if planned:
             project = StoredProject(facts)
-            names = read.names if read.paths == {*planned.write, *planned.removed} else None
-            touched = (
-                _Touched() if this.full else _touched(this, project, _unchanged(desired, made_of), names)
-            )
+            resolved = {path: made_of.get(path) for path in (*planned.write, *planned.removed)}
+            if {path: digest(of_facts, mark) for path, of_facts in read.before.items()} != resolved:
+                read = replace(read, names=None)  # a refresh was killed between facts and edges
+            unchanged = _unchanged(desired, made_of)
+            touched = _Touched() if this.full else _touched(this, project, unchanged, read)
             stats.notes = _write(this, project, desired, held, planned, touched)
             planned = _counting(planned, touched.affected)
         stats.seen = len(desired)
@@ -100,21 +102,29 @@ class _Touched:
     spared: list[str] = field(default_factory=list[str])  # another file changed, but not in what it was asked
 
 
-def _touched(
-    this: Pass, project: StoredProject, unchanged: Collection[str], names: Collection[str] | None
-) -> _Touched:
-    """Look through the traces of the files that did not change; `names` as `graph_files.Read` has them."""
-    found = _Touched()
+def _touched(this: Pass, project: StoredProject, unchanged: Collection[str], read: Read) -> _Touched:
+    """Look through the traces of the files that did not change."""
+    found, may_matter = _Touched(), _mentioning(read)
     where = eq("source", this.source.id) & eq("kind", "file")
     for batch in this.lake.graph("symbols").batches(["path", "trace"], where):
         for path, trace in zip(batch["path"].to_pylist(), batch["trace"].to_pylist(), strict=True):
-            asked: Trace = json.loads(trace) if path in unchanged else {}
-            now = project.renewed(asked, names)
+            if path not in unchanged or not may_matter(trace):
+                continue
+            asked: Trace = json.loads(trace)
+            now = project.renewed(asked, read.names)
             if now is None:
                 found.affected.append(path)
             elif now != asked:
                 found.spared.append(path)
     return _Touched(sorted(found.affected), sorted(found.spared))
+
+
+def _mentioning(read: Read) -> Callable[[str], bool]:
+    """Whether a trace, as it is stored, names a file or a definition that an edit touched; or any may."""
+    if read.names is None:
+        return lambda trace: True
+    named = [json.dumps(each)[1:-1] for each in (*read.before, *read.names)]
+    return lambda trace: any(each in trace for each in named)
 
 
 def _write(

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-from pyarrow.compute import invert, is_in  # pyright: ignore[reportAttributeAccessIssue]
-
 from knowledge_pipeline.config import Settings, SourceType
 from knowledge_pipeline.stages.finding import Finding, sample, share
 from knowledge_pipeline.stages.graph_counts import graph_counts
 from knowledge_pipeline.stages.soundness import under_way
 from knowledge_pipeline.store.filters import at_least, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.reconcile import without
 from knowledge_pipeline.store.release import live
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
@@ -90,7 +88,7 @@ def _missing(lake: Lake, source: str) -> list[str]:
     mine = eq("source", source)
     targets = lake.graph("edges").rows(["target_id"], mine & ~is_null("target_id"))["target_id"].unique()
     nodes = lake.graph("symbols").rows(["node"], mine & ~eq("kind", "alias"))["node"]
-    return targets.filter(invert(is_in(targets, value_set=pa.chunked_array(nodes)))).to_pylist()
+    return without(targets, nodes).to_pylist()
 
 
 def _edges_to(lake: Lake, source: str, targets: list[str]) -> Iterator[dict[str, Any]]:

@@ -6,8 +6,8 @@ signature shows a secret.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +36,7 @@ _LIVE = _READ & is_null("archived_at")
 class Read:
     """What a refresh of facts has read anew."""
 
-    paths: frozenset[str] = frozenset()
+    before: Mapping[str, str] = field(default_factory=dict[str, str])  # fingerprints of the facts, by path
     names: frozenset[str] | None = frozenset()  # as `layout.names_between`; None, too, where they are many
 
 
@@ -44,7 +44,8 @@ def refresh_facts(this: Pass) -> Read:
     """Bring the facts of one source up to date with its snapshot."""
     table = this.lake.facts(this.source.type, this.source.id)
     desired, uris = _desired(this)
-    planned = difference(desired, fingerprints(table, "path", "fingerprint"), full=this.full)
+    held = fingerprints(table, "path", "fingerprint")
+    planned = difference(desired, held, full=this.full)
     if not planned:
         return Read()
     edited = not planned.added and not planned.removed and len(planned.changed) <= _FEW
@@ -52,7 +53,7 @@ def refresh_facts(this: Pass) -> Read:
     reading = _Reading(this, table, desired, uris)
     reconcile(table, planned, reading.batches)
     names = names_between(before, _facts(table, planned.changed)) if edited else None
-    return Read(frozenset(planned.write), names)
+    return Read({path: held[path] for path in planned.changed}, names)
 
 
 def _facts(table: Table, paths: list[str]) -> dict[str, Facts]:

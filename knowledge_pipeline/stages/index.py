@@ -32,7 +32,7 @@ from knowledge_pipeline.stages.base import Pass, Stats, at_once, measured
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.index_shown import shown
-from knowledge_pipeline.store.reconcile import Difference, difference, reconcile
+from knowledge_pipeline.store.reconcile import Difference, difference, reconcile, without
 from knowledge_pipeline.store.tables import Table, portions
 
 VERSION = "2"  # of how a chunk becomes an index row
@@ -149,7 +149,8 @@ def _held(table: Table, source: str) -> dict[str, str]:
 
 def _doubled(table: Table, source: str) -> list[str]:
     """Ids that two writers without a common lock have left twice."""
-    counted = Counter(table.rows(["id"], eq("source", source))["id"].to_pylist())
+    ids = table.rows(["id"], eq("source", source))["id"]
+    counted = Counter(ids.to_pylist() if len(ids.unique()) < len(ids) else ())
     return [id_ for id_, rows in counted.items() if rows > 1]
 
 
@@ -202,9 +203,9 @@ class _IndexRows:
         Raises:
             StoreError: naming the source and how many are missing.
         """
-        needed = set(self._chunks.rows(["text_key"], is_null("skipped"))["text_key"].to_pylist())
-        missing = needed.difference(self._embeddings.rows(["text_key"])["text_key"].to_pylist())
-        if missing:
+        needed = self._chunks.rows(["text_key"], is_null("skipped"))["text_key"].unique()
+        missing = without(needed, self._embeddings.rows(["text_key"])["text_key"])
+        if len(missing):
             raise StoreError(
                 f"{len(missing)} texts of source {self._this.source.id!r} have no vector: "
                 "run the embeddings stage, then the index stage again"

@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from pyarrow.compute import invert, is_in  # pyright: ignore[reportAttributeAccessIssue]
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.errors import Busy
@@ -25,6 +24,7 @@ from knowledge_pipeline.store import graph_indexes, indexes, logs, schemas
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import lock
+from knowledge_pipeline.store.reconcile import without
 from knowledge_pipeline.store.release import forget, publish_same, releases, stray_tags
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline.store.upkeep import vector_tables
@@ -122,7 +122,7 @@ def _collect(work: Work, vectors: Table, chunks: Iterable[Table], *, tolerated: 
     """Delete all vectors that no chunk of the source uses, once they are more than the tolerated share."""
     held = vectors.rows(["text_key"])["text_key"]
     used = pa.concat_tables([table.rows(["text_key"]) for table in chunks])["text_key"]
-    unused = held.filter(invert(is_in(held, value_set=used)))
+    unused = without(held, used)
     if len(unused) > tolerated * len(held):
         delete = lambda: vectors.delete_at_once(unused)  # noqa: E731
         work.do("vectors", vectors.path, delete, removes=len(unused))

@@ -28,6 +28,7 @@ from knowledge_pipeline.stages.finding import Finding, sample
 from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.places import Mark, Place
+from knowledge_pipeline.store.reconcile import without
 from knowledge_pipeline.store.release import Release, live, releases
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
@@ -179,6 +180,8 @@ def _rows_by_source(
 def _repeated(table: Table, where: Filter) -> list[_Row]:
     """Ids that a table holds more than once, with the document they are of."""
     rows = table.rows(["id", "source", "uri"], where)
+    if len(rows["id"].unique()) == rows.num_rows:
+        return []
     counted = rows.group_by(["source", "uri", "id"]).aggregate([([], "count_all")])
     repeated = counted.filter(pc.field("count_all") > 1)
     return [
@@ -235,17 +238,18 @@ def _differences(
     held = _held(lake, source_type, sources)
     for source in sources:
         found = held.get(source, {})
-        expected = lake.chunks(source_type, source).rows(["id"], is_null("skipped"))["id"].to_pylist()
-        wanted = set(expected)
+        wanted = lake.chunks(source_type, source).rows(["id"], is_null("skipped"))["id"]
         space = spaces[configured[source].embedding] if source in configured else None
-        left_over = [
-            (name, id_) for name, ids in found.items() for id_ in ids
-            if id_ not in wanted or (space is not None and name != space)
-        ]  # fmt: skip
-        missing = list(wanted.difference(found.get(space, ()))) if space is not None else []
+        left_over: list[tuple[str, str]] = []
+        for name, ids in found.items():
+            wrong = without(ids, wanted) if space in (None, name) else ids
+            left_over += ((name, id_) for id_ in wrong.to_pylist())
+        missing: list[str] = []
+        if space is not None:
+            missing = (without(wanted, found[space]) if space in found else wanted).to_pylist()
         if missing or left_over:
             rows = sum(map(len, found.values()))
-            yield _Difference(source, len(expected), rows, sorted(missing), left_over)
+            yield _Difference(source, len(wanted), rows, sorted(missing), left_over)
 
 
 def _spaces(settings: Settings, sources: Iterable[SourceConfig]) -> dict[object, str]:
@@ -254,15 +258,15 @@ def _spaces(settings: Settings, sources: Iterable[SourceConfig]) -> dict[object,
     return {named: space_of(model).name for named, model in models.items()}
 
 
-def _held(lake: Lake, source_type: str, sources: list[str]) -> dict[str, dict[str, list[str]]]:
+def _held(lake: Lake, source_type: str, sources: list[str]) -> dict[str, dict[str, pa.Array]]:
     """Chunk ids in the index: by source, then by space."""
-    held: dict[str, dict[str, list[str]]] = {source: {} for source in sources}
+    held: dict[str, dict[str, pa.Array]] = {source: {} for source in sources}
     for space, dimensions in lake.spaces().items() if sources else ():
         rows = lake.index(space, dimensions).rows(["source", "id"], _of(source_type, sources))
         grouped = rows.group_by("source").aggregate([("id", "list")])
         for source, ids in zip(grouped["source"], grouped["id_list"], strict=True):
             if source.as_py() in held:
-                held[source.as_py()][space] = ids.as_py()
+                held[source.as_py()][space] = ids.values
     return held
 
 

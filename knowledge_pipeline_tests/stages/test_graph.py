@@ -306,6 +306,30 @@ def test_a_kill_between_two_commits_is_put_right_by_the_next_refresh(
     assert ("again", "main", "app.py") in calls(code)
 
 
+def test_an_edit_after_a_kill_asks_what_both_edits_can_have_changed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "guessed"
+    folder.mkdir()
+    (folder / "use.py").write_text("def use(x):\n    x.only_here()\n")
+    defining = folder / "defining.py"
+    defining.write_text("class A:\n    pass\n")
+    project.declare("app", "code", folder)
+    project.refresh()
+    found = "class A:\n    def only_here(self): pass\n"
+    defining.write_text(found)
+    _die_after(0, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        project.refresh()
+    monkeypatch.undo()
+    defining.write_text(f"{found}\n\ndef other(): pass\n")
+    project.refresh()
+    assert ("use", "A.only_here", "defining.py") in calls(project)
+    healed = state(project)
+    run(project, full=True)
+    assert state(project) == healed
+
+
 def _die_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupt the process, as a kill would, when it is about to make one more commit to the graph."""
     made: list[str] = []
