@@ -22,13 +22,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from knowledge_pipeline.query.hits import Candidates, Explanation, Found, Hit, Passage
+from knowledge_pipeline.query.hits import Candidates, Explanation, Found, Hit
 from knowledge_pipeline.query.understand import Question
 
 Method = Literal["following", "weighted", "reciprocal_rank"]
 
 SYMBOL_BOOST = 0.1  # for a passage whose symbol the question names, beside a fused score of at most 1
 PATH_BOOST = 0.1  # for a passage of a file that it names
+VERBATIM_BOOST = 0.3  # for a passage that holds the whole question, word for word
+VERBATIM_FROM_WORDS = 4  # shorter ones are no sentence, and stand in many passages
 WORDS_WEIGHT = 2.0  # of the best BM25 score, against a similarity of 1, where words are trusted most
 _STANDING_OUT = 10  # a rank: what the best match by words is held against
 _RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
@@ -54,7 +56,8 @@ def fuse(
             known = hits.get(hit.passage.id)
             if known is None or _order(hit) < _order(known):
                 hits[hit.passage.id] = hit
-    return sorted(_boosted(hits.values(), question), key=_order)
+    sentence = _sentence(question.text) if vector_weight < 1 else ""
+    return sorted(_boosted(hits.values(), question, sentence), key=_order)
 
 
 def _order(hit: Hit) -> tuple[float, str, str]:
@@ -183,9 +186,9 @@ def _score(ranked: Ranked, key: str) -> float | None:
     return ranked[key][1].score if key in ranked else None
 
 
-def _boosted(hits: Iterable[Hit], question: Question) -> list[Hit]:
+def _boosted(hits: Iterable[Hit], question: Question, sentence: str) -> list[Hit]:
     """Fused scores with their boosts, over the most that the hits' boosts come to: [0, 1] again."""
-    boosted = [(hit, _boosts(hit.passage, question)) for hit in hits]
+    boosted = [(hit, _boosts(hit, question, sentence)) for hit in hits]
     most = max((sum(boosts.values()) for _, boosts in boosted), default=0.0)
     return [
         Hit(
@@ -197,13 +200,26 @@ def _boosted(hits: Iterable[Hit], question: Question) -> list[Hit]:
     ]
 
 
-def _boosts(passage: Passage, question: Question) -> dict[str, float]:
-    boosts: dict[str, float] = {}
+def _boosts(hit: Hit, question: Question, sentence: str) -> dict[str, float]:
+    passage, boosts = hit.passage, dict[str, float]()
+    if sentence and hit.explanation.bm25_rank is not None and sentence in _folded(passage.text):
+        boosts["verbatim"] = VERBATIM_BOOST
     if any(_ends_with(symbol, name) for symbol in passage.symbols for name in question.identifiers):
         boosts["symbol"] = SYMBOL_BOOST
     if any(_ends_with(passage.path, path) for path in question.paths):
         boosts["path"] = PATH_BOOST
     return boosts
+
+
+def _sentence(text: str) -> str:
+    """A question to be looked for word for word, as what an error message says; "" for a short one."""
+    folded = _folded(text).strip(" .?!\"'`")
+    return folded if folded.count(" ") + 1 >= VERBATIM_FROM_WORDS else ""
+
+
+def _folded(text: str) -> str:
+    """Letter case and white space, line breaks among it, do not matter."""
+    return " ".join(text.casefold().split())
 
 
 def _ends_with(name: str, asked: str) -> bool:

@@ -137,6 +137,32 @@ def test_a_longer_name_that_ends_alike_is_not_boosted():
     assert hits[0].explanation.boosts == {}
 
 
+SAID = "the lock of the index is held by another process"
+
+
+@pytest.mark.parametrize(
+    ("asked", "weight", "text", "first"),
+    [
+        (SAID, 0.5, f"raise Busy('{SAID.upper()}')", "said"),
+        (f"{SAID}.", 0.5, SAID.replace("held by", "held\n    by"), "said"),
+        (SAID, 1.0, SAID, "near"),  # words have no weight
+        (SAID, 0.5, SAID.replace("held", "kept"), "near"),
+        ("another process", 0.5, SAID, "near"),  # no sentence
+    ],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_passage_that_holds_the_question_word_for_word_comes_first(
+    asked: str, weight: float, text: str, first: str, method: Method
+):
+    said, near, far = replace(passage("said"), text=text), passage("near"), passage("far")
+    nearest = [Found(near, 0.9), Found(said, 0.8), Found(far, 0.1)]
+    candidates = Candidates("one", nearest, [Found(near, 9), Found(said, 8.5), Found(far, 1)])
+    hits = fuse([candidates], understand(asked), method=method, vector_weight=weight)
+    assert hits[0].passage.id == first
+    assert (hits[0].explanation.boosts == {"verbatim": 0.3}) == (first == "said")
+    assert all(0 <= hit.score <= 1 for hit in hits)
+
+
 def test_an_explanation_tells_ranks_and_scores_of_both_searches():
     candidates = Candidates("one", found({"a": 0.9, "b": 0.1}), found({"b": 4.0, "c": 2.0}))
     hits = {
