@@ -5,8 +5,9 @@ The CLI calls this; Dagster calls the same stage functions, one asset each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from knowledge_pipeline.config import Settings, SourceConfig, SourceType
 from knowledge_pipeline.errors import KnowledgeError, NotFound, ReleaseRefused
@@ -14,6 +15,7 @@ from knowledge_pipeline.stages import chunks, embeddings, evaluate, graph, index
 from knowledge_pipeline.stages.base import Pass, Report, Stats, silent
 from knowledge_pipeline.stages.journal import note_refreshes
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.places import Mark
 
 STAGES: dict[str, Callable[[Pass], Stats]] = {
     "snapshot": snapshot.refresh,
@@ -41,15 +43,50 @@ def stages_of(source_type: SourceType) -> dict[str, Callable[[Pass], Stats]]:
     return {stage: run for stage, run in STAGES.items() if source_type in _OF_SOME.get(stage, (source_type,))}
 
 
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """A source for which no stage had anything to do, and what the stages looked at."""
+
+    settings: Settings
+    source: SourceConfig
+    marks: Mapping[str, Mark]
+    stats: list[Stats]  # of the stages after the first
+
+
+_settled: dict[tuple[Lake, str], _Settled] = {}  # by store and id
+
+
 def refresh_source(this: Pass) -> list[Stats]:
     """Bring one source up to date, stage by stage, without releasing it.
+
+    Where a process has found nothing to do before, and nothing was written since, the source is listed and no
+    table is read.
 
     Raises:
         Busy: another process refreshes the same source.
         KnowledgeError: as the stages do.
     """
+    first, *others = stages_of(this.source.type).values()
     with this.lake.source_lock(this.source.id):
-        return [refresh(this) for refresh in stages_of(this.source.type).values()]
+        listed = first(this)
+        marks = {} if this.full or this.reembed or not this.lake.is_local else this.lake.marks(this.source.id)
+        if marks and not listed.touched and (known := _known(this, marks)):
+            return [listed, *known]
+        stats = [refresh(this) for refresh in others]
+        idle = not any(each.touched for each in (listed, *stats))
+        if marks and idle and this.lake.marks(this.source.id) == marks:
+            _settled[this.lake, this.source.id] = _Settled(this.settings, this.source, marks, stats)
+        return [listed, *stats]
+
+
+def _known(this: Pass, marks: Mapping[str, Mark]) -> list[Stats]:
+    """What the other stages told when they had nothing to do; empty where they may have."""
+    known = _settled.get((this.lake, this.source.id))
+    if known is None or known.settings is not this.settings or known.source is not this.source:
+        return []
+    if known.marks != marks:
+        return []
+    return [replace(each, seconds=0.0, at=datetime.now(UTC)) for each in known.stats]
 
 
 def refresh(

@@ -22,11 +22,12 @@ from pathlib import Path, PurePath
 from knowledge_pipeline.config_store import ObjectStore
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.locks import lock
-from knowledge_pipeline.store.places import Place, dataset
+from knowledge_pipeline.store.places import Mark, Place, dataset, mark
 from knowledge_pipeline.store.remote import Remote
 from knowledge_pipeline.store.tables import Table
 
 LOCK_TIMEOUT_S = 600.0
+_OF_ONE_SOURCE = ("snapshot", "chunks", "embeddings", "facts")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -118,6 +119,12 @@ class Lake:
     def stored_types(self, source: str) -> list[str]:
         """The types as which a source has a snapshot; several where its type was changed."""
         return [path.parent.name for path in sorted((self.root / "snapshot").glob(f"*/{source}.lance"))]
+
+    def marks(self, source: str) -> dict[str, Mark]:
+        """What tells the newest versions of all tables that may hold rows of a source, by name."""
+        own = [self.root.glob(f"{stage}/*/{source}.lance") for stage in _OF_ONE_SOURCE]
+        shared = [self.root.glob(f"{stage}/*.lance") for stage in ("index", "graph")]
+        return {self.name_of(place): mark(place) for places in (*own, *shared) for place in places}
 
     @contextmanager
     def source_lock(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
