@@ -84,15 +84,18 @@ def append(reader: pa.RecordBatchReader, table: Any, place: Place) -> None:
 def mark(table: Place) -> Mark:
     """What tells a table's newest version from any other, and from one of a table made anew.
 
-    By the names in the table's folder, without opening it: 0.05 ms, where opening takes 2; on an object
-    store by one listing.
+    By the names in the table's folder and when the last was written, without opening it: 0.05 ms, where
+    opening takes 2; on an object store by one listing. A copy that was put back and written to is another.
     """
     if isinstance(table, Remote):
         met = [(each.name, each.stat().tag) for each in (table / "_versions").objects()]
         return (met[-1][1], *(f"{name} {tag}" for name, tag in met)) if met else (0,)
     try:
-        versions = (each.name for each in (table / "_versions").iterdir())
-        return table.stat().st_mtime_ns, *sorted(versions)
+        versions = table / "_versions"
+        written_ns = (
+            versions.stat().st_mtime_ns
+        )  # before the names: what comes between makes another mark next time
+        return table.stat().st_mtime_ns, written_ns, *sorted(each.name for each in versions.iterdir())
     except FileNotFoundError:
         return (0,)
 

@@ -82,7 +82,7 @@ def test_a_backfill_that_is_stopped_and_gone_on_with_ends_with_the_index_of_a_pl
     ids = [f"s{number:03}" for number in range(24)]
     for id_ in ids:
         place.declare(id_, a_py=function(f"f_{id_}"))
-    server.wait_s = 0.3
+    server.wait_s = 1.0
     with daemon_of(place, dagster_home, dagster_yaml) as daemon:
         shown = Partitions(place, daemon.instance)
         stopped = shown.launch([*KEYS.values(), RELEASE], ids)

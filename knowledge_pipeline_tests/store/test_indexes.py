@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -235,3 +236,17 @@ def test_edits_beside_a_large_graph_of_vectors_leave_it_as_it_is_until_maintenan
     assert len(segments_of(table, "vector")) == 1
     assert not indexes.wanting(table)
     assert asyncio.run(misses(lake, vectors, Filter("true"), kept[::37])) == (0, 0)
+
+
+def test_a_copy_that_was_put_back_and_written_to_is_read_as_it_is(tmp_path: Path) -> None:
+    table = Lake(tmp_path).index("space", DIMENSIONS)
+    vectors = np.eye(DIMENSIONS, dtype="f4")
+    write(table, vectors[:3], 0)
+    kept = tmp_path / "kept"
+    shutil.copytree(table.path, kept)
+    for first in (3, 10):
+        write(table, vectors[:3], first)
+        found = {f"i{number}" for number in (0, 1, 2, first, first + 1, first + 2)}
+        assert set(table.rows(["id"])["id"].to_pylist()) == found
+        shutil.rmtree(table.path)
+        shutil.copytree(kept, table.path)
