@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyarrow.compute import invert, is_in  # pyright: ignore[reportAttributeAccessIssue]
@@ -55,11 +56,11 @@ def difference(desired: Mapping[str, str], actual: Mapping[str, str], *, full: b
     return Difference(added, changed, removed, len(desired) - len(added) - len(changed))
 
 
-Keys = pa.ChunkedArray | pa.Array
+def without(keys: Any, others: Any) -> Any:
+    """The keys that are not among others, in their order: of a hundred thousand in milliseconds.
 
-
-def without(keys: Keys, others: Keys) -> Keys:
-    """The keys that are not among others, in their order: of a hundred thousand in milliseconds."""
+    Each is an array of Arrow, chunked or not.
+    """
     return keys.filter(invert(is_in(keys, value_set=others)))
 
 
