@@ -27,7 +27,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.pictures import bars
+from benchmarks.pictures import bars, picture
 from knowledge_pipeline.config import Embedding, Settings
 from knowledge_pipeline.embedding.base import Embedder
 from knowledge_pipeline.embedding.cores import usable_cores
@@ -227,7 +227,7 @@ def main() -> None:
     parser.add_argument("--backends", nargs="+", default=["torch", "onnx", "onnx-int8"])
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 32])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--picture", type=Path, help="where bars of it are written")
+    parser.add_argument("--picture", type=picture, help="where bars of it are written")
     options = parser.parse_args()
     texts = repository_texts(options.texts)
     load = os.getloadavg()[0]

@@ -30,7 +30,7 @@ from rich.console import Console
 from benchmarks import peers_corpus, peers_tables
 from benchmarks.peer_scripts.measuring import THREADS
 from benchmarks.peers_own import VARIANTS
-from benchmarks.pictures import bars
+from benchmarks.pictures import bars, picture
 from knowledge_pipeline.embedding.model_folders import model_folder
 
 HERE = Path(__file__).resolve().parent
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="of what is quick; medians are told")
     parser.add_argument("--python312", default="python3.12", help="for haiku.rag")
     parser.add_argument("--kept", action="store_true", help="take figures of an earlier run that are there")
-    parser.add_argument("--picture", type=Path, help="where bars of it are written")
+    parser.add_argument("--picture", type=picture, help="where bars of it are written")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON instead of tables")
     shape.add_argument("--docs", action="store_true", help="print Markdown instead of tables")

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from pathlib import Path
+
+_ENDINGS = (".png", ".svg", ".pdf")
+
+
+def picture(text: str) -> Path:
+    """The value of `--picture`, refused before anything is measured.
+
+    Raises:
+        ArgumentTypeError: no such kind of picture is written.
+    """
+    path = Path(text)
+    if path.suffix not in _ENDINGS:
+        raise ArgumentTypeError(
+            f"{text!r} is no picture that can be written: end it in {', '.join(_ENDINGS)}"
+        )
+    return path
 
 
 def bars(path: Path, panels: Mapping[str, Mapping[str, float]]) -> None:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.pictures import picture
 from benchmarks.scale_corpus import CHUNKS_A_REPOSITORY
 from benchmarks.scale_told import pictured, tables
 
@@ -97,7 +98,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     told = "above 100,000 chunks make index rows alone, from those of 100,000: see scale_grown"
     parser.add_argument("--grown", action="store_true", help=told)
-    parser.add_argument("--picture", type=Path, help="where the plot is written")
+    parser.add_argument("--picture", type=picture, help="where the plot is written")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         figures = Figures((asked.folder or Path(temporary)).absolute(), seconds=asked.seconds)

@@ -92,9 +92,7 @@ def mark(table: Place) -> Mark:
         return (met[-1][1], *(f"{name} {tag}" for name, tag in met)) if met else (0,)
     try:
         versions = table / "_versions"
-        written_ns = (
-            versions.stat().st_mtime_ns
-        )  # before the names: what comes between makes another mark next time
+        written_ns = versions.stat().st_mtime_ns  # before the names: a commit in between makes another mark
         return table.stat().st_mtime_ns, written_ns, *sorted(each.name for each in versions.iterdir())
     except FileNotFoundError:
         return (0,)
