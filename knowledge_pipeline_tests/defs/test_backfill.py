@@ -82,11 +82,11 @@ def test_a_backfill_that_is_stopped_and_gone_on_with_ends_with_the_index_of_a_pl
     ids = [f"s{number:03}" for number in range(24)]
     for id_ in ids:
         place.declare(id_, a_py=function(f"f_{id_}"))
-    server.wait_s = 1.0
     with daemon_of(place, dagster_home, dagster_yaml) as daemon:
         shown = Partitions(place, daemon.instance)
         stopped = shown.launch([*KEYS.values(), RELEASE], ids)
         daemon.until(lambda: len(server.texts) >= 8, "some sources are embedded", WAIT_S)
+        server.wait_s = 15.0  # the daemon stops the run before all of it is done, however busy it is
         shown.cancel(stopped)
         daemon.until(lambda: shown.ended(stopped), "the backfill is stopped", WAIT_S)
         assert shown.ended(stopped) == BulkActionStatus.CANCELED
