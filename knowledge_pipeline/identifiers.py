@@ -9,6 +9,7 @@ own, because it then works with every full-text engine and can be stemmed.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*", re.UNICODE)
 _RUN = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
@@ -28,8 +29,8 @@ def _humps(run: str) -> list[str]:
     return [run[match.start() : match.end()].lower() for match in _HUMP.finditer(cases)]
 
 
-def _spell(match: re.Match[str]) -> str:
-    word = match.group()
+@lru_cache(maxsize=16_384)
+def _spelled(word: str) -> str:
     pieces = parts(word)
     if len(pieces) < 2:
         return word
@@ -38,4 +39,4 @@ def _spell(match: re.Match[str]) -> str:
 
 def searchable(text: str) -> str:
     """`text` with every compound identifier followed by its parts."""
-    return _WORD.sub(_spell, text)
+    return _WORD.sub(lambda match: _spelled(match.group()), text)

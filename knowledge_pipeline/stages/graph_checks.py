@@ -13,11 +13,12 @@ from knowledge_pipeline.config import Settings, SourceType
 from knowledge_pipeline.stages.finding import Finding, sample, share
 from knowledge_pipeline.stages.graph_counts import graph_counts
 from knowledge_pipeline.stages.soundness import under_way
-from knowledge_pipeline.store.filters import at_least, eq, is_null, one_of
+from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import without
-from knowledge_pipeline.store.release import live
-from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
+from knowledge_pipeline.store.release import live, written_until
+from knowledge_pipeline.store.tables import KEYS_PER_FILTER
+from knowledge_pipeline.store.written import written_sources
 
 _LEAST_USES = 100  # of a language, to judge by
 
@@ -64,23 +65,13 @@ def find_unresolved(lake: Lake, settings: Settings, source_type: SourceType) -> 
 def _written_sources(lake: Lake, source_type: SourceType) -> list[str]:
     """Sources with other rows than in the live release."""
     released, found = live(lake), set[str]()
+    since = written_until(lake, released)
     for name, table in lake.graphs().items():
         version = released.graph.get(name) if released else None
-        if version == table.version:
-            continue
-        now = _counts(table, source_type)
-        before = _counts(table, source_type, version) if version else {}
-        found.update(source for source in now if now[source] != before.get(source))
-        if version and released:
-            recent = eq("source_type", source_type) & at_least("indexed_at", released.created_at)
-            found.update(table.rows(["source"], recent)["source"].unique().to_pylist())
+        if released is None or version != table.version:
+            written = written_sources(table, version, since, told_by="indexed_at")
+            found.update(source for type_, source in written if type_ == source_type)
     return sorted(found)
-
-
-def _counts(table: Table, source_type: SourceType, version: int | None = None) -> dict[str, int]:
-    rows = table.rows(["source"], eq("source_type", source_type), version=version)
-    counted = rows.group_by("source").aggregate([([], "count_all")])
-    return dict(zip(counted["source"].to_pylist(), counted["count_all"].to_pylist(), strict=True))
 
 
 def _missing(lake: Lake, source: str) -> list[str]:

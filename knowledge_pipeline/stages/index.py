@@ -8,6 +8,8 @@ full text then finds the document whichever chunk a question's words are spread 
 fingerprint of such a row is of its siblings, too.
 """
 
+# pyarrow.compute makes its functions when it is imported.
+# pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import json
@@ -21,6 +23,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import space_of
@@ -32,7 +35,7 @@ from knowledge_pipeline.stages.base import Pass, Stats, at_once, measured
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.index_shown import shown
-from knowledge_pipeline.store.reconcile import Difference, difference, reconcile, without
+from knowledge_pipeline.store.reconcile import Difference, difference_of, reconcile, without
 from knowledge_pipeline.store.tables import Table, portions
 
 VERSION = "2"  # of how a chunk becomes an index row
@@ -54,11 +57,11 @@ def refresh(this: Pass) -> Stats:
     """
     space = space_of(this.settings.embedding_of(this.source))
     with measured("index", this.source.id) as stats:
-        planned, marks = _planned(this, space)
+        planned, doubled, marks = _planned(this, space)
         if planned or _left_elsewhere(this, space.name):
             turn = at_once if len(planned.write) <= TURN_ROWS else this.turn
             with turn("index"), this.lake.index_lock():
-                _write(this, space, planned, marks)
+                _write(this, space, planned, doubled, marks)
         table = this.lake.index(space.name, space.dimensions)
         stats.seen = len(planned.write) + planned.unchanged
         stats.count(planned)
@@ -77,27 +80,37 @@ class _Marks:
         """Whether a chunk carries the words of its whole document."""
         return not archived and uri in self.small
 
-    def fingerprint(self, uri: str, archived: bool, row_hash: str) -> str:
-        """Of a chunk's whole index row."""
-        return row_hash + (self.small[uri] if self.covers(uri, archived) else self.source)
+    def fingerprints(self, chunks: pa.Table) -> pa.ChunkedArray:
+        """Of the whole index rows of chunks, by `_MARKED`."""
+        uris = chunks["uri"].combine_chunks().dictionary_encode()
+        of_uris = pa.array(
+            [self.small.get(uri, self.source) for uri in uris.dictionary.to_pylist()], pa.string()
+        )
+        second = pc.if_else(chunks["archived"], self.source, of_uris.take(uris.indices))
+        return pc.binary_join_element_wise(chunks["row_hash"], second, "")
 
 
-def _planned(this: Pass, space: Space) -> tuple[Difference, _Marks]:
-    """What is to be written; only whoever holds the source's lock changes the source's rows."""
+def _planned(this: Pass, space: Space) -> tuple[Difference, list[str], _Marks]:
+    """What is to be written, and the ids that are there twice: only the source's lock lets them change."""
     chunks = this.lake.chunks(this.source.type, this.source.id)
     table = this.lake.index(space.name, space.dimensions)
     rows = chunks.rows(["id", *_MARKED], is_null("skipped"))
     marks = _marks(rows, context_of(this))
-    return difference(_desired(rows, marks), _held(table, this.source.id), full=this.full), marks
+    held = table.rows(["id", "fingerprint"], eq("source", this.source.id))
+    doubled = _doubled(held["id"])
+    held = held.filter(pc.invert(pc.is_in(held["id"], value_set=pa.array(doubled, pa.string()))))
+    desired = rows["id"], marks.fingerprints(rows)
+    planned = difference_of(desired, (held["id"], held["fingerprint"]), full=this.full)
+    return planned, doubled, marks
 
 
-def _write(this: Pass, space: Space, planned: Difference, marks: _Marks) -> None:
+def _write(this: Pass, space: Space, planned: Difference, doubled: list[str], marks: _Marks) -> None:
     chunks = this.lake.chunks(this.source.type, this.source.id)
     table = this.lake.index(space.name, space.dimensions)  # as the last writer left it
     rows = _IndexRows(this, chunks, table, context_of(this), marks)
     if planned.write:
         rows.require_vectors()
-        table.delete(_doubled(table, this.source.id))  # an upsert would replace both and leave both
+        table.delete(doubled)  # an upsert would replace both and leave both
     reconcile(table, planned, rows.batches, whole=True)
     for stray in _left_elsewhere(this, space.name):
         stray.delete_where(eq("source", this.source.id))
@@ -125,33 +138,19 @@ def context_of(this: Pass) -> dict[str, Any]:
 def _marks(rows: pa.Table, context: dict[str, Any]) -> _Marks:
     """The one place that says which documents are small."""
     mark = digest(VERSION, json.dumps(context, sort_keys=True))
-    hashes: defaultdict[str, list[str]] = defaultdict(list)
-    for uri, archived, row_hash in zip(*(rows[name].to_pylist() for name in _MARKED), strict=True):
-        if not archived:
-            hashes[uri].append(row_hash)
-    small = {uri: digest(mark, *sorted(found)) for uri, found in hashes.items() if len(found) in _SMALL}
-    return _Marks(mark, small)
+    live = rows.filter(pc.invert(rows["archived"]))
+    documents = live.group_by("uri").aggregate([("row_hash", "list")])
+    few = pc.is_in(pc.list_value_length(documents["row_hash_list"]), value_set=pa.array(_SMALL, pa.int32()))
+    small = documents.filter(few)
+    hashes = zip(small["uri"].to_pylist(), small["row_hash_list"].to_pylist(), strict=True)
+    return _Marks(mark, {uri: digest(mark, *sorted(found)) for uri, found in hashes})
 
 
-def _desired(rows: pa.Table, marks: _Marks) -> dict[str, str]:
-    columns = (rows[name].to_pylist() for name in ("id", *_MARKED))
-    return {id_: marks.fingerprint(*marked) for id_, *marked in zip(*columns, strict=True)}
-
-
-def _held(table: Table, source: str) -> dict[str, str]:
-    """Fingerprints by chunk id; an id that is there twice counts as missing, because it is made anew."""
-    rows = table.rows(["id", "fingerprint"], eq("source", source))
-    held = dict(zip(rows["id"].to_pylist(), rows["fingerprint"].to_pylist(), strict=True))
-    for id_ in _doubled(table, source) if len(held) < rows.num_rows else ():
-        del held[id_]
-    return held
-
-
-def _doubled(table: Table, source: str) -> list[str]:
-    """Ids that two writers without a common lock have left twice."""
-    ids = table.rows(["id"], eq("source", source))["id"]
-    counted = Counter(ids.to_pylist() if len(ids.unique()) < len(ids) else ())
-    return [id_ for id_, rows in counted.items() if rows > 1]
+def _doubled(ids: pa.ChunkedArray) -> list[str]:
+    """Ids that two writers without a common lock have left twice: they count as missing and are made anew."""
+    if pc.count_distinct(ids).as_py() == len(ids):
+        return []
+    return [id_ for id_, times in Counter(ids.to_pylist()).items() if times > 1]
 
 
 def _left_elsewhere(this: Pass, space: str) -> list[Table]:
@@ -180,22 +179,18 @@ class _IndexRows:
     def batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
         done = 0
         for portion in portions(ids, _BATCH_ROWS):
-            chunks = [
-                row
-                for found in self._chunks.rows_of("id", portion, [*_FROM_CHUNK, "row_hash"])
-                for row in found.to_pylist()
-            ]
-            vectors = self._vectors({row["text_key"] for row in chunks})
+            found = pa.concat_tables(self._chunks.rows_of("id", portion, [*_FROM_CHUNK, "row_hash"]))
+            chunks = found.append_column("fingerprint", self._marks.fingerprints(found)).to_pylist()
             shared = self._shared_words({row["uri"] for row in chunks if self._shares(row)})
             since = self._indexed_at(portion)
             rows = [
-                self._row(chunk, vectors[chunk["text_key"]], shared)
+                self._row(chunk, shared)
                 | {"indexed_at": since.get(chunk["id"], self._now), "updated_at": self._now}
                 for chunk in chunks
             ]
             done += len(rows)
             self._this.report("index", done, len(ids))
-            yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
+            yield self._batch(rows)
 
     def require_vectors(self) -> None:
         """Refuse to start while a chunk has no vector, because nothing may fail within the one commit.
@@ -211,11 +206,18 @@ class _IndexRows:
                 "run the embeddings stage, then the index stage again"
             )
 
-    def _vectors(self, keys: set[str]) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
-        for rows in self._embeddings.rows_of("text_key", sorted(keys), ["text_key", "vector"]):
-            found.update(zip(rows["text_key"].to_pylist(), rows["vector"].to_pylist(), strict=True))
-        return found
+    def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+        """Rows with their vectors, which never are objects of Python: a third of the cost."""
+        schema = self._table.schema
+        at = schema.get_field_index("vector")
+        made = pa.RecordBatch.from_pylist(rows, schema=schema.remove(at))
+        return made.add_column(at, schema.field(at), self._vectors(made["text_key"]))
+
+    def _vectors(self, keys: pa.Array) -> pa.Array:
+        """The vector of each key, in their order."""
+        wanted = sorted(set(keys.to_pylist()))
+        found = pa.concat_tables(self._embeddings.rows_of("text_key", wanted, ["text_key", "vector"]))
+        return found["vector"].combine_chunks().take(pc.index_in(keys, value_set=found["text_key"]))
 
     def _shared_words(self, uris: set[str]) -> dict[str, dict[str, str]]:
         """The words of all chunks of some documents: by uri, then in the document's order by chunk id."""
@@ -235,9 +237,7 @@ class _IndexRows:
     def _shares(self, chunk: dict[str, Any]) -> bool:
         return self._marks.covers(chunk["uri"], chunk["archived"])
 
-    def _row(
-        self, chunk: dict[str, Any], vector: list[float], shared: dict[str, dict[str, str]]
-    ) -> dict[str, Any]:
+    def _row(self, chunk: dict[str, Any], shared: dict[str, dict[str, str]]) -> dict[str, Any]:
         metadata = json.loads(chunk["metadata"])
         tags = sorted({*self._context["tags"], *metadata.get("tags", ())})
         row = {
@@ -253,8 +253,7 @@ class _IndexRows:
             "names": metadata.get("names", []) if metadata.get("leads") else [],
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
             "words": self._words(chunk, shared),
-            "vector": vector,
-            "fingerprint": self._marks.fingerprint(*(chunk[name] for name in _MARKED)),
+            "fingerprint": chunk["fingerprint"],
         }
         return row | {"shown": shown(row)}
 

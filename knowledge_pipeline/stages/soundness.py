@@ -10,10 +10,9 @@ The caller holds the index lock: between the two commits of a refresh every inde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -27,10 +26,10 @@ from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.stages.finding import Finding, sample
 from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.places import Mark, Place
 from knowledge_pipeline.store.reconcile import without
-from knowledge_pipeline.store.release import Release, live, releases
+from knowledge_pipeline.store.release import live, written_until
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
+from knowledge_pipeline.store.written import written_sources
 
 _Row = dict[str, Any]
 
@@ -123,65 +122,32 @@ def _passed(written: list[str], found: str) -> str:
 
 
 def _unreleased(lake: Lake) -> list[_Unreleased]:
-    known = {release.release: release for release in releases(lake)}
     last = live(lake)
     versions = last.tables if last else {}
+    until = written_until(lake, last)
     found: list[_Unreleased] = []
     for space, dimensions in lake.spaces().items():
         table = lake.index(space, dimensions)
         if versions.get(space) != table.version:
-            since = _written_until(known, last) if space in versions else None
-            found.append(_Unreleased(table, versions.get(space), since))
+            found.append(_Unreleased(table, versions.get(space), until if space in versions else None))
     return found
-
-
-def _written_until(known: Mapping[int, Release], last: Release | None) -> datetime | None:
-    """When the live tables were released first: what a rollback names is older than itself."""
-    while last and last.restores is not None:
-        last = known.get(last.restores)
-    return last.created_at if last else None
 
 
 def _written_sources(lake: Lake, source_type: str) -> list[str]:
     """Sources whose rows are not those of the live release: other numbers, or rows written since."""
     found: set[str] = set()
     for it in _unreleased(lake):
-        place = it.table.path
-        written = _written(place, str(place), it.table.schema, it.table.mark, it.live, it.since)
+        written = written_sources(it.table, it.live, it.since, told_by="updated_at")
         found.update(source for type_, source in written if type_ == source_type)
     return sorted(found)
 
 
-@lru_cache(maxsize=16)
-def _written(
-    place: Place, name: str, schema: pa.Schema, mark: Mark, live: int | None, since: datetime | None
-) -> frozenset[tuple[str, str]]:
-    """Types and sources, of all types at once: every check of a release asks for those of each."""
-    del name, mark  # places in different buckets are equal
-    table = Table(place, schema)
-    now = _rows_by_source(table)
-    before = _rows_by_source(table, version=live) if live is not None else {}
-    differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
-    if since is None:
-        return frozenset(differing | now.keys())
-    return frozenset(differing | _rows_by_source(table, at_least("updated_at", since)).keys())
-
-
-def _rows_by_source(
-    table: Table, where: Filter | None = None, *, version: int | None = None
-) -> dict[tuple[str, str], int]:
-    """How many rows each source of each type has."""
-    columns = ["source_type", "source"]
-    counted = table.rows(columns, where, version=version).group_by(columns).aggregate([([], "count_all")])
-    types, sources = (counted[column].to_pylist() for column in columns)
-    return dict(zip(zip(types, sources, strict=True), counted["count_all"].to_pylist(), strict=True))
-
-
 def _repeated(table: Table, where: Filter) -> list[_Row]:
     """Ids that a table holds more than once, with the document they are of."""
-    rows = table.rows(["id", "source", "uri"], where)
-    if len(rows["id"].unique()) == rows.num_rows:
+    ids = table.rows(["id"], where)["id"]
+    if len(ids.unique()) == len(ids):
         return []
+    rows = table.rows(["id", "source", "uri"], where)
     counted = rows.group_by(["source", "uri", "id"]).aggregate([([], "count_all")])
     repeated = counted.filter(pc.field("count_all") > 1)
     return [

@@ -66,6 +66,17 @@ def live(lake: Lake) -> Release | None:
     return max(releases(lake), key=lambda release: release.release, default=None)
 
 
+def written_until(lake: Lake, release: Release | None) -> datetime | None:
+    """When the tables that a release names were released first: what a rollback names is older than itself.
+
+    None where that is not known any more.
+    """
+    known = {each.release: each for each in releases(lake)}
+    while release and release.restores is not None:
+        release = known.get(release.restores)
+    return release.created_at if release else None
+
+
 def publish(lake: Lake, *, keep: int) -> Release | None:
     """Make the newest versions live; the caller holds the index lock.
 

@@ -149,6 +149,28 @@ class Table:
             )
             yield from scanner.to_batches()
 
+    def differing(self, columns: Sequence[str], version: int | None) -> tuple[pa.Table, pa.Table]:
+        """Rows of the fragments that are not the same now and at a kept version: those of now, and of then.
+
+        Rows that are in both may be among both. All rows of now, and none, where there is no version.
+        """
+        if version is None or not self.exists:
+            rows = self.rows(columns)
+            return rows, rows.slice(0, 0)
+        now, then = (
+            {_identity(each): each for each in self._read(at).get_fragments()} for at in (None, version)
+        )
+        return (
+            self._of_fragments(columns, [now[identity] for identity in now if identity not in then]),
+            self._of_fragments(columns, [then[identity] for identity in then if identity not in now]),
+        )
+
+    def _of_fragments(self, columns: Sequence[str], fragments: Sequence[Any]) -> pa.Table:
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return pa.concat_tables(
+            [schema.empty_table(), *(fragment.to_table(columns=list(columns)) for fragment in fragments)]
+        )
+
     def count(self, where: Filter | None = None, *, version: int | None = None) -> int:
         """How many rows match, now or at a kept version."""
         if not self.exists:
@@ -295,6 +317,13 @@ class Table:
         self.newest().optimize.compact_files(
             materialize_deletions=True, materialize_deletions_threshold=0.0, **_BOUNDED
         )
+
+
+def _identity(fragment: Any) -> tuple[Any, ...]:
+    """What tells a fragment from every other, and from itself with more of its rows deleted."""
+    told = fragment.metadata
+    deleted = told.deletion_file
+    return told.id, *(file.path for file in told.files), deleted and (deleted.id, deleted.read_version)
 
 
 def _versions(dataset: Any) -> set[int]:
