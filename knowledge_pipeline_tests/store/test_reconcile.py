@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.reconcile import MIXED, difference, fingerprints, reconcile
+from knowledge_pipeline.store.reconcile import MIXED, difference, difference_of, fingerprints, reconcile
 from knowledge_pipeline.store.tables import Table
 
 SCHEMA = pa.schema(
@@ -54,6 +54,19 @@ def content(table: Table) -> list[tuple[str, str]]:
 
 def wanted(desired: dict[str, str]) -> list[tuple[str, str]]:
     return sorted((f"{uri}{mark}{part}", mark) for uri, mark in desired.items() for part in range(2))
+
+
+@settings(max_examples=200, deadline=None)
+@given(desired=STATES, actual=STATES, full=st.booleans())
+def test_the_difference_of_columns_is_that_of_dictionaries(
+    desired: list[dict[str, str]], actual: list[dict[str, str]], full: bool
+) -> None:
+    def columns(held: dict[str, str]) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        rows = pa.table({"key": pa.array(held, pa.string()), "mark": pa.array(held.values(), pa.string())})
+        return rows["key"], rows["mark"]
+
+    expected = difference(desired[0], actual[0], full=full)
+    assert difference_of(columns(desired[0]), columns(actual[0]), full=full) == expected
 
 
 @settings(max_examples=15, deadline=None)
