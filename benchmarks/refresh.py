@@ -95,7 +95,7 @@ class Bench:
 
     def forget_all_but_vectors(self) -> None:
         """Make the next refresh a first index that embeds nothing."""
-        for stage in ("snapshot", "chunks", "index", "releases.lance"):
+        for stage in ("snapshot", "chunks", "facts", "graph", "index", "releases.lance"):
             shutil.rmtree(self.lake.root / stage)
 
     def timed(self, change: Callable[[], None], undo: Callable[[], None], repeats: int) -> float:
