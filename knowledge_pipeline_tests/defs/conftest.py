@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.storage.defs_state.base import DefsStateStorage
 
 from knowledge_pipeline.config import Settings
 from knowledge_pipeline.config_file import load
@@ -116,6 +117,16 @@ class Workplace:
         """What the sensor does."""
         for source in self.settings.sources:
             instance.add_dynamic_partitions(str(sources_of(source.type).name), [source.id])
+
+
+@pytest.fixture(autouse=True)
+def no_instance_of_a_test_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster asks the instance that was entered last for the state of definitions, of which we have none.
+
+    Where an iterator over a run is left, the garbage collector decides when its instance is left, and
+    which one is asked then may be gone.
+    """
+    monkeypatch.setattr(DefsStateStorage, "get", classmethod(lambda cls: None))
 
 
 @pytest.fixture
