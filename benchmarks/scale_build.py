@@ -103,9 +103,9 @@ def held(lake: Lake) -> dict[str, Any]:
 
 
 def peak_mb() -> float:
-    """The most memory that this process ever held."""
+    """The most memory that this process ever held, in millions of bytes."""
     found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
-    return round(int(found[1]) / 1000, 1) if found else 0.0
+    return round(int(found[1]) * 1024 / 1e6, 1) if found else 0.0
 
 
 def main() -> None:

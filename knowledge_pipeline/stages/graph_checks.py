@@ -68,7 +68,7 @@ def _written_sources(lake: Lake, source_type: SourceType) -> list[str]:
     since = written_until(lake, released)
     for name, table in lake.graphs().items():
         version = released.graph.get(name) if released else None
-        if released is None or version != table.version:
+        if version != table.version:
             written = written_sources(table, version, since, told_by="indexed_at")
             found.update(source for type_, source in written if type_ == source_type)
     return sorted(found)

@@ -21,7 +21,7 @@ _BATCH_ROWS = 64
 
 
 class _Defining:
-    """The files that define each name, by the names' order: a hundred thousand are sorted in 30 ms."""
+    """The files that define each name, by the names' order: a hundred thousand are sorted in 40 ms."""
 
     def __init__(self, rows: pa.Table) -> None:
         lists = rows["defines"].combine_chunks()

@@ -207,7 +207,7 @@ class _IndexRows:
             )
 
     def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        """Rows with their vectors, which never are objects of Python: a third of the cost."""
+        """Rows with their vectors, which never are objects of Python."""
         schema = self._table.schema
         at = schema.get_field_index("vector")
         made = pa.RecordBatch.from_pylist(rows, schema=schema.remove(at))
