@@ -39,7 +39,7 @@ test: setup  ## run the tests, the long ones last
 
 test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed; ONLY="…" as -k
 	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n 3 -m "slow or not slow" $(if $(ONLY),-k "$(ONLY)") \
-		knowledge_pipeline_tests/defs knowledge_pipeline_tests/cli/test_recording.py
+		knowledge_pipeline_tests/defs knowledge_pipeline_tests/cli/test_dagster_run.py
 
 test-cluster: setup  ## run the tests with workers of Celery (RabbitMQ must be installed) and Ray (installed first, 250 MB)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[ray]'

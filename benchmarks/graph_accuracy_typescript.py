@@ -21,10 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
-from knowledge_pipeline.graph.extract import extract, is_manifest
-from knowledge_pipeline.graph.facts import Edge, Facts
-from knowledge_pipeline.graph.layout import defines
-from knowledge_pipeline.graph.resolve import resolve
+from knowledge_pipeline.code_graph.extract import extract, is_manifest
+from knowledge_pipeline.code_graph.facts import Edge, Facts
+from knowledge_pipeline.code_graph.layout import defines
+from knowledge_pipeline.code_graph.resolve import resolve
 from knowledge_pipeline.languages import language_of
 
 KINDS = ("calls", "references", "imports", "extends")

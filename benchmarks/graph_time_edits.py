@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge_pipeline.config_file import load
+from knowledge_pipeline.config.file import load
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.stages import graph, snapshot
-from knowledge_pipeline.stages.base import Pass, Stats
+from knowledge_pipeline.stages import snapshot
+from knowledge_pipeline.stages.code_graph import refresh
+from knowledge_pipeline.stages.context import Pass, Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
@@ -122,7 +123,7 @@ def _config(folder: Path, work: Path, server: OpenAIServer) -> Path:
 def _staged(this: Pass) -> tuple[float, float, int]:
     snapshot.refresh(this)
     started, worked = time.perf_counter(), time.process_time()
-    stats: Stats = graph.refresh(this)
+    stats: Stats = refresh.refresh(this)
     spent = time.perf_counter() - started, time.process_time() - worked
     return *spent, stats.added + stats.changed
 

@@ -24,12 +24,13 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.graph_answers import GraphAnswer
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.records import digest
-from knowledge_pipeline.store import graph_indexes, release
-from knowledge_pipeline.store.graph_shown import shown
+from knowledge_pipeline.store import release
+from knowledge_pipeline.store.code_graph import indexes
+from knowledge_pipeline.store.code_graph.columns import shown
 from knowledge_pipeline.store.lake import Lake
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -65,7 +66,7 @@ def write(lake: Lake, files: int) -> None:
     for name, rows_of in (("symbols", _symbols), ("edges", _edges)):
         table = lake.graph(name)
         table.append(_batches(rows_of, table.schema, files))
-        graph_indexes.maintain(table)
+        indexes.maintain(table)
     release.publish(lake, keep=1)
     print(f"written in {time.perf_counter() - started:.1f} s")
 

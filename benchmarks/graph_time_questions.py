@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.graph_answers import GraphAnswer
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake
 

@@ -28,7 +28,7 @@ from dagster._core.workspace.load_target import ModuleTarget
 from rich.console import Console
 from rich.table import Table
 
-from knowledge_pipeline.config_file import load
+from knowledge_pipeline.config.file import load
 from knowledge_pipeline.defs.assets import RELEASE, stage_keys
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.defs.daemon import Daemon, running

@@ -26,10 +26,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.refresh import Repository, standard_library
-from knowledge_pipeline import config_file
+from knowledge_pipeline.config import file
 from knowledge_pipeline.defs.jobs import refresh as refresh_job
-from knowledge_pipeline.defs.record import local_instance
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs.refresh_run import local_instance
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.defs.daemon import Daemon, running
@@ -63,7 +63,7 @@ class Bench:
 
     def stages_alone(self) -> float:
         """Seconds of the stages and the release, in this process."""
-        settings = config_file.load(self.path)
+        settings = file.load(self.path)
         started = time.perf_counter()
         outcome = pipeline.refresh(Lake(settings.store), settings, settings.sources)
         if outcome.failures:

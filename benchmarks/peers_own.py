@@ -16,8 +16,8 @@ from typing import Any
 
 from benchmarks.peer_scripts.measuring import main
 from benchmarks.peer_scripts.tool import Kind, Tool, Vectors
-from knowledge_pipeline import config_file
-from knowledge_pipeline.config_initial import write_initial
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.initial import write_initial
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import pipeline
@@ -59,7 +59,7 @@ class KnowledgePipeline(Tool):
         path = place / "knowledge.yaml"
         write_initial(path, self.corpus)
         path.write_text(path.read_text("utf-8") + self._embedding, "utf-8")
-        self._settings = config_file.load(path)
+        self._settings = file.load(path)
 
     def begin(self, place: Path) -> None:
         """See `Tool.begin`."""

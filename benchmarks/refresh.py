@@ -27,7 +27,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.pipeline import Outcome
 from knowledge_pipeline.store.lake import Lake

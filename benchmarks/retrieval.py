@@ -19,8 +19,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from knowledge_pipeline import config_file
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.evaluation.beir import read_beir
 from knowledge_pipeline.evaluation.golden import Question
 from knowledge_pipeline.evaluation.judge import Response
@@ -58,7 +58,7 @@ class Set:
             f"version: 1\nstore: store\nsources:\n"
             f"  - {{id: corpus, type: {kind}, connection: {{type: local, path: files}}}}\n"
         )
-        return config_file.load(path)
+        return file.load(path)
 
     def questions(self) -> list[Question]:
         """Its queries, with the files that answer them."""

@@ -16,10 +16,10 @@ from typing import Any
 
 from benchmarks.scale_build import peak_mb
 from benchmarks.scale_corpus import git, small_files
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.stages import snapshot
-from knowledge_pipeline.stages.base import Pass
+from knowledge_pipeline.stages.context import Pass
 from knowledge_pipeline.store.lake import Lake
 
 _FILES = 100_000

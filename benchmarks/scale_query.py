@@ -24,9 +24,9 @@ from benchmarks.scale_build import peak_mb, settings
 from benchmarks.scale_truth import FILTERS, TOP, released
 from knowledge_pipeline.identifiers import searchable
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.answering import RETRIEVED
 from knowledge_pipeline.query.filters import where
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.search.pipeline import RETRIEVED
 from knowledge_pipeline.store.readers import IndexReader, open_index
 
 CLIENTS = 100

@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.retrieval import Set, indexed
-from knowledge_pipeline import config_file
-from knowledge_pipeline.config import Settings
-from knowledge_pipeline.config_query import CacheSettings
-from knowledge_pipeline.query.assemble import Answer
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.query import CacheSettings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.profiles import SearchType
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.query.search.profiles import SearchType
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 
@@ -40,7 +40,7 @@ def with_history(one: Set) -> Settings:
         (one.place / "knowledge.yaml").read_text()
         + f"  - {{id: history, type: git_history, connection: {{type: git, url: {HERE}}}}}\n"
     )
-    settings = config_file.load(path)
+    settings = file.load(path)
     lake = Lake(settings.store)
     outcome = pipeline.refresh(lake, settings, settings.sources)
     for failure in outcome.failures.values():

@@ -40,8 +40,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from knowledge_pipeline import config_file
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.identifiers import searchable
 from knowledge_pipeline.query.access import Access
@@ -49,7 +49,7 @@ from knowledge_pipeline.query.filters import where
 from knowledge_pipeline.records import digest
 from knowledge_pipeline.serve.tokens import Tokens
 from knowledge_pipeline.store import indexes, release
-from knowledge_pipeline.store.index_shown import shown
+from knowledge_pipeline.store.index_columns import shown
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import open_index
 
@@ -368,7 +368,7 @@ def _declared(folder: Path, endpoint: tuple[str, str], *, cached: bool) -> Setti
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "knowledge.yaml").write_text(json.dumps(told))
-    return config_file.load(folder / "knowledge.yaml")
+    return file.load(folder / "knowledge.yaml")
 
 
 @contextmanager

@@ -133,11 +133,11 @@ def _step(name: str, folder: Path, jira: JiraServer, github: GithubServer) -> di
 
 def _refreshed(folder: Path) -> dict[str, Any]:
     """Refresh all sources in this process."""
-    from knowledge_pipeline import config_file
+    from knowledge_pipeline.config import file
     from knowledge_pipeline.stages import pipeline
     from knowledge_pipeline.store.lake import Lake
 
-    settings = config_file.load(folder / "knowledge.yaml")
+    settings = file.load(folder / "knowledge.yaml")
     lake = Lake(settings.store)
     started = time.perf_counter()
     outcome = pipeline.refresh(lake, settings, pipeline.chosen(settings, ()))

@@ -2,23 +2,27 @@
 
 import dagster as dg
 
-from knowledge_pipeline.defs.alerts import failed_runs
+from knowledge_pipeline.defs.alerts.sensor import failed_runs
 from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, refresh_of
 from knowledge_pipeline.defs.assets import chain, release_of
 from knowledge_pipeline.defs.checks import checks_job, informing_checks_of
-from knowledge_pipeline.defs.commits import new_commits
 from knowledge_pipeline.defs.evaluation import EVALUATION, evaluation_of
-from knowledge_pipeline.defs.executor import chosen_executor
 from knowledge_pipeline.defs.failures import loading
-from knowledge_pipeline.defs.files_changed import changed_files
 from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
-from knowledge_pipeline.defs.lost import lost_runs
 from knowledge_pipeline.defs.maintenance import maintenance
 from knowledge_pipeline.defs.models import SQL_MODELS, models_of
 from knowledge_pipeline.defs.partitions import types_in
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs.dead_workers import lost_runs
+from knowledge_pipeline.defs.runs.executor import chosen_executor
 from knowledge_pipeline.defs.schedules import schedules
-from knowledge_pipeline.defs.sensors import release_after_failures, removed_sources, sources_in_config
+from knowledge_pipeline.defs.sensors.changed_files import changed_files
+from knowledge_pipeline.defs.sensors.commits import new_commits
+from knowledge_pipeline.defs.sensors.configuration import (
+    release_after_failures,
+    removed_sources,
+    sources_in_config,
+)
 from knowledge_pipeline.defs.settings_assets import changed_settings, settings_specs
 
 with loading():

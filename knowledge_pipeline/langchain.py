@@ -21,7 +21,7 @@ from knowledge_pipeline.client import KnowledgeClient
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.profiles import SearchType
+from knowledge_pipeline.query.search.profiles import SearchType
 
 _NO_FILTERS = Filters()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.config.settings import Chunking
 from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize
 
 _MAX_SPACE = 200  # characters of white space between two chunks

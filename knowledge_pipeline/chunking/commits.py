@@ -11,7 +11,7 @@ from typing import Any, Literal
 from knowledge_pipeline.chunking.base import Limits, Measured, Span
 from knowledge_pipeline.chunking.pack import pack, split_span
 from knowledge_pipeline.chunking.sentences import Range, lines, paragraphs
-from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.config.settings import Chunking
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.chunking.custom import custom_metadata
 from knowledge_pipeline.chunking.documents_metadata import DocumentFacts
-from knowledge_pipeline.config import SourceConfig
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.languages import is_code
 from knowledge_pipeline.records import Chunk, Document
 
@@ -60,7 +60,7 @@ class _Extractors:
         """What the chunker itself told; without the code switch, nothing about code."""
         known = dict(chunk.metadata)
         if not self._source.metadata.code:
-            from knowledge_pipeline.chunking.code_metadata import CODE_METADATA_KEYS
+            from knowledge_pipeline.chunking.code.metadata import CODE_METADATA_KEYS
 
             return {key: value for key, value in known.items() if key not in CODE_METADATA_KEYS}
         if self._coverage:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from knowledge_pipeline.chunking.base import Limits, Measured, Span
-from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.config.settings import Chunking
 
 VERSION = 1
 """Raised whenever the same text would be cut otherwise."""

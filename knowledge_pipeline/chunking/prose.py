@@ -8,7 +8,7 @@ from knowledge_pipeline.chunking.base import Limits, Measured, Span
 from knowledge_pipeline.chunking.headings import Outline, heading_anchor, heading_header
 from knowledge_pipeline.chunking.pack import pack, split_span, windows
 from knowledge_pipeline.chunking.sentences import Range, paragraphs, sentences
-from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.config.settings import Chunking
 
 VERSION = 1
 

@@ -13,7 +13,7 @@ from knowledge_pipeline.chunking.base import Chunker, Limits, Measured, Span
 from knowledge_pipeline.chunking.custom import extractor_identity
 from knowledge_pipeline.chunking.extractors import with_metadata
 from knowledge_pipeline.chunking.headings import has_headings
-from knowledge_pipeline.config import Chunking, SourceConfig, Strategy
+from knowledge_pipeline.config.settings import Chunking, SourceConfig, Strategy
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.languages import GRAMMARS, is_code
 from knowledge_pipeline.records import Chunk, Document, Tokenize, embedded_text

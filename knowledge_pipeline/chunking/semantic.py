@@ -9,7 +9,7 @@ from knowledge_pipeline.chunking.blocks import Block, Section, blocks_of, sectio
 from knowledge_pipeline.chunking.headings import common_trail, heading_anchor, heading_header
 from knowledge_pipeline.chunking.pack import Cut, pack, split_span
 from knowledge_pipeline.chunking.sentences import Range, lines, paragraphs, sentences
-from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.config.settings import Chunking
 
 VERSION = 1
 

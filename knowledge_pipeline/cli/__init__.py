@@ -13,7 +13,7 @@ import sys
 def main() -> None:
     """Run the command that `sys.argv` names, and exit with its code."""
     from knowledge_pipeline.cli.app import app
-    from knowledge_pipeline.cli.interrupting import bound_interrupts
+    from knowledge_pipeline.cli.interrupts import bound_interrupts
 
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a character gets its number
         sys.stdout.reconfigure(errors="backslashreplace")

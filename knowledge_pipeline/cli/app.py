@@ -10,27 +10,27 @@ import typer
 from typer.core import TyperGroup
 
 from knowledge_pipeline.cli import (
-    asking,
     context,
-    evaluating,
-    exporting,
+    eval,
+    export,
     feedback,
     graph,
-    maintaining,
+    init,
+    maintain,
     mcp,
-    refreshing,
-    relating,
-    releasing,
-    serving,
-    sources,
+    refresh,
+    related,
+    releases,
+    search,
+    serve,
     sql,
-    starting,
     status,
     tokens,
-    watching,
 )
-from knowledge_pipeline.cli.exits import DONE, INTERRUPTED, WRONG_USAGE, tell, tell_interrupted
+from knowledge_pipeline.cli.exit_codes import DONE, INTERRUPTED, WRONG_USAGE, tell, tell_interrupted
 from knowledge_pipeline.cli.session import Session, add_command, share_options
+from knowledge_pipeline.cli.sources import commands
+from knowledge_pipeline.cli.watch import command
 
 
 class Door(TyperGroup):
@@ -52,30 +52,30 @@ class Door(TyperGroup):
 
 
 COMMANDS = (
-    starting.init,
-    refreshing.index,
-    refreshing.refresh,
-    refreshing.reindex,
-    watching.watch,
-    asking.search,
-    asking.similar,
-    asking.get,
-    relating.related,
-    asking.debug,
+    init.init,
+    refresh.index,
+    refresh.refresh,
+    refresh.reindex,
+    command.watch,
+    search.search,
+    search.similar,
+    search.get,
+    related.related,
+    search.debug,
     context.context,
-    evaluating.eval_,
+    eval.eval_,
     feedback.feedback,
     status.status,
-    exporting.export,
-    releasing.releases,
-    releasing.rollback,
-    releasing.purge,
-    maintaining.maintain,
+    export.export,
+    releases.releases,
+    releases.rollback,
+    releases.purge,
+    maintain.maintain,
     sql.sql,
-    serving.serve,
+    serve.serve,
     mcp.mcp,
 )
-SOURCES_COMMANDS = (sources.list_, sources.add, sources.remove, sources.test)
+SOURCES_COMMANDS = (commands.list_, commands.add, commands.remove, commands.test)
 TOKEN_COMMANDS = (tokens.create, tokens.list_, tokens.revoke)
 GRAPH_COMMANDS = (
     graph.usages,

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knowledge_pipeline.cli.asking import places
-from knowledge_pipeline.cli.narrowing import Narrowing, narrowed
+from knowledge_pipeline.cli.filter_options import Narrowing, narrowed
 from knowledge_pipeline.cli.options import TaskChoice
+from knowledge_pipeline.cli.render.text import counted, one_line, shortened
+from knowledge_pipeline.cli.search import places
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.cli.text import counted, one_line, shortened
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.query.agent_context.build import Context
+    from knowledge_pipeline.query.agent_context.searches import SearchRun, Task
     from knowledge_pipeline.query.filters import Filters
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-    from knowledge_pipeline.query.task_context import Context
-    from knowledge_pipeline.query.task_searches import SearchRun, Task
 
 _MAX_CHARS = 200_000  # of a task from stdin
 _MAX_SNIPPET_CHARS = 20_000
@@ -70,8 +70,8 @@ def context(
     keeps to the budget. What was searched, and what did not fit, is told on stderr.
     """
     from knowledge_pipeline.query.access import Access
+    from knowledge_pipeline.query.agent_context.searches import Task
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-    from knowledge_pipeline.query.task_searches import Task
 
     if text == "-" and snippet == "-":
         raise WrongUsage("only one of TASK and --snippet can be read from stdin")

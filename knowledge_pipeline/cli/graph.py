@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from knowledge_pipeline.cli.asking import places
-from knowledge_pipeline.cli.exits import WRONG_USAGE
+from knowledge_pipeline.cli.exit_codes import WRONG_USAGE
 from knowledge_pipeline.cli.options import source_ids
+from knowledge_pipeline.cli.search import places
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.query.code_graph.answers import GraphAnswer
+    from knowledge_pipeline.query.code_graph.interface import GraphQuestions
     from knowledge_pipeline.query.filters import Filters
-    from knowledge_pipeline.query.graph_answers import GraphAnswer
-    from knowledge_pipeline.query.graph_door import GraphQuestions
 
 Words = list[str] | None
 Target = Annotated[
@@ -279,8 +279,8 @@ def _meant(session: Session, target: str, given: Given) -> tuple[str, Filters]:
 
 
 def _show(session: Session, answer: GraphAnswer, given: Given) -> int | None:
-    from knowledge_pipeline.cli import graph_tree
-    from knowledge_pipeline.query.graph_pictures import dot, mermaid
+    from knowledge_pipeline.cli.render import graph as graph_tree
+    from knowledge_pipeline.query.code_graph.diagrams import dot, mermaid
 
     screen = session.screen
     if screen.as_json:

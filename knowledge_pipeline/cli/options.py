@@ -27,7 +27,7 @@ TaskChoice = Literal["code_generation", "code_review", "merge_resolution", "issu
 
 def source_ids(context: typer.Context, incomplete: str) -> list[str]:
     """Configured ids, for shell completion; none where the file is missing or wrong."""
-    from knowledge_pipeline.config_file import find, load
+    from knowledge_pipeline.config.file import find, load
     from knowledge_pipeline.errors import KnowledgeError
 
     named = context.params.get("config")

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knowledge_pipeline.cli.screen import Screen
+from knowledge_pipeline.cli.render.screen import Screen
 from knowledge_pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config import Settings
+    from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.store.lake import Lake
 
 Command = Callable[..., int | None]
@@ -78,7 +78,7 @@ class Session:
         Raises:
             ConfigError: there is none.
         """
-        from knowledge_pipeline.config_file import find
+        from knowledge_pipeline.config.file import find
 
         if self.config is None:
             return find(Path.cwd())
@@ -95,7 +95,7 @@ class Session:
         Raises:
             ConfigError: one line for every problem.
         """
-        from knowledge_pipeline.config_file import load
+        from knowledge_pipeline.config.file import load
 
         return load(self.config_path)
 
@@ -106,8 +106,8 @@ class Session:
         Raises:
             ConfigError: one line for every problem; the store's folder must be known.
         """
-        from knowledge_pipeline.config_file import load
-        from knowledge_pipeline.config_store import is_told
+        from knowledge_pipeline.config.file import load
+        from knowledge_pipeline.config.store import is_told
 
         known = load(self.config_path, unset_allowed=True)
         return known if is_told(known.store) else self.settings

@@ -16,14 +16,14 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from knowledge_pipeline.stages.model_files import Model
-    from knowledge_pipeline.stages.models import Answer
+    from knowledge_pipeline.sql_models.files import Model
+    from knowledge_pipeline.sql_models.run import Answer
 
 
 def model_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names of models, for shell completion."""
     from knowledge_pipeline.errors import KnowledgeError
-    from knowledge_pipeline.stages.model_files import load
+    from knowledge_pipeline.sql_models.files import load
 
     del context
     with suppress(KnowledgeError, OSError):
@@ -58,8 +58,8 @@ def sql(
     now; without one, they are listed. Nothing is written. A --query reads the models and
     the raw tables that they read; it reaches no file and no network.
     """
-    from knowledge_pipeline.stages import models
-    from knowledge_pipeline.stages.model_files import load, needed
+    from knowledge_pipeline.sql_models import run
+    from knowledge_pipeline.sql_models.files import load, needed
 
     if model is not None and query is not None:
         raise WrongUsage("give a MODEL or --query, not both")
@@ -69,13 +69,13 @@ def sql(
         raise WrongUsage("give --csv or --json, not both")
     loaded = load()
     if query is not None:
-        _tell(session, models.ask(session.lake, loaded, query, limit=limit or None), as_csv=as_csv)
+        _tell(session, run.ask(session.lake, loaded, query, limit=limit or None), as_csv=as_csv)
     elif model is None:
         _list(session, loaded)
     elif show:
         _show(session, needed(loaded, [model])[-1])
     else:
-        _tell(session, models.rows(session.lake, loaded, model, limit=limit or None), as_csv=as_csv)
+        _tell(session, run.rows(session.lake, loaded, model, limit=limit or None), as_csv=as_csv)
 
 
 def _list(session: Session, loaded: list[Model]) -> None:

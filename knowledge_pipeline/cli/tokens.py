@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from knowledge_pipeline.cli.render.text import spoken_time
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.cli.text import spoken_time
 
 if TYPE_CHECKING:
     from knowledge_pipeline.serve.tokens import Scope, Token, Tokens

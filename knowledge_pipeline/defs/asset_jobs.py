@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from knowledge_pipeline.config import SourceType
+from knowledge_pipeline.checks.registry import blocking
+from knowledge_pipeline.config.settings import SourceType
 from knowledge_pipeline.defs.assets import stage_keys
 from knowledge_pipeline.defs.evaluation import CHECK, EVALUATION
-from knowledge_pipeline.defs.recording import RELEASE
-from knowledge_pipeline.stages.checks import blocking
+from knowledge_pipeline.defs.runs.recording import RELEASE
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition

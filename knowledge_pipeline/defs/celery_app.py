@@ -10,7 +10,7 @@ import os
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_task
 
-from knowledge_pipeline.defs.executor import BROKER, CELERY_SETTINGS
+from knowledge_pipeline.defs.runs.executor import BROKER, CELERY_SETTINGS
 from knowledge_pipeline.errors import ConfigError
 
 if not os.environ.get(BROKER):

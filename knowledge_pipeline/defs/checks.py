@@ -16,11 +16,11 @@ from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus as _Status,
 )
 
-from knowledge_pipeline.config import SourceType
+from knowledge_pipeline.checks.registry import blocking, informing
+from knowledge_pipeline.checks.result import Check, Finding
+from knowledge_pipeline.config.settings import SourceType
 from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.stages.checks import blocking, informing
-from knowledge_pipeline.stages.finding import Check, Finding
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from typing import Any
 
 import dagster as dg
 
-from knowledge_pipeline.config import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings, SourceType
 from knowledge_pipeline.defs.failures import Context, failures
-from knowledge_pipeline.defs.progress import progress
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs.progress import progress
 from knowledge_pipeline.evaluation.judge import Response, by_place
 from knowledge_pipeline.evaluation.scores import ALL, per_question
 from knowledge_pipeline.records import digest

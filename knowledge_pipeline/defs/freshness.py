@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import dagster as dg
 
-from knowledge_pipeline.config import Settings, SourceType, Trigger, trigger_of
+from knowledge_pipeline.config.settings import Settings, SourceType, Trigger, trigger_of
 
 _DAILY = (timedelta(hours=26), timedelta(hours=50))
 _WINDOWS: dict[Trigger, tuple[timedelta, timedelta]] = {

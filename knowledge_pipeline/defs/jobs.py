@@ -8,14 +8,14 @@ sources of any type by their ids: one run, one process, one step, whatever the n
 import dagster as dg
 from pydantic import Field
 
-from knowledge_pipeline.defs.executor import TAGS_OF_SOURCES
 from knowledge_pipeline.defs.failures import failures
-from knowledge_pipeline.defs.lost import note_process
-from knowledge_pipeline.defs.recording import refresh_recorded
-from knowledge_pipeline.defs.refreshing import RefreshConfig
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs.dead_workers import note_process
+from knowledge_pipeline.defs.runs.executor import TAGS_OF_SOURCES
+from knowledge_pipeline.defs.runs.recording import refresh_recorded
+from knowledge_pipeline.defs.runs.refresh import RefreshConfig
+from knowledge_pipeline.maintenance.purge import purge_former_types, purge_source
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.purge import purge_former_types, purge_source
 from knowledge_pipeline.store.lake import Lake
 
 

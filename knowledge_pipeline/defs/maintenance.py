@@ -6,12 +6,12 @@ import dagster as dg
 from pydantic import Field
 
 from knowledge_pipeline.defs.failures import failures
-from knowledge_pipeline.defs.progress import progress
-from knowledge_pipeline.defs.recording import log_release
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.stages import maintenance as stage
-from knowledge_pipeline.stages.base import Stats
-from knowledge_pipeline.stages.upkeep import GRACE_S, Maintained, Upkeep
+from knowledge_pipeline.defs.runs.progress import progress
+from knowledge_pipeline.defs.runs.recording import log_release
+from knowledge_pipeline.maintenance import maintain as stage
+from knowledge_pipeline.maintenance.work import GRACE_S, Maintained, Upkeep
+from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.store.lake import Lake
 
 _NAMED = 200  # touched tables, and skipped sources, that are listed one by one

@@ -10,16 +10,16 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from knowledge_pipeline.config import SourceType
+from knowledge_pipeline.config.settings import SourceType
 from knowledge_pipeline.defs.assets import stage_keys
 from knowledge_pipeline.defs.failures import failures
-from knowledge_pipeline.defs.plots import plotted
-from knowledge_pipeline.defs.recording import RELEASE
+from knowledge_pipeline.defs.metadata.plots import plotted
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs.recording import RELEASE
 from knowledge_pipeline.records import digest
-from knowledge_pipeline.stages import models as sql
-from knowledge_pipeline.stages.model_files import FOLDER, Column, Model, load
-from knowledge_pipeline.stages.models import Made
+from knowledge_pipeline.sql_models import run as sql
+from knowledge_pipeline.sql_models.files import FOLDER, Column, Model, load
+from knowledge_pipeline.sql_models.run import Made
 
 SQL_MODELS = dg.define_asset_job(
     "sql_models",

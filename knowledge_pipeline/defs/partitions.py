@@ -6,7 +6,7 @@ that it can have and no others.
 
 import dagster as dg
 
-from knowledge_pipeline.config import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings, SourceType
 
 
 def sources_of(source_type: str) -> dg.DynamicPartitionsDefinition:

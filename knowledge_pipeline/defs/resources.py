@@ -6,8 +6,8 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
-from knowledge_pipeline import config_file
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.store.lake import Lake
 
 
@@ -34,7 +34,7 @@ class ProjectResource(dg.ConfigurableResource):
         Raises:
             ConfigError: there is none.
         """
-        return Path(self.config_path) if self.config_path else config_file.find(Path.cwd())
+        return Path(self.config_path) if self.config_path else file.find(Path.cwd())
 
     def settings(self) -> Settings:
         """What the file says now. One of 2,000 sources takes a second to read: it is not, if untouched.
@@ -46,7 +46,7 @@ class ProjectResource(dg.ConfigurableResource):
         try:
             status = path.stat()
         except OSError:
-            return config_file.load(path)  # says what is wrong with it
+            return file.load(path)  # says what is wrong with it
         return _read(path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
 
     def lake(self) -> Lake:
@@ -66,4 +66,4 @@ class ProjectResource(dg.ConfigurableResource):
 @lru_cache(maxsize=2)
 def _read(path: Path, stamp: tuple[int, int, int, int]) -> Settings:
     del stamp  # part of the key only
-    return config_file.load(path)
+    return file.load(path)

@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import dagster as dg
 
-from knowledge_pipeline.config import Settings
-from knowledge_pipeline.config_operation import Schedules
-from knowledge_pipeline.defs.refreshing import RefreshConfig
-from knowledge_pipeline.defs.requests import refresh_requests
+from knowledge_pipeline.config.operation import Schedules
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs.refresh import RefreshConfig
+from knowledge_pipeline.defs.runs.requests import refresh_requests
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.stages.due import Schedule, due
 

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import dagster as dg
 from dagster import DagsterEventType
 
-from knowledge_pipeline.config import Settings, SourceConfig, SourceType, sanitize_of
-from knowledge_pipeline.config_filters import FILTERS
+from knowledge_pipeline.config.settings import Settings, SourceConfig, SourceType, sanitize_of
+from knowledge_pipeline.config.source_filters import FILTERS
 from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import ConfigError

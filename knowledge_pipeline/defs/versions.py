@@ -5,12 +5,13 @@ exactly the rows whose fingerprints changed with it.
 """
 
 from knowledge_pipeline.chunking import registry as chunking
-from knowledge_pipeline.config import Sanitize, SourceConfig, SourceType
+from knowledge_pipeline.code_graph.extract import facts_version
+from knowledge_pipeline.config.settings import Sanitize, SourceConfig, SourceType
 from knowledge_pipeline.embedding.spaces import TEXT_TEMPLATE
-from knowledge_pipeline.graph.extract import facts_version
 from knowledge_pipeline.records import digest
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.stages import graph, index
+from knowledge_pipeline.stages import index
+from knowledge_pipeline.stages.code_graph import refresh
 from knowledge_pipeline.stages.pipeline import stages_of
 from knowledge_pipeline.store import schemas
 
@@ -27,6 +28,6 @@ def code_versions(source_type: SourceType) -> dict[str, str]:
         "chunks": f"{schemas.VERSION}-{digest(*cutting)[:8]}",
         "embeddings": f"{schemas.VERSION}-{digest(TEXT_TEMPLATE)[:8]}",
         "index": f"{schemas.VERSION}-{index.VERSION}",
-        "graph": f"{schemas.VERSION}-{graph.VERSION}-{facts_version()[:8]}",
+        "graph": f"{schemas.VERSION}-{refresh.VERSION}-{facts_version()[:8]}",
     }
     return {stage: versions[stage] for stage in stages_of(source_type)}

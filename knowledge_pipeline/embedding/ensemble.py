@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Embedder, Space, Usage
 from knowledge_pipeline.embedding.cores import on_all_cores
 from knowledge_pipeline.embedding.spaces import space_name

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Space, Usage
 from knowledge_pipeline.embedding.exports import export_path
 from knowledge_pipeline.embedding.loaded import LoadedModel

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Space, Usage
 from knowledge_pipeline.embedding.cores import on_all_cores, quiet_session, usable_cores
 from knowledge_pipeline.embedding.spaces import space_name

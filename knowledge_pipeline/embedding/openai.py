@@ -16,7 +16,7 @@ import httpx
 import numpy as np
 import tenacity
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Space, Usage
 from knowledge_pipeline.embedding.batching import batches
 from knowledge_pipeline.embedding.openai_answers import parse_vectors, used_tokens

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Embedder, Space
 from knowledge_pipeline.embedding.ensemble import Ensemble, ensemble_space, is_ensemble, members
 from knowledge_pipeline.embedding.onnx import EXPORTED, ExportedEmbedder, exported_space

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from knowledge_pipeline.config import Embedding
-from knowledge_pipeline.config_embedding import RayPool
+from knowledge_pipeline.config.embedding import RayPool
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Embedder, Space, Usage
 from knowledge_pipeline.errors import EmbeddingUnavailable, KnowledgeError, ModelMissing, PermanentError
 from knowledge_pipeline.records import Tokenize

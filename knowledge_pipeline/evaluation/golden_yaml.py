@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from knowledge_pipeline.config import Frozen, SourceId
-from knowledge_pipeline.config_file import listed, read
-from knowledge_pipeline.config_problems import problem_of
-from knowledge_pipeline.config_yaml import Parsed, Problem, parse
+from knowledge_pipeline.config.file import listed, read
+from knowledge_pipeline.config.problems import problem_of
+from knowledge_pipeline.config.settings import Frozen, SourceId
+from knowledge_pipeline.config.yaml_lines import Parsed, Problem, parse
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.beir import read_beir
 from knowledge_pipeline.evaluation.golden import Place, Question, SearchType

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import httpx
 import tenacity
 
-from knowledge_pipeline.config import LanguageModelSettings
+from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.endpoints.address import authorization, endpoint_url, shown, trusted
 from knowledge_pipeline.endpoints.answers import Refusal, Section, Trouble, parse_answer
 from knowledge_pipeline.endpoints.estimates import encodable, estimated_tokens

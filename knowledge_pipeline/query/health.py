@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.live import LiveIndex
+from knowledge_pipeline.query.releases import LiveIndex
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.engine import Engine
+    from knowledge_pipeline.query.search.engine import Engine
 
 State = Literal["ok", "ill", "off", "unknown"]
 """off: not configured; unknown: not told in time."""

@@ -9,25 +9,25 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from knowledge_pipeline import config_file
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.assemble import Answer
-from knowledge_pipeline.query.cache import AnswerCache
-from knowledge_pipeline.query.engine import Engine, SearchType
-from knowledge_pipeline.query.feedback import Judgement, judge
+from knowledge_pipeline.query.agent_context.build import Context, get_context
+from knowledge_pipeline.query.agent_context.searches import Task
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer
+from knowledge_pipeline.query.code_graph.engine import Asked, CodeGraph
+from knowledge_pipeline.query.code_graph.interface import GraphQuestions, Question
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.graph import Asked, CodeGraph
-from knowledge_pipeline.query.graph_answers import GraphAnswer
-from knowledge_pipeline.query.graph_door import GraphQuestions, Question
 from knowledge_pipeline.query.health import Component, health_of
-from knowledge_pipeline.query.live import LiveIndex
-from knowledge_pipeline.query.log import QueryLog
-from knowledge_pipeline.query.model_calls import ModelCalls
+from knowledge_pipeline.query.log.feedback import Judgement, judge
+from knowledge_pipeline.query.log.model_calls import ModelCalls
+from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.query.relations import Relations
+from knowledge_pipeline.query.releases import LiveIndex
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.query.search.cache import AnswerCache
+from knowledge_pipeline.query.search.engine import Engine, SearchType
 from knowledge_pipeline.query.status import Status, read_status
-from knowledge_pipeline.query.task_context import Context, get_context
-from knowledge_pipeline.query.task_searches import Task
 from knowledge_pipeline.store.lake import Lake
 
 CLOSE_S = 5.0  # how long `close` waits for the background loop to end
@@ -88,7 +88,7 @@ class KnowledgeBase:
         if isinstance(place, Settings):
             return cls(place, access=access)
         path = Path(place).expanduser()
-        return cls(config_file.load(config_file.find(path) if path.is_dir() else path), access=access)
+        return cls(file.load(file.find(path) if path.is_dir() else path), access=access)
 
     def search(
         self,

@@ -12,8 +12,8 @@ from knowledge_pipeline.errors import NotFound, QuestionRefused
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import Filters, clean, where
-from knowledge_pipeline.query.hits import Passage
-from knowledge_pipeline.query.passages import COLUMNS, passage_of
+from knowledge_pipeline.query.search.chunk_rows import COLUMNS, passage_of
+from knowledge_pipeline.query.search.hits import Passage
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.readers import IndexReader, Row

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import Filters, where
-from knowledge_pipeline.query.live import LiveIndex
+from knowledge_pipeline.query.releases import LiveIndex
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader

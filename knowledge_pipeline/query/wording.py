@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.assemble import Neighbour, Neighbours, Relation
+    from knowledge_pipeline.query.search.assemble import Neighbour, Neighbours, Relation
 
 _INWARD = {
     "closes": "closed by",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
-from knowledge_pipeline.config import Sanitize
+from knowledge_pipeline.config.settings import Sanitize
 from knowledge_pipeline.sanitizing.findings import Finding, redact, united
 from knowledge_pipeline.sanitizing.personal import find_personal
 from knowledge_pipeline.sanitizing.secrets import find_secrets

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from knowledge_pipeline.config import SourceType
+from knowledge_pipeline.config.settings import SourceType
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.profiles import MAX_RESULTS
-from knowledge_pipeline.query.understand import MAX_CHARS, understand
+from knowledge_pipeline.query.search.profiles import MAX_RESULTS
+from knowledge_pipeline.query.search.understand import MAX_CHARS, understand
 
 MAX_WORDS = 50  # in one filter
 MAX_NAME_CHARS = 500

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.assemble import Answer, Relation, Result, plain
-from knowledge_pipeline.query.excerpts import Part, excerpts
+from knowledge_pipeline.query.agent_context.excerpts import Part, excerpts
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.search.assemble import Answer, Relation, Result, plain
 
 _GAP = "\n\n"  # where something lies between two chunks that is not indexed
 

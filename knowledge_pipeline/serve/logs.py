@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO
 
-from knowledge_pipeline.config_operation import Serve
+from knowledge_pipeline.config.operation import Serve
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.assemble import Answer
-from knowledge_pipeline.serve.observing import Observer, Told
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.serve.observers import Observer, Told
 
 ACCESS_LOG = "knowledge_pipeline.access"
 
@@ -172,7 +172,7 @@ def told(record: logging.LogRecord, *, content: bool) -> dict[str, Any]:
 
 def redacted(text: str) -> str:
     """The beginning of a text without its secrets: the whole is looked at, so that none is cut in two."""
-    from knowledge_pipeline.config import Sanitize
+    from knowledge_pipeline.config.settings import Sanitize
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 
     return sanitize(text, Sanitize()).text[:_MOST_CHARS]

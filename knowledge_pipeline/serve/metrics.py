@@ -19,11 +19,11 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.assemble import Answer
-from knowledge_pipeline.serve.observing import Observer, Outcome, Told
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.serve.observers import Observer, Outcome, Told
 from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline.store import release as releases
 from knowledge_pipeline.store.filters import at_least, eq

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from knowledge_pipeline.errors import KnowledgeError, QuestionRefused
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.assemble import Answer
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.serve.arguments import KnowledgeQuery, read, schema_of
-from knowledge_pipeline.serve.texts import of_answer
+from knowledge_pipeline.serve.render_text import of_answer
 
 NAME = "search_knowledge_base"
 ABOUT = (

@@ -28,15 +28,15 @@ from opentelemetry.trace import Span as AnySpan
 from opentelemetry.trace import StatusCode, set_span_in_context
 from opentelemetry.util.re import parse_env_headers
 
-from knowledge_pipeline.config_operation import Traces as TraceSettings
+from knowledge_pipeline.config.operation import Traces as TraceSettings
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.assemble import Answer, Result
-from knowledge_pipeline.query.graph_answers import Node
+from knowledge_pipeline.query.code_graph.answers import Node
 from knowledge_pipeline.query.relations import Relations
+from knowledge_pipeline.query.search.assemble import Answer, Result
 from knowledge_pipeline.query.stopwatch import Step
 from knowledge_pipeline.serve.logs import redacted
-from knowledge_pipeline.serve.observing import Observer, Outcome, Told
+from knowledge_pipeline.serve.observers import Observer, Outcome, Told
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from knowledge_pipeline.config import SourceConfig
-from knowledge_pipeline.config_connections import GitConnection
+from knowledge_pipeline.config.connections import GitConnection
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import Forbidden, QuestionRefused
 
 Forge = Literal["github", "gitlab"]

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 
 from pathspec import GitIgnoreSpec
 
-from knowledge_pipeline.config import SourceConfig, SourceType
+from knowledge_pipeline.config.settings import SourceConfig, SourceType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.languages import GRAMMARS, LANGUAGES, is_code, language_of, possible_languages
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.config import Connection, GitConnection, LocalConnection, SourceConfig
-from knowledge_pipeline.config_connections import (
+from knowledge_pipeline.config.connections import (
     GcsConnection,
     S3Connection,
     ServiceConnection,
     SlackExportConnection,
 )
+from knowledge_pipeline.config.settings import Connection, GitConnection, LocalConnection, SourceConfig
 from knowledge_pipeline.sources.archive.records import open_archive
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketTree
@@ -24,8 +24,8 @@ from knowledge_pipeline.sources.git.history import FolderHistory, GitHistory, Mi
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.remote import remote_of
 from knowledge_pipeline.sources.git.tree import GitTree
+from knowledge_pipeline.sources.location import Place, host_of, place
 from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
-from knowledge_pipeline.sources.place import Place, host_of, place
 from knowledge_pipeline.sources.services import channel_filters, open_service
 from knowledge_pipeline.sources.slack.export import SlackExport
 

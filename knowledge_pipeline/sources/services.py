@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knowledge_pipeline.config import SourceConfig
-from knowledge_pipeline.config_connections import (
+from knowledge_pipeline.config.connections import (
     ConfluenceConnection,
     GithubConnection,
     GitlabConnection,
     JiraConnection,
     SlackConnection,
 )
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.base import Service
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.sources.forge import ConversationFilters
+    from knowledge_pipeline.sources.code_host import ConversationFilters
     from knowledge_pipeline.sources.slack.threads import ChannelFilters
 
 
@@ -83,7 +83,7 @@ def _gitlab(source: SourceConfig, connection: GitlabConnection) -> Service:
 
 
 def _conversations(source: SourceConfig) -> ConversationFilters:
-    from knowledge_pipeline.sources.forge import ConversationFilters
+    from knowledge_pipeline.sources.code_host import ConversationFilters
 
     return ConversationFilters(source.state, source.since, source.labels, source.max_results)
 

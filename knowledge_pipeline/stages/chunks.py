@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.chunking.commits import message_end
-from knowledge_pipeline.config import SourceConfig, sanitize_of
+from knowledge_pipeline.config.settings import SourceConfig, sanitize_of
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.records import SPACE_BEFORE, Chunk, Document, Tokenize, digest, embedded_text
 from knowledge_pipeline.relations import mentions as relations
@@ -29,8 +29,8 @@ from knowledge_pipeline.relations.mentions import (
 )
 from knowledge_pipeline.relations.names import Ground, names_of
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.sources.place import host_of, place
-from knowledge_pipeline.stages.base import Pass, Stats, measured
+from knowledge_pipeline.sources.location import host_of, place
+from knowledge_pipeline.stages.context import Pass, Stats, measured
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.reconcile import difference, fingerprints, reconcile
 from knowledge_pipeline.store.tables import Table, portions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from knowledge_pipeline.config import GitConnection, Settings, SourceConfig, Trigger, trigger_of
-from knowledge_pipeline.config_connections import PlacedConnection
+from knowledge_pipeline.config.connections import PlacedConnection
+from knowledge_pipeline.config.settings import GitConnection, Settings, SourceConfig, Trigger, trigger_of
 
 Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex"]
 

@@ -13,20 +13,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.errors import EmbeddingUnavailable, StoreError
 from knowledge_pipeline.evaluation.golden import Golden, Question, load
 from knowledge_pipeline.evaluation.judge import Found, Response
 from knowledge_pipeline.evaluation.scores import ALL, DEPTH, QUALITY, Summary, summaries
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.assemble import Answer, Result
-from knowledge_pipeline.query.engine import Engine
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.live import ChosenIndex
-from knowledge_pipeline.query.model_calls import ModelCalls
+from knowledge_pipeline.query.log.model_calls import ModelCalls
+from knowledge_pipeline.query.releases import ChosenIndex
+from knowledge_pipeline.query.search.assemble import Answer, Result
+from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.records import digest
-from knowledge_pipeline.stages.base import Report, silent
+from knowledge_pipeline.stages.context import Report, silent
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append

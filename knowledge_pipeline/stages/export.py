@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Literal
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.sources.files.original import original_bytes
 from knowledge_pipeline.sources.names import path_of

@@ -31,10 +31,10 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.identifiers import searchable
 from knowledge_pipeline.records import digest, embedded_text
 from knowledge_pipeline.sources.registry import place
-from knowledge_pipeline.stages.base import Pass, Stats, at_once, measured
+from knowledge_pipeline.stages.context import Pass, Stats, at_once, measured
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import eq, is_null, one_of
-from knowledge_pipeline.store.index_shown import shown
+from knowledge_pipeline.store.index_columns import shown
 from knowledge_pipeline.store.reconcile import Difference, difference_of, reconcile, without
 from knowledge_pipeline.store.tables import Table, portions
 

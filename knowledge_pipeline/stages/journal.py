@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.base import Usage
-from knowledge_pipeline.stages.base import Pass, Stats
+from knowledge_pipeline.stages.context import Pass, Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append
 

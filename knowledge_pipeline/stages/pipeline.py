@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from knowledge_pipeline.config import Settings, SourceConfig, SourceType
+from knowledge_pipeline.config.settings import Settings, SourceConfig, SourceType
 from knowledge_pipeline.errors import KnowledgeError, NotFound, ReleaseRefused
-from knowledge_pipeline.stages import chunks, embeddings, evaluate, graph, index, release, snapshot
-from knowledge_pipeline.stages.base import Pass, Report, Stats, silent
+from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
+from knowledge_pipeline.stages.code_graph import refresh as graph
+from knowledge_pipeline.stages.context import Pass, Report, Stats, silent
 from knowledge_pipeline.stages.journal import note_refreshes
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.places import Mark
+from knowledge_pipeline.store.locations import Mark
 
 STAGES: dict[str, Callable[[Pass], Stats]] = {
     "snapshot": snapshot.refresh,

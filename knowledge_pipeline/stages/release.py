@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from knowledge_pipeline.config import Settings, SourceType
+from knowledge_pipeline.checks.check_integrity import unreleased_types
+from knowledge_pipeline.checks.registry import blocking
+from knowledge_pipeline.checks.result import Finding
+from knowledge_pipeline.config.settings import Settings, SourceType
 from knowledge_pipeline.errors import Busy, ReleaseRefused
 from knowledge_pipeline.stages import evaluate
-from knowledge_pipeline.stages.base import Stats, measured
-from knowledge_pipeline.stages.checks import blocking
-from knowledge_pipeline.stages.finding import Finding
-from knowledge_pipeline.stages.soundness import unreleased_types
+from knowledge_pipeline.stages.context import Stats, measured
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release, live, newest, newest_graph, publish, roll_back
 

@@ -20,14 +20,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.config import SourceConfig
-from knowledge_pipeline.config_connections import PlacedConnection
-from knowledge_pipeline.config_filters import FILTERS
+from knowledge_pipeline.config.connections import PlacedConnection
+from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.source_filters import FILTERS
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item, digest
 from knowledge_pipeline.sources.base import Service, Source
 from knowledge_pipeline.sources.registry import host_of, open_source
-from knowledge_pipeline.stages.base import Pass, Stats, measured
+from knowledge_pipeline.stages.context import Pass, Stats, measured
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import difference, reconcile

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
 
-from knowledge_pipeline.config_store import ObjectStore
+from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.store import schemas
+from knowledge_pipeline.store.locations import Mark, Place, dataset, mark
 from knowledge_pipeline.store.locks import lock
-from knowledge_pipeline.store.places import Mark, Place, dataset, mark
-from knowledge_pipeline.store.remote import Remote
+from knowledge_pipeline.store.object_store import Remote
 from knowledge_pipeline.store.tables import Table
 
 LOCK_TIMEOUT_S = 600.0

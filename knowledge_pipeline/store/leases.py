@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from knowledge_pipeline.errors import Busy, KnowledgeError
-from knowledge_pipeline.store.remote import Remote, client_of, told
+from knowledge_pipeline.store.object_store import Remote, client_of, told
 
 EXPIRES_S = 30.0
 RENEWED_S = 8.0

@@ -15,8 +15,8 @@ from pathlib import Path
 import filelock
 
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.places import Place
-from knowledge_pipeline.store.remote import Remote
+from knowledge_pipeline.store.locations import Place
+from knowledge_pipeline.store.object_store import Remote
 
 TOLD_AFTER_S = 2.0
 """Most locks are held for less: a wait that is longer is told, as a warning of this module's logger."""

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.store.behind import one_behind
+from knowledge_pipeline.store.background_writer import one_behind
 from knowledge_pipeline.store.tables import Table, portions
 
 MERGED_ROWS = 16_384  # of an index with 768 dimensions some 200 MB, which a merge holds in memory

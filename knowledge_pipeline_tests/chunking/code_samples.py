@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.chunking.base import Limits, Measured
-from knowledge_pipeline.chunking.code import chunk_code
+from knowledge_pipeline.chunking.code.chunk import chunk_code
 from knowledge_pipeline.chunking.lines import chunk_lines
-from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.config.settings import Chunking
 from knowledge_pipeline.records import Chunk, Document
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "code"

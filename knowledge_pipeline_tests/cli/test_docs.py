@@ -10,11 +10,11 @@ import cogapp
 import pytest
 import typer
 
-from knowledge_pipeline import config
 from knowledge_pipeline.cli import options
 from knowledge_pipeline.cli.app import app
-from knowledge_pipeline.query.engine import SearchType
-from knowledge_pipeline.query.task_searches import TaskKind
+from knowledge_pipeline.config import settings
+from knowledge_pipeline.query.agent_context.searches import TaskKind
+from knowledge_pipeline.query.search.engine import SearchType
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -70,6 +70,6 @@ def test_the_commands_are_these():
 
 
 def test_the_choices_are_those_of_the_program():
-    assert get_args(options.SourceKind) == get_args(config.SourceType)
+    assert get_args(options.SourceKind) == get_args(settings.SourceType)
     assert get_args(options.SearchKind) == get_args(SearchType)
     assert get_args(options.TaskChoice) == get_args(TaskKind)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.query.graph_answers import GraphAnswer, Link, Node
-from knowledge_pipeline.query.graph_pictures import dot, mermaid
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
+from knowledge_pipeline.query.code_graph.diagrams import dot, mermaid
 from knowledge_pipeline_tests.cli.conftest import Run, commit
 
 STORE = """\

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import cogapp
 
-from knowledge_pipeline.stages.model_files import FOLDER, load
+from knowledge_pipeline.sql_models.files import FOLDER, load
 from knowledge_pipeline_tests.cli.conftest import Run
 
 DOCS = Path(__file__).parents[2] / "docs" / "sql.md"

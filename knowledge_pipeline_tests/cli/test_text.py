@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.cli.progress import Lines, spoken_rate, spoken_span
-from knowledge_pipeline.cli.screen import cell
-from knowledge_pipeline.cli.text import counted, one_line, shortened, spelled_out, visible
+from knowledge_pipeline.cli.render.progress import Lines, spoken_rate, spoken_span
+from knowledge_pipeline.cli.render.screen import cell
+from knowledge_pipeline.cli.render.text import counted, one_line, shortened, spelled_out, visible
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from dagster._core.storage.defs_state.base import DefsStateStorage
 
-from knowledge_pipeline.config import Settings
-from knowledge_pipeline.config_file import load
+from knowledge_pipeline.config.file import load
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, refresh_of
 from knowledge_pipeline.defs.assets import chain, release_of
 from knowledge_pipeline.defs.evaluation import EVALUATION, evaluation_of

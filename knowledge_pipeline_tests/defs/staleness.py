@@ -7,12 +7,12 @@ import dagster as dg
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
 
-from knowledge_pipeline.config import SourceConfig
-from knowledge_pipeline.defs.lineage import stage_specs
+from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.defs.metadata.lineage import stage_specs
+from knowledge_pipeline.defs.metadata.provenance import begin, data_version
 from knowledge_pipeline.defs.partitions import ids_by_type, sources_of, types_in
-from knowledge_pipeline.defs.provenance import begin, data_version
 from knowledge_pipeline.defs.settings_assets import settings_specs
-from knowledge_pipeline.stages.base import Pass
+from knowledge_pipeline.stages.context import Pass
 from knowledge_pipeline.stages.pipeline import STAGES, stages_of
 from knowledge_pipeline_tests.conftest import Project
 

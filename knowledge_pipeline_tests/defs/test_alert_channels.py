@@ -10,9 +10,9 @@ import pytest
 import trustme
 from pydantic import SecretStr
 
-from knowledge_pipeline.config_operation import EmailAlerts
-from knowledge_pipeline.defs import alert_channels
-from knowledge_pipeline.defs.alert_channels import Alert, mail, post_to_slack
+from knowledge_pipeline.config.operation import EmailAlerts
+from knowledge_pipeline.defs.alerts import channels
+from knowledge_pipeline.defs.alerts.channels import Alert, mail, post_to_slack
 from knowledge_pipeline.errors import PermanentError, TransientError
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook
@@ -31,7 +31,7 @@ def slack() -> Iterator[SlackWebhook]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_channels, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(channels, "_PAUSE_S", 0.01)
 
 
 def test_slack_gets_its_own_markup_and_no_log_has_the_url(

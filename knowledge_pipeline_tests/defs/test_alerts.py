@@ -7,8 +7,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config_file import load
-from knowledge_pipeline.defs.alerts import GROUPED, TOLD, failed_runs
+from knowledge_pipeline.config.file import load
+from knowledge_pipeline.defs.alerts.sensor import GROUPED, TOLD, failed_runs
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook

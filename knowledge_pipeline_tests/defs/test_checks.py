@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
+from knowledge_pipeline.checks.registry import CHECKS, blocking, blocking_findings, informing
+from knowledge_pipeline.checks.result import Finding, sample
 from knowledge_pipeline.defs.checks import (
     checks_job,
     checks_of,
@@ -17,9 +19,7 @@ from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import pipeline, release
-from knowledge_pipeline.stages.base import Pass
-from knowledge_pipeline.stages.checks import CHECKS, blocking, blocking_findings, informing
-from knowledge_pipeline.stages.finding import Finding, sample
+from knowledge_pipeline.stages.context import Pass
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 INDEX, GRAPH = dg.AssetKey(["code", "index"]), dg.AssetKey(["code", "graph"])

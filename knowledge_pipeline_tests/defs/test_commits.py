@@ -8,11 +8,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.commit_cursor import CommitCursor
-from knowledge_pipeline.defs.commits import REPOSITORIES_APART, look, new_commits
 from knowledge_pipeline.defs.jobs import refresh
-from knowledge_pipeline.defs.requests import refresh_requests
-from knowledge_pipeline.sources.git.tips import asked, grouped
+from knowledge_pipeline.defs.runs.requests import refresh_requests
+from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
+from knowledge_pipeline.defs.sensors.commits import REPOSITORIES_APART, look, new_commits
+from knowledge_pipeline.sources.git.remote_heads import asked, grouped
 from knowledge_pipeline_tests.defs.watching import Watch, sources_of_run
 from knowledge_pipeline_tests.sources.repositories import Repository
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config_file import load
-from knowledge_pipeline.defs.commit_cursor import CommitCursor
+from knowledge_pipeline.config.file import load
+from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import live

@@ -8,7 +8,7 @@ import pytest
 from knowledge_pipeline.defs.evaluation import EVALUATION, evaluation_of, log_evaluation
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.base import Pass
+from knowledge_pipeline.stages.context import Pass
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 SIGNED = 'def sign_session(key):\n    """How a session is signed."""\n    return key\n'

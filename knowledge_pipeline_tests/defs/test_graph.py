@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from knowledge_pipeline.stages.checks import blocking, informing
+from knowledge_pipeline.checks.registry import blocking, informing
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline_tests.defs.conftest import Workplace
 

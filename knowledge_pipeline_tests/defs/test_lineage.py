@@ -5,10 +5,10 @@ from typing import get_args
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config import Settings, SourceType
-from knowledge_pipeline.defs.columns import COLUMNS, arrow_schema, table_schema
+from knowledge_pipeline.config.settings import Settings, SourceType
 from knowledge_pipeline.defs.freshness import freshness_of, release_freshness
-from knowledge_pipeline.defs.lineage import (
+from knowledge_pipeline.defs.metadata.columns import COLUMNS, arrow_schema, table_schema
+from knowledge_pipeline.defs.metadata.lineage import (
     code_references,
     column_lineage,
     kinds,

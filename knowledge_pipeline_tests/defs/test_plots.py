@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from knowledge_pipeline.defs import plots
-from knowledge_pipeline.stages.model_files import Plot
+from knowledge_pipeline.defs.metadata import plots
+from knowledge_pipeline.sql_models.files import Plot
 
 LINE = Plot("line", "day", "p95_ms", "type")
 BAR = Plot("bar", "source", "cost", None)

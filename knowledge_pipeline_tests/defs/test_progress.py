@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from knowledge_pipeline.defs.progress import progress
+from knowledge_pipeline.defs.runs.progress import progress
 
 
 def lines(caplog: pytest.LogCaptureFixture, steps: list[tuple[float, str, int, int | None]]) -> list[str]:

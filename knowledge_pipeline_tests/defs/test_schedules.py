@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
-from knowledge_pipeline.config import Settings
-from knowledge_pipeline.defs.commits import new_commits
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.schedules import schedules
+from knowledge_pipeline.defs.sensors.commits import new_commits
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline_tests.defs.watching import Watch, how_of_run, sources_of_run
 

@@ -9,8 +9,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.sensors import release_after_failures, removed_sources, sources_in_config
-from knowledge_pipeline.defs.source_changes import ADDITIONS_PER_LOOK
+from knowledge_pipeline.defs.sensors.configuration import (
+    release_after_failures,
+    removed_sources,
+    sources_in_config,
+)
+from knowledge_pipeline.defs.sensors.source_changes import ADDITIONS_PER_LOOK
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
 

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs import settings_assets
 from knowledge_pipeline.defs.settings_assets import (
     SETTINGS,

@@ -11,10 +11,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config import SourceType
-from knowledge_pipeline.defs.lineage import stage_specs
+from knowledge_pipeline.config.settings import SourceType
+from knowledge_pipeline.defs.metadata.lineage import stage_specs
+from knowledge_pipeline.defs.metadata.provenance import Provenance, begin, begin_release
 from knowledge_pipeline.defs.partitions import sources_of
-from knowledge_pipeline.defs.provenance import Provenance, begin, begin_release
 from knowledge_pipeline.defs.settings_assets import unreported
 from knowledge_pipeline.stages.pipeline import STAGES, stages_of
 from knowledge_pipeline_tests.conftest import Project

@@ -8,8 +8,8 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
-from knowledge_pipeline.config import Settings
-from knowledge_pipeline.config_file import load
+from knowledge_pipeline.config.file import load
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.resources import ProjectResource
 
 

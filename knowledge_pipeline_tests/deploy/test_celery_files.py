@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from knowledge_pipeline.defs.executor import BROKER, CELERY_SETTINGS, TAGS_OF_SOURCES
+from knowledge_pipeline.defs.runs.executor import BROKER, CELERY_SETTINGS, TAGS_OF_SOURCES
 from knowledge_pipeline_tests.fakes.storage import ROOT
 
 CELERY = ROOT / "deploy" / "celery"

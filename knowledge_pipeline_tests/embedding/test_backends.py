@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import knowledge_pipeline
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding import local
 from knowledge_pipeline.embedding.registry import open_embedder, space_of
 from knowledge_pipeline.errors import ModelMissing

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.registry import open_embedder, space_of
 from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
@@ -35,7 +35,7 @@ def test_a_space_is_told_in_milliseconds():
 def test_opening_an_embedder_and_its_tokenizer_loads_no_torch():
     code = (
         "import sys\n"
-        "from knowledge_pipeline.config import Embedding\n"
+        "from knowledge_pipeline.config.settings import Embedding\n"
         "from knowledge_pipeline.embedding.registry import open_embedder\n"
         "embedder = open_embedder(Embedding())\n"
         "assert embedder.tokenizer()('two words') == [0, 4]\n"

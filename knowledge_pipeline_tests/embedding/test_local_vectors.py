@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.onnx import EXPORTED
 from knowledge_pipeline.embedding.registry import open_embedder, space_of
 from knowledge_pipeline.errors import ModelMissing

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.registry import open_embedder, space_of
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelMissing
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer, word_vector

@@ -12,8 +12,8 @@ from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation import golden
 from knowledge_pipeline.evaluation.golden import Place, Question, load
 from knowledge_pipeline.evaluation.golden_yaml import Narrowing
-from knowledge_pipeline.query.engine import SearchType
 from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.query.search.engine import SearchType
 
 
 def write(path: Path, text: str) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline import config_file
+from knowledge_pipeline.config import file
 
 PAGE = Path(__file__).parents[2] / "docs" / "language-model.md"
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -18,7 +18,7 @@ def test_every_example_is_valid_and_switches_something_on(example, tmp_path, mon
     monkeypatch.setenv("OPENAI_API_KEY", "any-key")
     path = tmp_path / "knowledge.yaml"
     path.write_text(example)
-    query = config_file.load(path).query
+    query = file.load(path).query
     assert query.uses_of_language_model() or query.decompose == "rules" or query.expansion == "corpus"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config import LanguageModelSettings
+from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.errors import ConfigError, LanguageModelUnavailable, ModelMissing
 from knowledge_pipeline.llm.calls import Call, Completion, Message, Payer, on_behalf_of
 from knowledge_pipeline.llm.model import LanguageModel

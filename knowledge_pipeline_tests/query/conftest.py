@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config import Embedding, Settings
+from knowledge_pipeline.config.settings import Embedding, Settings
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
-from knowledge_pipeline_tests.query.rows import DIMENSIONS
+from knowledge_pipeline_tests.query.search.rows import DIMENSIONS
 
 
 @pytest.fixture(scope="session")

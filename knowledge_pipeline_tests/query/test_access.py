@@ -10,7 +10,7 @@ import pytest
 from knowledge_pipeline import Access, Filters, KnowledgeBase
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline_tests.query.rows import publish, row, write
+from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
 SECRET = "the launch code of the rocket engine"
 

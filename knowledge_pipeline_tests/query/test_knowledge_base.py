@@ -11,7 +11,7 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline_tests.query.rows import publish, row, write
+from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from knowledge_pipeline.config import Sanitize
+from knowledge_pipeline.config.settings import Sanitize
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 
 

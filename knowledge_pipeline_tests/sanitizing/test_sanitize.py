@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config import Sanitize
+from knowledge_pipeline.config.settings import Sanitize
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.sanitize import Sanitized, fingerprint, sanitize
 from knowledge_pipeline_tests.sanitizing.fake_secrets import TOKENS, letters, private_key

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from knowledge_pipeline import config_file
+from knowledge_pipeline.config import file
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import World, build
@@ -28,7 +28,7 @@ def own_world(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(name, value)
     root = tmp_path / "world"
     shutil.copytree(world.root, root, ignore=shutil.ignore_patterns("logs"))  # what other tests asked
-    settings = config_file.load(root / "knowledge.yaml")
+    settings = file.load(root / "knowledge.yaml")
     return World(root, settings, world.environment, world.tokens, world.ids)
 
 

@@ -21,10 +21,11 @@ from urllib.parse import unquote
 
 import httpx
 
-from knowledge_pipeline import Filters, KnowledgeBase, config_file
+from knowledge_pipeline import Filters, KnowledgeBase
+from knowledge_pipeline.config import file
 from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.maintenance.purge import purge_source
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.stages.purge import purge_source
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.isolation_attempts import Attempt, Intruder, Secret
 from knowledge_pipeline_tests.serve.running import Running
@@ -281,7 +282,7 @@ class Siege:
     def _without(self, hidden: Iterable[Held]) -> Running:
         root = self._folder / f"oracle{len(self._oracles)}"
         shutil.copytree(self._world.root, root)
-        settings = config_file.load(root / "knowledge.yaml")
+        settings = file.load(root / "knowledge.yaml")
         for source in hidden:
             purge_source(Lake(settings.store), settings, source.id)
         return self._started(settings, root / "knowledge.yaml")

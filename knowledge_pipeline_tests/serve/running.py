@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import httpx
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.endpoints.address import trusted
 from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline.serve.server import server_of

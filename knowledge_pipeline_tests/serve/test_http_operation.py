@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from knowledge_pipeline import config_file
-from knowledge_pipeline.config_operation import Webhooks
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.operation import Webhooks
 from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_http_search import API, ask, refused
@@ -73,7 +73,7 @@ def test_a_source_is_declared_and_removed(operator, own_world):
     again = operator.post(f"{API}/sources", json=entry)
     assert "already" in refused(again, 422, "ConfigError")
     assert operator.delete(f"{API}/sources/new-docs").json() == {"removed": "new-docs", "erasing": None}
-    assert config_file.load(own_world.config).sources == own_world.settings.sources
+    assert file.load(own_world.config).sources == own_world.settings.sources
     gone = refused(operator.delete(f"{API}/sources/new-docs"), 404, "NotFound")
     assert str(own_world.root) not in gone
 

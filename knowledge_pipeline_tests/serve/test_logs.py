@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import anyio
 import pytest
 
-from knowledge_pipeline.config_operation import Serve
+from knowledge_pipeline.config.operation import Serve
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.serve.logs import written
 from knowledge_pipeline_tests.serve.mcp_calls import over_http

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline_tests.serve.running import Running

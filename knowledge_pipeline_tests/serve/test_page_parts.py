@@ -9,10 +9,10 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from knowledge_pipeline.errors import QuestionRefused
-from knowledge_pipeline.query.assemble import Citation
-from knowledge_pipeline.query.graph_answers import GraphAnswer, Link, Node
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
+from knowledge_pipeline.query.search.assemble import Citation
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.asked import Asked
+from knowledge_pipeline.serve.page.form import Asked
 from knowledge_pipeline.serve.page.picture import MOST, drawing
 from knowledge_pipeline.serve.page.rendering import ago
 

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from pydantic import SecretStr
 
-from knowledge_pipeline.config_operation import Traces
+from knowledge_pipeline.config.operation import Traces
 from knowledge_pipeline.serve import tracing
 from knowledge_pipeline_tests.fakes.otlp_server import OTLPServer, Told
 from knowledge_pipeline_tests.serve.mcp_calls import over_http

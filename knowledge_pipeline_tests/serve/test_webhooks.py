@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from knowledge_pipeline.config import SourceConfig
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import Forbidden, QuestionRefused
 from knowledge_pipeline.serve.webhooks import (
     MAX_AGE_S,

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline import config_file
-from knowledge_pipeline.config import Settings
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.serve.tokens import Tokens
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
@@ -126,7 +126,7 @@ def build(root: Path, embedding: OpenAIServer) -> World:
             for name, value in environment.items():
                 patched.setenv(name, value)
             _write(root, embedding, jira, wiki)
-            settings = config_file.load(root / "knowledge.yaml")
+            settings = file.load(root / "knowledge.yaml")
             _refresh(settings)
             (root / "acme-records/adr/0002.md").unlink()  # what is gone from an archive is archived
             _refresh(settings, "acme-records")

@@ -8,7 +8,7 @@ from typing import Any
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.forge import ConversationFilters
+from knowledge_pipeline.sources.code_host import ConversationFilters
 
 Read = dict[str, Document | DocumentSkipped]
 Open = Callable[..., Any]

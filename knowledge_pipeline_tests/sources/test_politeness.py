@@ -17,7 +17,7 @@ import requests
 import trustme
 
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.sources.politeness import TRIES, polite, seconds_until, wait_of
+from knowledge_pipeline.sources.http_retry import TRIES, polite, seconds_until, wait_of
 
 BODY = b'{"answer": 42}'
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from knowledge_pipeline.sources.since import oldest_wanted
+from knowledge_pipeline.sources.time_window import oldest_wanted
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.stages import model_files, models
+from knowledge_pipeline.sql_models import files
+from knowledge_pipeline.sql_models import run as models
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
 
@@ -102,7 +103,7 @@ def _index_row(source: str, number: int) -> dict[str, Any]:
 def run(lake: Lake) -> dict[str, Any]:
     """Run all models and tests; rows by model, seconds, and the most memory this process had."""
     started = time.perf_counter()
-    made = {one.model.name: (one.rows, one.seconds) for one in models.refresh(lake, model_files.load())}
+    made = {one.model.name: (one.rows, one.seconds) for one in models.refresh(lake, files.load())}
     return {"made": made, "seconds": round(time.perf_counter() - started, 1), "peak_mb": _peak_mb()}
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config import Settings
-from knowledge_pipeline.config_operation import Evaluation
+from knowledge_pipeline.config.operation import Evaluation
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ReleaseRefused
 from knowledge_pipeline.evaluation.golden import Golden, Place, Question
 from knowledge_pipeline.stages import evaluate, pipeline
-from knowledge_pipeline.stages.base import Pass
+from knowledge_pipeline.stages.context import Pass
 from knowledge_pipeline.stages.evaluate import golden_of
 from knowledge_pipeline.stages.pipeline import refresh_source
 from knowledge_pipeline.store.release import live

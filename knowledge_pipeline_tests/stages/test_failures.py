@@ -10,7 +10,7 @@ import pytest
 
 from knowledge_pipeline.errors import EmbeddingUnavailable, SourceRefused, StoreError
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.base import Pass
+from knowledge_pipeline.stages.context import Pass
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 

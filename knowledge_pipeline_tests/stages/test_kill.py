@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline_tests.conftest import Project, tables
 

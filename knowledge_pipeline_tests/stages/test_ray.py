@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config import Embedding
+from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline.stages.embeddings import _COMMIT_TEXTS
 from knowledge_pipeline.store.tables import Table

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline.errors import NotFound, ReleaseRefused
-from knowledge_pipeline.stages import purge, release
+from knowledge_pipeline.maintenance import purge
+from knowledge_pipeline.stages import release
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.readers import open_index
 from knowledge_pipeline.store.release import live, releases
@@ -46,7 +47,7 @@ def folder(project: Project, tmp_path: Path) -> Path:
 
 def test_readers_see_what_was_released_and_nothing_else(project: Project, folder: Path) -> None:
     (folder / "a.py").write_text("second = 2\n")
-    from knowledge_pipeline.stages.base import Pass
+    from knowledge_pipeline.stages.context import Pass
     from knowledge_pipeline.stages.pipeline import refresh_source
 
     refresh_source(Pass(project.lake, project.settings, project.settings.sources[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.config import Sanitize
+from knowledge_pipeline.config.settings import Sanitize
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline.stages import chunks
 from knowledge_pipeline_tests.conftest import Project, tables

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.base import Pass, Stats
+from knowledge_pipeline.stages.context import Pass, Stats
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline_tests.conftest import Project, tables
 

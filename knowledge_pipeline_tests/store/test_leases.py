@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config_store import ObjectStore
+from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.leases import Lease
 from knowledge_pipeline.store.locks import lock
-from knowledge_pipeline.store.remote import Remote, client_of
+from knowledge_pipeline.store.object_store import Remote, client_of
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
 from knowledge_pipeline_tests.fakes.bucket.store import store_in
 

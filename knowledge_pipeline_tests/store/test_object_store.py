@@ -9,13 +9,13 @@ import pytest
 from pydantic import SecretStr
 
 from knowledge_pipeline.errors import NotFound, StoreError, StoreUnavailable
+from knowledge_pipeline.maintenance import maintain, purge
+from knowledge_pipeline.maintenance.work import Upkeep
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.stages import maintenance, purge
 from knowledge_pipeline.stages.release import rollback
-from knowledge_pipeline.stages.upkeep import Upkeep
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.places import size
+from knowledge_pipeline.store.locations import size
 from knowledge_pipeline.store.release import live
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.bucket.s3_server import Fault, S3Bucket
@@ -92,7 +92,7 @@ def test_maintenance_and_purge_leave_a_bucket_as_they_leave_a_folder(
         each.refresh()
     before = size(s3_project.lake.root)
     asked = Upkeep(grace_s=0.0)
-    done = [maintenance.refresh(each.lake, each.settings, asked=asked) for each in both]
+    done = [maintain.refresh(each.lake, each.settings, asked=asked) for each in both]
     assert {action: each.removed for action, each in done[1].done.items()} == {
         action: each.removed for action, each in done[0].done.items()
     }

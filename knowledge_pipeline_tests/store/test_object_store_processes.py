@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config import Embedding
-from knowledge_pipeline.config_store import ObjectStore
+from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store import leases

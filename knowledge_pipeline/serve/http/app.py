@@ -12,14 +12,13 @@ from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
-from knowledge_pipeline.config_operation import Serve
-from knowledge_pipeline.serve.declared import Declared
+from knowledge_pipeline.config.operation import Serve
 from knowledge_pipeline.serve.http import (
     context,
+    counts,
     documents,
     graph,
     health,
-    holdings,
     metrics,
     operation,
     search,
@@ -30,10 +29,11 @@ from knowledge_pipeline.serve.http.bodies import Bodies
 from knowledge_pipeline.serve.http.hosts import HostNames
 from knowledge_pipeline.serve.http.problems import Problem, tell_problems
 from knowledge_pipeline.serve.http.requests import Requests
-from knowledge_pipeline.serve.mcp import over_http
+from knowledge_pipeline.serve.mcp import http
 from knowledge_pipeline.serve.page import routes as page
 from knowledge_pipeline.serve.refreshes import Refreshes
 from knowledge_pipeline.serve.service import Service
+from knowledge_pipeline.serve.source_settings import Declared
 from knowledge_pipeline.serve.webhooks import MAX_BYTES, Deliveries
 
 _DESCRIPTION = """
@@ -54,7 +54,7 @@ _SHOWN_TO_PAGES = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-D
 
 def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     """The application that answers for a service, and closes it when it ends."""
-    mcp = over_http.Endpoint(service)
+    mcp = http.Endpoint(service)
     refreshing = refreshes or Refreshes(service.config)
 
     @asynccontextmanager
@@ -82,14 +82,14 @@ def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     app.state.declared = Declared(service.config)
     app.state.deliveries = Deliveries()
     app.state.checkup = health.Checkup(service.base)
-    for module in (health, search, tools, context, graph, documents, holdings, operation, webhooks):
+    for module in (health, search, tools, context, graph, documents, counts, operation, webhooks):
         app.include_router(module.routes)
     if service.metrics:
         service.metrics.include(refreshing)
         app.include_router(metrics.routes)
     app.include_router(page.routes)
     app.include_router(documents.by_id)  # last: ids could be taken for other routes
-    app.router.routes.append(Route(over_http.PATH, mcp, include_in_schema=False))
+    app.router.routes.append(Route(http.PATH, mcp, include_in_schema=False))
     tell_problems(app)
     _describe_problems(app)
     _pass_through(app, service.settings.serve)
@@ -108,7 +108,7 @@ def _pass_through(app: FastAPI, serve: Serve) -> None:
             CORSMiddleware,
             allow_origins=list(serve.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "X-Request-ID", *over_http.HEADERS],
+            allow_headers=["Authorization", "Content-Type", "X-Request-ID", *http.HEADERS],
             expose_headers=_SHOWN_TO_PAGES,
         )
     app.add_middleware(HostNames, serve=serve)

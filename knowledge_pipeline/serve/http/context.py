@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from knowledge_pipeline.query.task_searches import Task
-from knowledge_pipeline.serve.http.asking import Asks
+from knowledge_pipeline.query.agent_context.searches import Task
 from knowledge_pipeline.serve.http.models_documents import ContextTold, TaskAsked
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
+from knowledge_pipeline.serve.http.queries import Asks
 from knowledge_pipeline.serve.http.search import PREFIX
 
 routes = APIRouter(prefix=PREFIX, tags=["search"], responses=problems(*ANSWERING))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from knowledge_pipeline.config_operation import Serve
+from knowledge_pipeline.config.operation import Serve
 from knowledge_pipeline.serve.http.problems import problem
 from knowledge_pipeline.serve.service import is_loopback
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from knowledge_pipeline.config import SourceType
-from knowledge_pipeline.query.asked import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.config.settings import SourceType
 from knowledge_pipeline.query.filters import MAX_VALUES, Filters
-from knowledge_pipeline.query.profiles import MAX_RESULTS, SearchType
-from knowledge_pipeline.query.understand import MAX_CHARS
+from knowledge_pipeline.query.search.profiles import MAX_RESULTS, SearchType
+from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.query.search.understand import MAX_CHARS
 
 MAX_NAME_CHARS = 1_000
 

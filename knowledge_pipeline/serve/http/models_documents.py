@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from knowledge_pipeline.query.asked import MAX_EXAMPLE_CHARS
-from knowledge_pipeline.query.feedback import Judgement
-from knowledge_pipeline.query.task_context import MAX_BUDGET_TOKENS
-from knowledge_pipeline.query.task_searches import MAX_TASK_CHARS, TaskKind
+from knowledge_pipeline.query.agent_context.build import MAX_BUDGET_TOKENS
+from knowledge_pipeline.query.agent_context.searches import MAX_TASK_CHARS, TaskKind
+from knowledge_pipeline.query.log.feedback import Judgement
+from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
 from knowledge_pipeline.serve.http.models import (
     Asked,
     CitationTold,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from knowledge_pipeline.config import SourceType
+from knowledge_pipeline.config.settings import SourceType
+from knowledge_pipeline.query.code_graph.engine import MAX_DEPTH, MAX_NODES, NODES, CallDirection
+from knowledge_pipeline.query.code_graph.target import MAX_CHARS
 from knowledge_pipeline.query.filters import MAX_VALUES
-from knowledge_pipeline.query.graph import MAX_DEPTH, MAX_NODES, NODES, CallDirection
-from knowledge_pipeline.query.graph_target import MAX_CHARS
 from knowledge_pipeline.serve.http.models import Asked, FiltersAsked, Measured, Names, Told
 
 Target = Annotated[

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from knowledge_pipeline.config import SourceId, SourceType
+from knowledge_pipeline.config.settings import SourceId, SourceType
 from knowledge_pipeline.serve.http.models import Asked, Told
 from knowledge_pipeline.serve.refreshes import RefreshState
 

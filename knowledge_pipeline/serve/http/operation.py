@@ -9,13 +9,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 
-from knowledge_pipeline import config_edit
-from knowledge_pipeline.config import SourceConfig, trigger_of
+from knowledge_pipeline.config import edit as config_edit
+from knowledge_pipeline.config.settings import SourceConfig, trigger_of
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.serve.declared import Declared, place_of, require_all
-from knowledge_pipeline.serve.http.asking import Asks, Inquiry
 from knowledge_pipeline.serve.http.models_operation import (
     RefreshesTold,
     RefreshTold,
@@ -26,8 +24,10 @@ from knowledge_pipeline.serve.http.models_operation import (
     SyncAsked,
 )
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
+from knowledge_pipeline.serve.http.queries import Asks, Inquiry
 from knowledge_pipeline.serve.http.search import PREFIX
 from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline.serve.source_settings import Declared, place_of, require_all
 
 Named = Annotated[
     str, Path(min_length=1, max_length=64, description="A source's id, or a type: all of its sources.")

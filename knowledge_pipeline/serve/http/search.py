@@ -8,9 +8,8 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.profiles import SearchType
-from knowledge_pipeline.query.understand import Intent, understand
-from knowledge_pipeline.serve.http.asking import Asks, Inquiry
+from knowledge_pipeline.query.search.profiles import SearchType
+from knowledge_pipeline.query.search.understand import Intent, understand
 from knowledge_pipeline.serve.http.models import (
     AnswerTold,
     DocumentsAsked,
@@ -20,6 +19,7 @@ from knowledge_pipeline.serve.http.models import (
     TicketsAsked,
 )
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
+from knowledge_pipeline.serve.http.queries import Asks, Inquiry
 from knowledge_pipeline.serve.http.streaming import STREAMED, told
 
 PREFIX = "/api/v1/knowledge"

@@ -10,7 +10,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.sse import format_sse_event
 
-from knowledge_pipeline.query.assemble import Answer
+from knowledge_pipeline.query.search.assemble import Answer
 
 EVENTS = "text/event-stream"
 STREAMED: dict[int | str, dict[str, Any]] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from knowledge_pipeline.query.graph_answers import GraphAnswer, Link, Node
-from knowledge_pipeline.serve.texts import place
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
+from knowledge_pipeline.serve.render_text import place
 
 _SURE = 0.95
 _SECTIONS = {"used_by": "Uses it", "uses": "Used by it", "member": "Defined in it"}

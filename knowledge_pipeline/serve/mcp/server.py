@@ -21,7 +21,7 @@ from mcp_types import Tool as ListedTool
 
 from knowledge_pipeline.errors import KnowledgeError, QuestionRefused
 from knowledge_pipeline.serve.arguments import read, schema_of
-from knowledge_pipeline.serve.mcp.about import INSTRUCTIONS
+from knowledge_pipeline.serve.mcp.instructions import INSTRUCTIONS
 from knowledge_pipeline.serve.mcp.tools import TOOLS, Reply, Tool
 from knowledge_pipeline.serve.service import Asker, Service
 
@@ -68,7 +68,7 @@ async def _ask(service: Service, asker: Asker, params: CallToolRequestParams) ->
     tool = TOOLS.get(params.name)
     if tool is None:
         raise QuestionRefused(f"there is no tool {params.name[:200]!r}; there are {', '.join(TOOLS)}")
-    asked = read(tool.takes, params.arguments)
+    asked = read(tool.inputs, params.arguments)
     return await service.ask(asker, lambda: tool.ask(service.base, asker.access, asked))
 
 
@@ -76,8 +76,8 @@ def _listed(tool: Tool) -> ListedTool:
     return ListedTool(
         name=tool.name,
         title=tool.title,
-        description=tool.about,
-        input_schema={**schema_of(tool.takes), "description": f"Arguments of {tool.name}."},
+        description=tool.instructions,
+        input_schema={**schema_of(tool.inputs), "description": f"Arguments of {tool.name}."},
         output_schema=schema_of(tool.gives, output=True),
         annotations=_READS,
     )

@@ -10,18 +10,18 @@ from pydantic import BaseModel
 
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.assemble import Answer
-from knowledge_pipeline.query.excerpts import document_of
+from knowledge_pipeline.query.agent_context.excerpts import document_of
+from knowledge_pipeline.query.agent_context.searches import Task
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.task_searches import Task
+from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.serve.arguments import Arguments, KnowledgeQuery
 from knowledge_pipeline.serve.http.models_documents import ContextTold
 from knowledge_pipeline.serve.http.models_graph import GraphTold
-from knowledge_pipeline.serve.mcp import about, takes
+from knowledge_pipeline.serve.mcp import inputs, instructions
 from knowledge_pipeline.serve.mcp.graph_texts import of_graph
 from knowledge_pipeline.serve.mcp.outputs import FoundAnswerTold, PagedTold
-from knowledge_pipeline.serve.texts import of_answer, of_context, of_document
+from knowledge_pipeline.serve.render_text import of_answer, of_context, of_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Tool:
 
     name: str
     title: str
-    about: str
-    takes: type[Arguments]
+    instructions: str
+    inputs: type[Arguments]
     gives: type[BaseModel]
     ask: Ask
 
@@ -52,12 +52,12 @@ async def _query(base: KnowledgeBase, access: Access, asked: KnowledgeQuery) -> 
     return _found(await base.asearch(asked.query, access=access, **how))
 
 
-async def _code(base: KnowledgeBase, access: Access, asked: takes.CodeSearch) -> Reply:
+async def _code(base: KnowledgeBase, access: Access, asked: inputs.CodeSearch) -> Reply:
     how = {"filters": asked.filters(), "limit": asked.limit}
     return _found(await base.asearch(asked.query, type="code", access=access, **how))
 
 
-async def _like(base: KnowledgeBase, access: Access, asked: takes.SearchCode) -> Reply:
+async def _like(base: KnowledgeBase, access: Access, asked: inputs.SearchCode) -> Reply:
     how = {"filters": replace(asked.filters(), source_types=("code",)), "limit": asked.limit}
     answer = await base.asimilar(text=asked.query, path=asked.file, source=asked.source, access=access, **how)
     return _found(answer)
@@ -67,7 +67,7 @@ def _of(source_type: str) -> Ask:
     """Searches the sources of one type."""
 
     async def ask(
-        base: KnowledgeBase, access: Access, asked: takes.SearchTickets | takes.SearchPages
+        base: KnowledgeBase, access: Access, asked: inputs.SearchTickets | inputs.SearchPages
     ) -> Reply:
         filters = replace(asked.filters(), source_types=(source_type,))
         return _found(await base.asearch(asked.query, filters=filters, limit=asked.limit, access=access))
@@ -75,7 +75,7 @@ def _of(source_type: str) -> Ask:
     return ask
 
 
-async def _document(base: KnowledgeBase, access: Access, asked: takes.GetDocument) -> Reply:
+async def _document(base: KnowledgeBase, access: Access, asked: inputs.GetDocument) -> Reply:
     whole = await base.aget(asked.id, access=access)
     total = len(whole.results)
     if asked.offset >= total:
@@ -85,7 +85,7 @@ async def _document(base: KnowledgeBase, access: Access, asked: takes.GetDocumen
     return Reply({**_told(shown), "offset": asked.offset, "total": total}, text)
 
 
-async def _context(base: KnowledgeBase, access: Access, asked: takes.BuildContext) -> Reply:
+async def _context(base: KnowledgeBase, access: Access, asked: inputs.BuildContext) -> Reply:
     about_it = {"file": asked.file, "source": asked.source, "snippet": asked.snippet}
     task = Task(asked.task, kind=asked.kind, filters=asked.filters(), **about_it)
     made = await base.acontext(task, max_tokens=asked.max_tokens, access=access)
@@ -95,7 +95,7 @@ async def _context(base: KnowledgeBase, access: Access, asked: takes.BuildContex
 def _of_graph(question: str, *more: str) -> Ask:
     """Asks the code graph a question, with these of the arguments beside the target."""
 
-    async def ask(base: KnowledgeBase, access: Access, asked: takes.Targeted) -> Reply:
+    async def ask(base: KnowledgeBase, access: Access, asked: inputs.Targeted) -> Reply:
         how = {name: getattr(asked, name) for name in ("limit", *more)}
         filters: Filters = asked.filters()
         answer = await getattr(base.agraph, question)(asked.target, filters=filters, access=access, **how)
@@ -117,40 +117,53 @@ def _told(answer: Answer) -> dict[str, Any]:
 
 
 def _searches() -> Iterator[Tool]:
-    yield Tool("knowledge_query", "Ask everything", about.QUERY, KnowledgeQuery, FoundAnswerTold, _query)
-    yield Tool("code_search", "Search code by meaning", about.CODE, takes.CodeSearch, FoundAnswerTold, _code)
-    yield Tool("search_code", "Search code like code", about.LIKE, takes.SearchCode, FoundAnswerTold, _like)
+    yield Tool(
+        "knowledge_query", "Ask everything", instructions.QUERY, KnowledgeQuery, FoundAnswerTold, _query
+    )
+    yield Tool(
+        "code_search", "Search code by meaning", instructions.CODE, inputs.CodeSearch, FoundAnswerTold, _code
+    )
+    yield Tool(
+        "search_code", "Search code like code", instructions.LIKE, inputs.SearchCode, FoundAnswerTold, _like
+    )
     yield Tool(
         "search_jira_tickets",
         "Search Jira tickets",
-        about.TICKETS,
-        takes.SearchTickets,
+        instructions.TICKETS,
+        inputs.SearchTickets,
         FoundAnswerTold,
         _of("jira"),
     )
     yield Tool(
         "search_confluence",
         "Search Confluence pages",
-        about.PAGES,
-        takes.SearchPages,
+        instructions.PAGES,
+        inputs.SearchPages,
         FoundAnswerTold,
         _of("confluence"),
     )
-    yield Tool("get_document", "Read a document", about.DOCUMENT, takes.GetDocument, PagedTold, _document)
     yield Tool(
-        "build_context", "Gather what a task needs", about.CONTEXT, takes.BuildContext, ContextTold, _context
+        "get_document", "Read a document", instructions.DOCUMENT, inputs.GetDocument, PagedTold, _document
+    )
+    yield Tool(
+        "build_context",
+        "Gather what a task needs",
+        instructions.CONTEXT,
+        inputs.BuildContext,
+        ContextTold,
+        _context,
     )
 
 
 def _graph_questions() -> Iterator[Tool]:
     asked: tuple[tuple[str, str, str, type[Arguments], tuple[str, ...]], ...] = (
-        ("find_usages", "Find usages", about.USAGES, takes.Targeted, ()),
-        ("find_references", "Find references", about.REFERENCES, takes.Targeted, ()),
-        ("get_call_graph", "Show calls", about.CALLS, takes.Calls, ("depth", "direction")),
-        ("get_class_hierarchy", "Show inheritance", about.HIERARCHY, takes.Hierarchy, ("depth",)),
-        ("get_dependencies", "Show dependencies", about.DEPENDENCIES, takes.Stepped, ("depth",)),
-        ("analyze_dependencies", "Show the impact of a change", about.IMPACT, takes.Deep, ("depth",)),
-        ("find_related_code", "Find related code", about.RELATED, takes.Related, ()),
+        ("find_usages", "Find usages", instructions.USAGES, inputs.Targeted, ()),
+        ("find_references", "Find references", instructions.REFERENCES, inputs.Targeted, ()),
+        ("get_call_graph", "Show calls", instructions.CALLS, inputs.Calls, ("depth", "direction")),
+        ("get_class_hierarchy", "Show inheritance", instructions.HIERARCHY, inputs.Hierarchy, ("depth",)),
+        ("get_dependencies", "Show dependencies", instructions.DEPENDENCIES, inputs.Stepped, ("depth",)),
+        ("analyze_dependencies", "Show the impact of a change", instructions.IMPACT, inputs.Deep, ("depth",)),
+        ("find_related_code", "Find related code", instructions.RELATED, inputs.Related, ()),
     )
     for name, title, told, model, more in asked:
         yield Tool(name, title, told, model, GraphTold, _of_graph(name, *more))

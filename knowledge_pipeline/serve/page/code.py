@@ -13,7 +13,7 @@ from pygments.lexers.special import TextLexer
 from pygments.token import Token
 from pygments.util import ClassNotFound
 
-from knowledge_pipeline.serve.page.marking import Marks, cut
+from knowledge_pipeline.serve.page.highlight import Marks, cut
 
 COLOURED_CHARS = 200_000  # of one text; above it there are no colours
 

@@ -13,15 +13,15 @@ from markupsafe import Markup
 
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.assemble import Answer, Result
-from knowledge_pipeline.query.excerpts import Excerpt, Part, excerpts
+from knowledge_pipeline.query.agent_context.excerpts import Excerpt, Part, excerpts
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.search.assemble import Answer, Result
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.asked import Asked
-from knowledge_pipeline.serve.page.marking import Marks
+from knowledge_pipeline.serve.page.form import Asked
+from knowledge_pipeline.serve.page.highlight import Marks
 from knowledge_pipeline.serve.page.rendering import PageRoute, page
 from knowledge_pipeline.serve.page.results import Line, code_lines, is_shown_as_code, prose_of, shown
-from knowledge_pipeline.serve.page.visits import Visiting
+from knowledge_pipeline.serve.page.sessions import Visiting
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -6,9 +6,9 @@ from typing import cast
 
 from fastapi import APIRouter, Request, Response
 
-from knowledge_pipeline.query.feedback import Judgement
+from knowledge_pipeline.query.log.feedback import Judgement
 from knowledge_pipeline.serve.page.rendering import PageRoute, page
-from knowledge_pipeline.serve.page.visits import Visiting, form_of, inside
+from knowledge_pipeline.serve.page.sessions import Visiting, form_of, inside
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

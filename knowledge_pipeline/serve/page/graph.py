@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Node
+from knowledge_pipeline.query.code_graph.interface import GraphQuestions
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.graph_answers import GraphAnswer, Node
-from knowledge_pipeline.query.graph_door import GraphQuestions
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.picture import drawing
 from knowledge_pipeline.serve.page.rendering import PageRoute, page
-from knowledge_pipeline.serve.page.visits import Visiting
+from knowledge_pipeline.serve.page.sessions import Visiting
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -6,7 +6,7 @@ import posixpath
 import re
 from urllib.parse import unquote, urlencode, urlsplit
 
-from knowledge_pipeline.query.assemble import Citation, Related, Result
+from knowledge_pipeline.query.search.assemble import Citation, Related, Result
 from knowledge_pipeline.serve.page.prose import Leads
 
 _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from knowledge_pipeline.query.graph_answers import GraphAnswer, Node
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Node
 
 MOST = 10  # boxes in one column
 _WIDTH, _HEIGHT = 220, 40

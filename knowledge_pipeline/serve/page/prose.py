@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from knowledge_pipeline.languages import language_of
 from knowledge_pipeline.serve.page.code import lines_of, marked
-from knowledge_pipeline.serve.page.marking import Marks
+from knowledge_pipeline.serve.page.highlight import Marks
 
 _LINE_END = Markup("\n")
 _SCHEMES = ("http", "https", "mailto")

@@ -17,8 +17,8 @@ from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
 from knowledge_pipeline.query.wording import said
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.asked import TABS, Asked
 from knowledge_pipeline.serve.page.files import address_of
+from knowledge_pipeline.serve.page.form import TABS, Asked
 from knowledge_pipeline.serve.page.results import kind_of
 
 TOKEN_COOKIE = "knowledge_token"  # noqa: S105 - a name

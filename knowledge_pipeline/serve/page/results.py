@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from knowledge_pipeline.languages import is_code
-from knowledge_pipeline.query.assemble import Answer, Neighbours, Relation, Result
-from knowledge_pipeline.query.excerpts import Part, excerpts
+from knowledge_pipeline.query.agent_context.excerpts import Part, excerpts
+from knowledge_pipeline.query.search.assemble import Answer, Neighbours, Relation, Result
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.code import lines_of, marked
-from knowledge_pipeline.serve.page.marking import Marks
+from knowledge_pipeline.serve.page.highlight import Marks
 from knowledge_pipeline.serve.page.prose import html_of
 
 _LINES = 14  # of code that are shown at first

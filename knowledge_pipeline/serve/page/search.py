@@ -13,16 +13,16 @@ from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.errors import Forbidden, KnowledgeError, NotFound, QuestionRefused
 from knowledge_pipeline.languages import LANGUAGES
-from knowledge_pipeline.query.assemble import Answer
-from knowledge_pipeline.query.profiles import MAX_RESULTS
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.query.search.profiles import MAX_RESULTS
+from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline.query.status import Status
-from knowledge_pipeline.query.understand import understand
-from knowledge_pipeline.serve.http.asking import Inquiry
-from knowledge_pipeline.serve.page.asked import MORE, NARROWING, TABS, Asked
-from knowledge_pipeline.serve.page.marking import Marks
+from knowledge_pipeline.serve.http.queries import Inquiry
+from knowledge_pipeline.serve.page.form import MORE, NARROWING, TABS, Asked
+from knowledge_pipeline.serve.page.highlight import Marks
 from knowledge_pipeline.serve.page.rendering import PageRoute, page, told
 from knowledge_pipeline.serve.page.results import facets, shown
-from knowledge_pipeline.serve.page.visits import Visiting
+from knowledge_pipeline.serve.page.sessions import Visiting
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -8,9 +8,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.serve.holdings import collections_of
+from knowledge_pipeline.serve.counts import collections_of
 from knowledge_pipeline.serve.page.rendering import PageRoute, page
-from knowledge_pipeline.serve.page.visits import Visiting
+from knowledge_pipeline.serve.page.sessions import Visiting
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -15,10 +15,10 @@ from urllib.parse import quote, urlsplit
 import requests
 import urllib3
 
-from knowledge_pipeline.config_connections import GcsConnection
+from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.bucket.tree import REMOVED, Got, Sleep, Stored
-from knowledge_pipeline.sources.politeness import TRIES, backoff_s, polite, unanswered
+from knowledge_pipeline.sources.http_retry import TRIES, backoff_s, polite, unanswered
 
 _API = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"

@@ -13,12 +13,12 @@ from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from knowledge_pipeline.config_connections import S3Connection
+from knowledge_pipeline.config.connections import S3Connection
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.bucket.s3_errors import Refusals
 from knowledge_pipeline.sources.bucket.tree import Got, Sleep, Stored
+from knowledge_pipeline.sources.http_retry import TIMEOUT_S, TRIES, backoff_s, wait, wait_of
 from knowledge_pipeline.sources.names import path_of_bytes
-from knowledge_pipeline.sources.politeness import TIMEOUT_S, TRIES, backoff_s, wait, wait_of
 
 _DEFAULT_REGION = "us-east-1"  # where nobody names one; the client follows AWS to the right one
 _Answer = TypeVar("_Answer")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from knowledge_pipeline.config_connections import S3Connection
+from knowledge_pipeline.config.connections import S3Connection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.bucket.tree import REMOVED
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Protocol
 from urllib.parse import quote
 
-from knowledge_pipeline.config_connections import GcsConnection, S3Connection
+from knowledge_pipeline.config.connections import GcsConnection, S3Connection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.trees import Content, Entry, too_large
 from knowledge_pipeline.sources.patterns import Selection

@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import requests
 
-from knowledge_pipeline.config_connections import ConfluenceConnection
+from knowledge_pipeline.config.connections import ConfluenceConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.politeness import TIMEOUT_S, polite, tried_in_vain, unanswered
+from knowledge_pipeline.sources.http_retry import TIMEOUT_S, polite, tried_in_vain, unanswered
 
 Json = dict[str, Any]
 Parameters = Mapping[str, Any]  # a list is sent as one parameter for each of its values

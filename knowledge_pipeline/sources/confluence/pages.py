@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from knowledge_pipeline.config_connections import ConfluenceConnection
+from knowledge_pipeline.config.connections import ConfluenceConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Service
@@ -40,7 +40,7 @@ from knowledge_pipeline.sources.confluence.search import (
 )
 from knowledge_pipeline.sources.confluence.server import ServerEdition
 from knowledge_pipeline.sources.confluence.storage import people_in
-from knowledge_pipeline.sources.since import oldest_wanted
+from knowledge_pipeline.sources.time_window import oldest_wanted
 
 OVERLAP = timedelta(hours=14)
 """How far back of the moment asked for: a search reads times to the minute in the time zone of the

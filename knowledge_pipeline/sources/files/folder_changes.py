@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from knowledge_pipeline.config import LocalConnection, SourceConfig
+from knowledge_pipeline.config.settings import LocalConnection, SourceConfig
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.sources.files.ignored import Rules, rules_at, rules_below
 from knowledge_pipeline.sources.git.command import GitFailed, run

@@ -15,7 +15,7 @@ from knowledge_pipeline.sources.git.diffs import Diffs
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.objects import Objects, message, parents, signature
 from knowledge_pipeline.sources.git.remote import without_password
-from knowledge_pipeline.sources.since import oldest_wanted
+from knowledge_pipeline.sources.time_window import oldest_wanted
 
 _FORMAT = "1"
 

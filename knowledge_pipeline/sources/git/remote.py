@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from knowledge_pipeline.config import GitConnection
+from knowledge_pipeline.config.settings import GitConnection
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git.command import GitFailed
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from knowledge_pipeline.config_connections import GithubApp, GithubConnection
+from knowledge_pipeline.config.connections import GithubApp, GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceUnavailable
 from knowledge_pipeline.sources.github.errors import GraphqlError, Sentences, is_limited
-from knowledge_pipeline.sources.politeness import TIMEOUT_S, TRIES, polite, seconds_until, unanswered, wait
+from knowledge_pipeline.sources.http_retry import TIMEOUT_S, TRIES, polite, seconds_until, unanswered, wait
 
 if TYPE_CHECKING:
     import github

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import ClassVar
 
-from knowledge_pipeline.config_connections import GithubConnection
+from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources import forge
-from knowledge_pipeline.sources.forge import GONE, AskedTooMuch, ConversationFilters, Node
+from knowledge_pipeline.sources import code_host
+from knowledge_pipeline.sources.code_host import GONE, AskedTooMuch, ConversationFilters, Node
 from knowledge_pipeline.sources.github.client import RATE_LIMIT, Answer, GithubClient
 from knowledge_pipeline.sources.github.errors import is_single_sign_on
 from knowledge_pipeline.sources.github.listing import Lister, Listing
 from knowledge_pipeline.sources.github.parts import Part, complete, selection
 
 
-class Conversations(forge.Conversations[Answer]):
+class Conversations(code_host.Conversations[Answer]):
     """Pull requests or issues of one repository."""
 
     parts: ClassVar[tuple[Part, ...]]

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from knowledge_pipeline.config_connections import GithubConnection
+from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.forge import AskedTooMuch
-from knowledge_pipeline.sources.politeness import tried_in_vain
+from knowledge_pipeline.sources.code_host import AskedTooMuch
+from knowledge_pipeline.sources.http_retry import tried_in_vain
 
 GraphqlError = Mapping[str, Any]  # `type`, `message`, `path`, `extensions`
 

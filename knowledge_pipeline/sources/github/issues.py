@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from knowledge_pipeline.sources.code_host import FORMAT, Node, facts_of, mentions
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.forge import FORMAT, Node, facts_of, mentions
 from knowledge_pipeline.sources.github.conversations import Conversations
 from knowledge_pipeline.sources.github.parts import ACTOR, Part
 from knowledge_pipeline.sources.github.turns import comment_turns, reference

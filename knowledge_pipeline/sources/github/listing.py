@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.sources.forge import Node, falls_short, moment
+from knowledge_pipeline.sources.code_host import Node, falls_short, moment
 from knowledge_pipeline.sources.github.client import RATE_LIMIT, GithubClient
 
 _MOST_PASSES = 20

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.forge import GONE, Node
+from knowledge_pipeline.sources.code_host import GONE, Node
 from knowledge_pipeline.sources.github.client import RATE_LIMIT, GithubClient
 
 ACTOR = "author { login ... on User { name } }"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.forge import (
+from knowledge_pipeline.sources.code_host import (
     FORMAT,
     MOST_FILES,
     ChangedFiles,
@@ -16,6 +15,7 @@ from knowledge_pipeline.sources.forge import (
     moment,
     person,
 )
+from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.github.conversations import Conversations
 from knowledge_pipeline.sources.github.parts import ACTOR, Part
 from knowledge_pipeline.sources.github.turns import comment_turns, reference

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from knowledge_pipeline.sources.code_host import Node, moment, person
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.forge import Node, moment, person
 from knowledge_pipeline.sources.markdown_cleaning import clean
 
 

@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 
 import requests
 
-from knowledge_pipeline.config_connections import GitlabConnection
+from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.forge import AskedTooMuch
-from knowledge_pipeline.sources.politeness import polite, tried_in_vain, unanswered
+from knowledge_pipeline.sources.code_host import AskedTooMuch
+from knowledge_pipeline.sources.http_retry import polite, tried_in_vain, unanswered
 
 if TYPE_CHECKING:
     from gitlab import Gitlab

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from knowledge_pipeline.config_connections import GitlabConnection
+from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources import forge
-from knowledge_pipeline.sources.forge import (
+from knowledge_pipeline.sources import code_host
+from knowledge_pipeline.sources.code_host import (
     FORMAT,
     GONE,
     ConversationFilters,
@@ -48,7 +48,7 @@ def _notes_field(after: str = "") -> str:
     )
 
 
-class Conversations(forge.Conversations[dict[str, Node]]):
+class Conversations(code_host.Conversations[dict[str, Node]]):
     """Merge requests or issues of one project."""
 
     field: ClassVar[str]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from knowledge_pipeline.sources.code_host import Node, mentions
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.forge import Node, mentions
 from knowledge_pipeline.sources.gitlab.conversations import Conversations
 from knowledge_pipeline.sources.gitlab.turns import comment_turns
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, ClassVar
 
+from knowledge_pipeline.sources.code_host import ChangedFiles, Node
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.forge import ChangedFiles, Node
 from knowledge_pipeline.sources.gitlab.conversations import PERSON, Conversations
 from knowledge_pipeline.sources.gitlab.turns import approvals, closed_by, comment_turns
 

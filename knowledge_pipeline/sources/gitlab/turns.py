@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from knowledge_pipeline.config_connections import GitlabConnection
+from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline.sources.code_host import Node, mentions, moment, person
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.forge import Node, mentions, moment, person
 from knowledge_pipeline.sources.markdown_cleaning import clean
 
 _UPLOAD = re.compile(r"(?<=\]\()(?=/uploads/[0-9a-f]{32}/)")

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import requests
 
-from knowledge_pipeline.config_connections import JiraConnection
+from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.politeness import polite, unanswered
+from knowledge_pipeline.sources.http_retry import polite, unanswered
 
 if TYPE_CHECKING:
     from jira import JIRA

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.sources.since import oldest_wanted
+from knowledge_pipeline.sources.time_window import oldest_wanted
 
 _TOKEN = re.compile(
     r"""\\.|(?P<quote>["'])|(?P<open>\()|(?P<close>\))|(?P<order>\border\s+by\b)""", re.IGNORECASE

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 
-from knowledge_pipeline.config_connections import SlackConnection
+from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Service
-from knowledge_pipeline.sources.since import oldest_wanted
 from knowledge_pipeline.sources.slack.client import Json, Refusal, SlackClient
 from knowledge_pipeline.sources.slack.text import Ids
 from knowledge_pipeline.sources.slack.threads import (
@@ -35,6 +34,7 @@ from knowledge_pipeline.sources.slack.threads import (
     thread_uri,
 )
 from knowledge_pipeline.sources.slack.workspace import Workspace
+from knowledge_pipeline.sources.time_window import oldest_wanted
 
 OVERLAP = timedelta(days=3)
 """How long before the newest known message the next listing begins: edits, deletions and replies are seen

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 import requests
 
-from knowledge_pipeline.config_connections import SlackConnection
+from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.politeness import (
+from knowledge_pipeline.sources.http_retry import (
     TIMEOUT_S,
     TRIES,
     backoff_s,

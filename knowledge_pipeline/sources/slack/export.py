@@ -13,11 +13,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from knowledge_pipeline.config_connections import SlackExportConnection
+from knowledge_pipeline.config.connections import SlackExportConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.since import oldest_wanted
 from knowledge_pipeline.sources.slack.blocks import Json, dicts, string
 from knowledge_pipeline.sources.slack.export_files import ExportFiles, no_export, open_export
 from knowledge_pipeline.sources.slack.text import valid
@@ -38,6 +37,7 @@ from knowledge_pipeline.sources.slack.threads import (
     thread_of,
     thread_uri,
 )
+from knowledge_pipeline.sources.time_window import oldest_wanted
 
 _ID = re.compile(r"\w+", re.ASCII)
 _FILES_HELD = 4  # days, parsed: documents are read in the order that they are listed in

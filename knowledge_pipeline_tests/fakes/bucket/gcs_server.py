@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from knowledge_pipeline.config_connections import GcsConnection
+from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 _LIST, _MEDIA = "/storage/v1/b/", "/download/storage/v1/b/"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config import Embedding, Settings
-from knowledge_pipeline.config_store import ObjectStore, StoreOptions
+from knowledge_pipeline.config.settings import Embedding, Settings
+from knowledge_pipeline.config.store import ObjectStore, StoreOptions
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project, embedding_by
 from knowledge_pipeline_tests.fakes.bucket.s3_server import REGION, S3Bucket

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import jwt
 from pydantic import SecretStr
 
-from knowledge_pipeline.config_connections import GithubApp, GithubConnection
+from knowledge_pipeline.config.connections import GithubApp, GithubConnection
 from knowledge_pipeline_tests.fakes.github.graphql import MOST_NODES, Answerer, cost
 from knowledge_pipeline_tests.fakes.github.records import Record, Repository
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served

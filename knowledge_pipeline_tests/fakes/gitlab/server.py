@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from knowledge_pipeline.config_connections import GitlabConnection
+from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline_tests.fakes.gitlab.graphql import Answerer
 from knowledge_pipeline_tests.fakes.gitlab.records import Project, Record
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served

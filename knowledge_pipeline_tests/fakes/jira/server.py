@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from knowledge_pipeline.config_connections import JiraConnection
+from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline_tests.fakes.jira.answers import JiraAnswers, said
 from knowledge_pipeline_tests.fakes.jira.site import JiraSite
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served

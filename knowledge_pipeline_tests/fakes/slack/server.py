@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import SecretStr
 
-from knowledge_pipeline.config_connections import SlackConnection
+from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 from knowledge_pipeline_tests.fakes.slack.site import Json, Room, SlackSite, padded
 

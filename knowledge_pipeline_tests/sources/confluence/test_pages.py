@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources import politeness
+from knowledge_pipeline.sources import http_retry
 from knowledge_pipeline.sources.base import Service
 from knowledge_pipeline.sources.confluence.pages import ConfluencePages, PageFilters
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
@@ -22,8 +22,8 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture(params=["cloud", "server"])
 def server(request, monkeypatch) -> Iterator[ConfluenceServer]:
-    monkeypatch.setattr(politeness, "_FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(politeness, "_MOST_BACKOFF_S", 0.002)
+    monkeypatch.setattr(http_retry, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(http_retry, "_MOST_BACKOFF_S", 0.002)
     with ConfluenceServer(request.param) as server:
         yield server
 
@@ -427,8 +427,8 @@ def test_a_token_that_cannot_be_sent_is_refused_without_being_told(server):
 def test_nobody_listening_is_said_with_the_service_not_the_address(monkeypatch):
     with ConfluenceServer("server") as server:
         connection = server.connection
-    monkeypatch.setattr(politeness, "_FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(politeness, "_MOST_BACKOFF_S", 0.002)
+    monkeypatch.setattr(http_retry, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(http_retry, "_MOST_BACKOFF_S", 0.002)
     with ConfluencePages(connection, PageFilters()) as pages, pytest.raises(SourceUnavailable) as raised:
         list(pages.discover())
     assert "Confluence at 127.0.0.1 did not answer" in str(raised.value)

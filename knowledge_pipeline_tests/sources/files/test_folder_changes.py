@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config import SourceConfig
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.files.folder_changes import concerned, watched_folder
 
 Concerns = Callable[..., bool]

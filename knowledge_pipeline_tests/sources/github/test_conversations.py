@@ -11,7 +11,7 @@ import pytest
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.base import Service
-from knowledge_pipeline.sources.forge import MOST_FILES, ConversationFilters
+from knowledge_pipeline.sources.code_host import MOST_FILES, ConversationFilters
 from knowledge_pipeline.sources.github.issues import Issues
 from knowledge_pipeline.sources.github.pulls import PullRequests
 from knowledge_pipeline_tests.fakes.github.records import BOT, person

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.forge import ConversationFilters
+from knowledge_pipeline.sources.code_host import ConversationFilters
 from knowledge_pipeline.sources.gitlab.issues import Issues
 from knowledge_pipeline.sources.gitlab.merge_requests import MergeRequests
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer

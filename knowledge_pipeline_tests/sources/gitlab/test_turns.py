@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config_connections import GitlabConnection
+from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.sources.gitlab.turns import closed_by, said
 
 CONNECTION = GitlabConnection(type="gitlab", project="octo/core/engine", url="https://gitlab.test/")

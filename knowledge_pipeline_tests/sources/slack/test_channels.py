@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources import politeness
+from knowledge_pipeline.sources import http_retry
 from knowledge_pipeline.sources.base import Service
 from knowledge_pipeline.sources.slack.channels import OVERLAP, SlackChannels
 from knowledge_pipeline.sources.slack.threads import ChannelFilters
@@ -25,8 +25,8 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def server(monkeypatch) -> Iterator[SlackServer]:
-    monkeypatch.setattr(politeness, "_FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(politeness, "_MOST_BACKOFF_S", 0.002)
+    monkeypatch.setattr(http_retry, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(http_retry, "_MOST_BACKOFF_S", 0.002)
     with SlackServer() as server:
         server.now = NOON
         yield server

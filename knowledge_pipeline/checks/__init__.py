@@ -1,0 +1,1 @@
+"""Checks of what the stages wrote: the blocking ones that guard a release, and the informing ones."""

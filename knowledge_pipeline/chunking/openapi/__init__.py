@@ -1,0 +1,1 @@
+"""OpenAPI and Swagger files to chunks, one operation each."""

@@ -1,0 +1,48 @@
+"""Ctrl-C ends a command soon, whatever it is waiting for.
+
+Requests in flight and threads of libraries may keep a process alive for a minute. Every
+stage may be killed at any moment, so what is still going after a short grace is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+
+from knowledge_pipeline.cli.exit_codes import INTERRUPTED, tell_interrupted
+
+GRACE_S = 3.0
+
+_SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides it
+
+
+def bound_interrupts(arguments: Sequence[str]) -> None:
+    """From now on the first Ctrl-C interrupts, and after a grace, or at the second, the process ends."""
+    interrupted = threading.Event()
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if interrupted.is_set():
+            _leave(arguments)
+        interrupted.set()
+        timer = threading.Timer(GRACE_S, _leave, (arguments,))
+        timer.daemon = True
+        timer.start()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_interrupt)
+
+
+def unbound_interrupts() -> None:
+    """From now on Ctrl-C only interrupts: for waiting for a program that has seen it too."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(arguments: Sequence[str]) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(_SHOW_CURSOR)
+    tell_interrupted(arguments)
+    os._exit(INTERRUPTED)

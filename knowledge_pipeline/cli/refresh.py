@@ -1,0 +1,129 @@
+"""`index`, `refresh`, `reindex`: bring what is stored up to date with the sources, and release it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from knowledge_pipeline.cli.options import AllowEmpty, Dagster, Sources, TokenVariable
+from knowledge_pipeline.cli.render import refresh as outcomes
+from knowledge_pipeline.cli.render.progress import progress
+from knowledge_pipeline.cli.session import Session, WrongUsage, example
+from knowledge_pipeline.errors import ConfigError
+
+_NOTHING_DECLARED = (
+    "{path} declares no source: run `knowledge index --repo PATH_OR_URL`, or `knowledge sources add`"
+)
+
+
+@example("""
+    knowledge index
+    knowledge index --repo .
+    knowledge index --repo https://github.com/pallets/flask --branch main
+""")
+def index(
+    session: Session,
+    repo: Annotated[
+        str | None,
+        typer.Option("--repo", metavar="PATH_OR_URL", help="Declare this repository's sources first."),
+    ] = None,
+    branch: Annotated[
+        str | None,
+        typer.Option("--branch", metavar="NAME", help="Read this branch of --repo, as committed."),
+    ] = None,
+    token_env: TokenVariable = None,
+    dagster: Dagster = False,
+) -> int:
+    """Index a repository, or all configured sources, and release.
+
+    With --repo, sources that fit what the repository holds (code, documents, OpenAPI
+    files, history) are added to knowledge.yaml, which is made in the current folder if
+    there is none; then they are indexed. Running it again indexes only what changed.
+    """
+    if repo is None:
+        if branch or token_env:
+            raise WrongUsage("--branch and --token-env say more about --repo, which is missing")
+        return _refresh(session, (), dagster=dagster)
+    from knowledge_pipeline.cli.sources.declare import Repository, declare
+
+    session.screen.note(f"Looking at {repo}")
+    declared, ids = declare(session, Repository(repo, branch, token_env))
+    if declared:
+        session.screen.note(f"Declared {', '.join(declared)} in {session.config_path}")
+    return _refresh(session, ids, dagster=dagster, declared=declared)
+
+
+@example("""
+    knowledge refresh
+    knowledge refresh --source flask-code --source flask-docs
+    knowledge refresh --dagster
+""")
+def refresh(
+    session: Session, source: Sources = None, dagster: Dagster = False, allow_empty: AllowEmpty = False
+) -> int:
+    """Bring sources up to date and release what changed.
+
+    What changed is read, cut, embedded and indexed. A source that fails keeps what it
+    had, and the others go on.
+    """
+    return _refresh(session, source or (), dagster=dagster, allow_empty=allow_empty)
+
+
+@example("""
+    knowledge reindex --source flask-code
+    knowledge reindex --reembed
+""")
+def reindex(
+    session: Session,
+    source: Sources = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Read and cut everything anew (the default of this command).")
+    ] = False,
+    reembed: Annotated[bool, typer.Option("--reembed", help="Make every vector anew as well.")] = False,
+    dagster: Dagster = False,
+    allow_empty: AllowEmpty = False,
+) -> int:
+    """Make everything anew, as if nothing were stored.
+
+    Queries see the last release until the new one is complete. Vectors are taken over
+    where texts are the same, unless --reembed says otherwise.
+    """
+    del full  # what this command does anyway; scripts may say so
+    return _refresh(
+        session, source or (), full=True, reembed=reembed, dagster=dagster, allow_empty=allow_empty
+    )
+
+
+def _refresh(
+    session: Session,
+    ids: Sequence[str],
+    *,
+    full: bool = False,
+    reembed: bool = False,
+    allow_empty: bool = False,
+    dagster: bool = False,
+    declared: Sequence[str] = (),
+) -> int:
+    from knowledge_pipeline.stages import pipeline
+
+    if not session.settings.sources:
+        raise ConfigError(_NOTHING_DECLARED.format(path=session.config_path))
+    chosen = pipeline.chosen(session.settings, dict.fromkeys(ids))
+    if dagster:
+        from knowledge_pipeline.cli.dagster_run import record
+
+        named = [source.id for source in chosen]
+        return record(session, named, full=full, reembed=reembed, allow_empty=allow_empty)
+    with progress(session.screen) as report:
+        outcome = pipeline.refresh(
+            session.lake,
+            session.settings,
+            chosen,
+            full=full,
+            reembed=reembed,
+            allow_empty=allow_empty,
+            report=report,
+        )
+    return outcomes.show(session, outcome, config=str(session.config_path), declared=list(declared))

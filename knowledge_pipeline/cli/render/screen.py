@@ -1,0 +1,150 @@
+"""Where a command's words go: results to stdout, everything else to stderr.
+
+On a terminal results are tables and highlighted code; in a pipe they are plain text in
+columns; with `--json` stdout holds one JSON value and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from knowledge_pipeline.cli.render.text import one_line, spelled_out, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MAX_CELL_CHARS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """How much is told, and in which form."""
+
+    as_json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a person sees the results at once."""
+        return not self.as_json and sys.stdout.isatty()
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person is there to answer a question."""
+        return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def answer(self, value: Any) -> None:
+        """Write the one JSON value of a command."""
+        self._write_json(value, indent=2)
+
+    def answer_line(self, value: Any) -> None:
+        """Write one JSON value of many, each on its own line, for a command that goes on."""
+        self._write_json(value, indent=None)
+
+    def _write_json(self, value: Any, *, indent: int | None) -> None:
+        ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+        text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=str)
+        _write(sys.stdout, spelled_out(text) + "\n")
+
+    def say(self, text: str = "", *, style: str | None = None) -> None:
+        """Write text of a result; `style` counts on a terminal only."""
+        if self.as_json:
+            return
+        if style and self.terminal:
+            console().print(visible(text), style=style, soft_wrap=True)
+        else:
+            _write(sys.stdout, visible(text) + "\n")
+
+    def note(self, text: str) -> None:
+        """Tell a person what goes on, beside the result."""
+        if not self.as_json and not self.quiet:
+            _write(sys.stderr, visible(text) + "\n")
+
+    def table(self, rows: Sequence[Mapping[str, Any]], *, right: Sequence[str] = ()) -> None:
+        """Write rows under their keys as headings; columns in `right` hold numbers."""
+        if self.as_json or not rows:
+            return
+        headings = list(rows[0])
+        cells = [[cell(row[heading]) for heading in headings] for row in rows]
+        if self.terminal:
+            _rich_table(headings, cells, right)
+        else:
+            _write(sys.stdout, _aligned([[h.upper() for h in headings], *cells], headings, right))
+
+    def code(self, text: str, *, language: str | None, first_line: int) -> None:
+        """Write lines of a document with their numbers, highlighted on a terminal."""
+        if self.terminal:
+            _rich_code(visible(text), language, first_line)
+            return
+        lines = visible(text).split("\n")
+        width = len(str(first_line + len(lines) - 1))
+        numbered = (f"  {number:>{width}}  {line}".rstrip() for number, line in enumerate(lines, first_line))
+        _write(sys.stdout, "\n".join(numbered) + "\n")
+
+
+def cell(value: Any) -> str:
+    """One table cell: numbers with separators, nothing as `-`, text on one visible line."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return one_line(str(value))[:_MAX_CELL_CHARS]
+
+
+def console() -> Console:
+    """Rich on stdout: no markup, no emoji codes, no guessed highlights in other people's text."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
+
+
+def _rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in headings:
+        if heading in right:
+            table.add_column(heading, justify="right", no_wrap=True)
+        else:
+            table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def _aligned(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequence[str]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(headings))]
+    sides = [">" if heading in right else "<" for heading in headings]
+    lines = (
+        "  ".join(f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True))
+        for row in rows
+    )
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+_LEXERS = {"c_sharp": "csharp", "openapi": "yaml"}
+
+
+def _rich_code(text: str, language: str | None, first_line: int) -> None:
+    from rich.padding import Padding
+    from rich.syntax import Syntax
+
+    lexer = _LEXERS.get(language or "", language or "text")
+    syntax = Syntax(
+        text, lexer, theme="ansi_dark", line_numbers=True, start_line=first_line, background_color="default"
+    )
+    console().print(Padding(syntax, (0, 0, 0, 1)))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
+    stream.flush()

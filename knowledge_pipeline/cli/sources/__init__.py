@@ -1,0 +1,1 @@
+"""`knowledge sources`: declare, test, list and remove sources."""

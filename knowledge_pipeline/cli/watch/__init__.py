@@ -1,0 +1,1 @@
+"""`knowledge watch`: local folders and remote repositories, refreshed as they change."""

@@ -1,0 +1,187 @@
+"""`watch`: what is saved is searchable a moment later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Set
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from knowledge_pipeline.cli.exit_codes import sentence_of, tell_sentence
+from knowledge_pipeline.cli.options import Sources
+from knowledge_pipeline.cli.render.progress import progress
+from knowledge_pipeline.cli.render.text import counted
+from knowledge_pipeline.cli.session import Session, example
+from knowledge_pipeline.cli.watch.folders import Watched
+from knowledge_pipeline.cli.watch.remotes import Polled
+from knowledge_pipeline.errors import KnowledgeError, TransientError
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.stages.pipeline import Outcome
+
+RETRY_S = 30.0
+"""What failed for a reason that may pass is tried again after so long, and not only at the next change."""
+
+_COUNTED = ("added", "changed", "removed")
+_FILE, _REFRESH, _RELEASE = (
+    "knowledge.yaml",
+    "refresh",
+    "release",
+)  # what an error is told under when it is of no source
+
+
+@example("""
+    knowledge watch
+    knowledge watch --source flask-code --source flask-docs
+    knowledge watch --all --json
+""")
+def watch(
+    session: Session,
+    source: Sources = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Watch all sources, whatever their refresh.trigger.")
+    ] = False,
+    debounce: Annotated[
+        float,
+        typer.Option(
+            min=0.05, max=60, metavar="SECONDS", help="Collect changes that follow each other for so long."
+        ),
+    ] = 1.0,
+    poll: Annotated[
+        float,
+        typer.Option(min=1, metavar="SECONDS", help="Ask remote git repositories for new commits so often."),
+    ] = 30.0,
+) -> None:
+    """Refresh sources as their files change, until Ctrl-C.
+
+    Watches the sources whose refresh.trigger is realtime or on_commit. Each refresh is
+    released at once and told in one line; with --json in one JSON object on a line of its
+    own. A source that fails is told in one sentence, and watching goes on. An edit of
+    knowledge.yaml counts from the moment it is saved.
+    """
+    watched = Watched(session.config_path, source or (), everything=everything)
+    _Watch(session, watched, poll_s=poll).run(debounce_s=debounce)
+
+
+class _Watch:
+    """Refreshes what changes, and tells it."""
+
+    def __init__(self, session: Session, watched: Watched, *, poll_s: float) -> None:
+        self._session, self._watched = session, watched
+        self._polled = Polled(watched.sources, every_s=poll_s)
+        self._retries: dict[str, float] = {}  # source -> when, on the monotonic clock
+        self._told: dict[str, str] = {}  # source -> its last error, told once
+
+    def run(self, *, debounce_s: float) -> NoReturn:
+        """Go on until interrupted."""
+        ready = False
+        for changed in self._watched.changes(debounce_s=debounce_s):
+            if changed is None:
+                self._refresh({source.id for source in self._watched.sources})
+            elif due := self._watched.concerned(changed) | self._moved() | self._due_again():
+                self._refresh(due)
+            if not ready:
+                ready = True
+                self._warm_up()
+            self._reread()
+        raise AssertionError("watching never ends by itself")
+
+    def _moved(self) -> set[str]:
+        """Sources with new commits; why others cannot be asked is told."""
+        news = self._polled.news()
+        for source, error in news.items():
+            if error is not None:
+                self._tell_error(source, error)
+        return {source for source, error in news.items() if error is None}
+
+    def _due_again(self) -> set[str]:
+        return {source for source, at in self._retries.items() if at <= time.monotonic()}
+
+    def _reread(self) -> None:
+        try:
+            if self._watched.reread():
+                self._session.screen.note("knowledge.yaml changed")
+                self._polled.watch(self._watched.sources)
+                self._told.pop(_FILE, None)
+        except KnowledgeError as error:
+            self._tell_error(_FILE, error)
+
+    def _refresh(self, ids: Set[str]) -> None:
+        """Refresh and release; whatever goes wrong is told, and watching goes on."""
+        from knowledge_pipeline.stages import pipeline
+
+        watched = self._watched
+        sources = [source for source in watched.sources if source.id in ids]
+        try:
+            with progress(self._session.screen) as report:
+                outcome = pipeline.refresh(watched.lake, watched.settings, sources, report=report)
+        except Exception as error:  # noqa: BLE001 - a full disk, a bug: none of them ends the watch
+            self._tell_error(_REFRESH, TransientError(sentence_of(error)))
+            self._retries |= dict.fromkeys(ids, time.monotonic() + RETRY_S)
+            return
+        self._told.pop(_REFRESH, None)
+        for source in sources:
+            self._retries.pop(source.id, None)
+            self._tell(source.id, outcome)
+        if _RELEASE in outcome.failures:
+            self._tell_error(_RELEASE, outcome.failures[_RELEASE])
+        else:
+            self._told.pop(_RELEASE, None)
+
+    def _tell(self, source: str, outcome: Outcome) -> None:
+        error = outcome.failures.get(source)
+        if isinstance(error, TransientError):
+            self._retries[source] = time.monotonic() + RETRY_S
+        if error is not None:
+            self._tell_error(source, error)
+            return
+        self._told.pop(source, None)
+        stages = [stats for stats in outcome.stats if stats.source == source]
+        done: dict[str, Any] = {name: getattr(stages[0], name) for name in _COUNTED}
+        done["seconds"] = round(sum(stats.seconds for stats in stages), 2)
+        done["release"] = outcome.release.version if outcome.release else None
+        self._say(source, done, _in_words(done))
+
+    def _tell_error(self, source: str, error: KnowledgeError) -> None:
+        """Tell an error, unless it is the one that was told before."""
+        sentence = str(error)
+        if self._told.get(source) == sentence:
+            return
+        self._told[source] = sentence
+        screen = self._session.screen
+        if screen.as_json:
+            temporary = isinstance(error, TransientError)
+            self._say(source, {"error": sentence, "kind": type(error).__name__, "temporary": temporary}, "")
+        else:
+            tell_sentence(f"{source}: {sentence}", kind="", code=0, as_json=False)
+
+    def _say(self, source: str, done: dict[str, Any], words: str) -> None:
+        now, screen = datetime.now().astimezone(), self._session.screen
+        if screen.as_json:
+            screen.answer_line({"at": now.isoformat(timespec="milliseconds"), "source": source, **done})
+        else:
+            screen.say(f"{now:%H:%M:%S}  {source}: {words}")
+
+    def _warm_up(self) -> None:
+        """Load what the first change would wait for, and say that all is set."""
+        from knowledge_pipeline.embedding.registry import open_embedder
+
+        settings = self._watched.settings
+        by_name = {str(each): each for each in map(settings.embedding_of, self._watched.sources)}
+        for embedding in by_name.values():
+            with suppress(KnowledgeError):  # told by the refresh
+                embedder = open_embedder(embedding)
+                embedder.tokenizer()
+                if embedding.provider == "local":
+                    embedder.embed(["ready"])
+        folders = counted(len(set(self._watched.folders.values())), "folder")
+        watching = counted(len(self._watched.sources), "source")
+        self._session.screen.note(f"Watching {watching} in {folders}; Ctrl-C ends it")
+
+
+def _in_words(done: dict[str, Any]) -> str:
+    counts = ", ".join(f"{done[name]:,} {name}" for name in _COUNTED if done[name]) or "nothing changed"
+    return f"{counts} in {done['seconds']:g} s"

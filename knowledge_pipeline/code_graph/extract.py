@@ -1,0 +1,122 @@
+"""What one file says, read by tree-sitter: `extract` for every language of `GRAMMARS`, and manifests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+from tree_sitter import Node
+
+from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.languages.extractions import EXTRACTIONS, MANIFESTS
+from knowledge_pipeline.code_graph.reading import Captures, Extraction, Reading
+from knowledge_pipeline.syntax.grammars import GRAMMARS, find, parse
+from knowledge_pipeline.syntax.outline import Outline
+
+_PACKAGES = ("knowledge_pipeline.code_graph", "knowledge_pipeline.syntax")
+
+
+def extract(path: str, text: str, language: str) -> Facts:
+    """The facts of one file; takes time in proportion to its length, and never raises.
+
+    Args:
+        path: POSIX, within the source.
+        text: all of the file.
+        language: as `languages.language_of` names it; for one without a grammar, and for a text
+            that is no sensible code, the facts are empty.
+    """
+    for is_one, settings_of in MANIFESTS:
+        if is_one(path):
+            return Facts(path, language, settings=settings_of(path, text))
+    empty = Facts(path, language)
+    syntax = parse(text, language) if language in GRAMMARS else None
+    if syntax is None:
+        return empty
+    extraction = EXTRACTIONS.get(language, Extraction.of_definitions())
+    reading = Reading(path, syntax, Outline(syntax), extraction)
+    if language in EXTRACTIONS:
+        _read(reading, find(syntax, "knowledge_pipeline.code_graph"))
+    return reading.facts()
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file has facts because it tells how modules are named, whatever its language."""
+    return any(is_one(path) for is_one, _ in MANIFESTS)
+
+
+@cache
+def facts_version() -> str:
+    """Changes whenever the same text could give other facts: part of a file's fingerprint."""
+    digest = hashlib.blake2b(digest_size=8)
+    for package in _PACKAGES:
+        for file in _iter_files(resources.files(package)):
+            if file.name.endswith((".py", ".scm")):
+                digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _iter_files(folder: Traversable) -> Iterator[Traversable]:
+    """Every file below a folder, in the order of names."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _iter_files(entry)
+        else:
+            yield entry
+
+
+def _read(reading: Reading, captures: Captures) -> None:
+    extraction = reading.extraction
+    for node in captures.get("skip", ()):
+        reading.skipped.add(node.start_byte)
+    called = _calls(reading, captures.get("call", ()))
+    for name, handler in extraction.handlers.items():
+        for node in captures.get(name, ()):
+            handler(reading, node)
+    _references(reading, captures, called)
+    if extraction.finish is not None:
+        extraction.finish(reading, captures)
+
+
+def _calls(reading: Reading, calls: list[Node] | tuple[()]) -> set[tuple[int, int]]:
+    """Note all calls; gives where what they call starts and ends."""
+    called: set[tuple[int, int]] = set()
+    expressions = reading.extraction.expressions
+    table, is_call = expressions.calls, expressions.is_call
+    for node in calls:
+        callee = part_of(node, table[node.type][-1])
+        if callee is not None and (is_call is None or is_call(node)):
+            called.add((callee.start_byte, callee.end_byte))
+            reading.use("calls", reading.writer.callee(node), callee)
+    return called
+
+
+def _references(reading: Reading, captures: Captures, called: set[tuple[int, int]]) -> None:
+    """Note all names, each with the longest chain that starts with it, that are not called."""
+    longest: dict[int, Node] = {}
+    ends: set[int] = set()  # where a chain ends, its last name does: that refers to nothing alone
+    for node in captures.get("chain", ()):
+        longest.setdefault(node.start_byte, node)
+        ends.add(node.end_byte)
+    skipped = reading.skipped
+    for name in _outside(captures.get("name", ()), captures.get("skip.all", ())):
+        start = name.start_byte
+        if start in skipped or (name.end_byte in ends and start not in longest):
+            continue
+        node = longest.get(start, name)
+        if (start, node.end_byte) not in called:
+            reading.use("references", reading.writer.path(node), name)
+
+
+def _outside(names: Iterable[Node], spans: Iterable[Node]) -> Iterator[Node]:
+    """The names that lie in none of the spans; both are in the order of the text."""
+    waiting = iter(spans)
+    span = next(waiting, None)
+    for name in names:
+        while span is not None and span.end_byte <= name.start_byte:
+            span = next(waiting, None)
+        if span is None or name.start_byte < span.start_byte:
+            yield name

@@ -1,0 +1,1 @@
+"""Bash: what its files say, and how its names are resolved."""

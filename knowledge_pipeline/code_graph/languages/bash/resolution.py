@@ -1,0 +1,36 @@
+"""How names in shell scripts lead to definitions: of the script, and of those that it sources."""
+
+from __future__ import annotations
+
+from knowledge_pipeline.code_graph.languages.base import Language
+from knowledge_pipeline.code_graph.layout import Layout
+
+
+class Bash(Language):
+    """Bash, and shells like it. What no script defines is a program outside of the source."""
+
+    name = "bash"
+
+    def by_star(self, name: str) -> bool:
+        """A sourced script gives all that it defines."""
+        return True
+
+    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """The script beside another one, from the source's root, or the only one with that end."""
+        folder = path.rpartition("/")[0].split("/") if "/" in path else []
+        for part in name.split("/"):
+            folder = folder[:-1] if part == ".." else folder if part in ("", ".") else [*folder, part]
+        plain = "/".join(part for part in name.split("/") if part not in ("", ".", ".."))
+        for each in ("/".join(folder), plain):
+            if each in layout.paths:
+                return (each,)
+        found = [each for each in layout.once("scripts", _scripts).get(plain.rpartition("/")[2], ())]
+        found = [each for each in found if each.endswith(f"/{plain}")]
+        return tuple(found) if len(found) == 1 else ()
+
+
+def _scripts(layout: Layout) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in sorted(layout.paths):
+        found.setdefault(path.rpartition("/")[2], []).append(path)
+    return found

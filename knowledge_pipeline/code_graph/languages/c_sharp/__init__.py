@@ -1,0 +1,1 @@
+"""C#: what its files say, and how its names are resolved."""

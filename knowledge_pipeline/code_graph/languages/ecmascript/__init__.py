@@ -1,0 +1,1 @@
+"""JavaScript and TypeScript: what its files say, and how its names are resolved."""

@@ -1,0 +1,102 @@
+"""What definitions of JavaScript and TypeScript are called.
+
+A function within an object literal has the name of what holds the object: `retry` of
+`const client = { http: { retry() {} } }` is "client.http.retry".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.paths import parent_of
+from knowledge_pipeline.code_graph.reading import VARIABLES
+from knowledge_pipeline.syntax.outline import TYPES, Definition
+
+_MAX_STEPS = 12
+_MAX_PARTS = 19
+_PASSED = words(
+    """
+    object arguments call_expression new_expression as_expression satisfies_expression array
+    parenthesized_expression non_null_expression await_expression ternary_expression
+    """
+)
+_FIELDS = frozenset({"public_field_definition", "field_definition"})
+_NOT_OWNERS = frozenset({"module", "exports", "prototype", "this", "window", "self", "globalThis"})
+_WORDS = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
+_NO_NAME = re.compile(r"[.()\[\]]")
+
+
+def plain(name: str) -> str:
+    """A name as one segment of a path: `[Symbol.iterator]` is "@@iterator"."""
+    name = " ".join(name.split()).strip("\"'`")[:80]
+    if name.startswith("["):
+        return "@@" + _NO_NAME.sub("_", name.strip("[]").rpartition(".")[2].strip("\"'`"))
+    return _NO_NAME.sub("_", name)
+
+
+def named(definition: Definition, around: str) -> str:
+    """The qualified name of a definition, by that of the definition around it; of its last twenty parts."""
+    parent = definition.parent
+    while parent is not None and parent.kind in VARIABLES:  # what holds a function names it, by `_holders`
+        parent, around = parent.parent, parent_of(around)
+    parts = around.split(".")[-_MAX_PARTS:] if around else []
+    if _is_of_this(definition.node):
+        outer = parent.parent if parent is not None else None
+        parts = parts[:-1] if outer is not None and outer.kind in TYPES else parts
+    else:
+        parts += _holders(definition.node)
+    owner = [plain(definition.owner)] if definition.owner else []
+    return ".".join(part for part in (*parts, *owner, plain(definition.name)) if part)
+
+
+def _is_of_this(node: Node) -> bool:
+    if node.type != "assignment_expression":
+        return False
+    left = node.child_by_field_name("left")
+    of = left.child_by_field_name("object") if left is not None else None
+    return of is not None and of.type == "this"
+
+
+def _holders(node: Node) -> list[str]:
+    """The names of what holds a function of an object literal, outermost first."""
+    around = node.parent if node.type in ("pair", "method_definition") else None
+    if around is None or around.type != "object":
+        return []
+    return list(_names_around(around))[::-1]
+
+
+def _names_around(node: Node) -> Iterator[str]:
+    for _ in range(_MAX_STEPS):
+        around = node.parent
+        if around is None or around.type not in _PASSED | _NAMED:
+            return
+        name, goes_on = _name_of(around)
+        if name:
+            yield plain(name)
+        if not goes_on:
+            return
+        node = around
+
+
+_NAMED = frozenset({"pair", "variable_declarator", "assignment_expression", "export_statement", *_FIELDS})
+
+
+def _name_of(node: Node) -> tuple[str, bool]:
+    """The name that a node gives to what it holds, and whether what is around it gives one, too."""
+    if node.type in _PASSED:
+        return "", True
+    if node.type == "export_statement":
+        return "default", False
+    field = "key" if node.type == "pair" else "left" if node.type == "assignment_expression" else "name"
+    named = node.child_by_field_name(field) or node.child_by_field_name("property")
+    if named is None or named.type in ("object_pattern", "array_pattern"):
+        return "", False
+    text = (named.text or b"").decode(errors="replace")[:200]
+    if node.type == "assignment_expression":
+        owners = [each for each in _WORDS.findall(text) if each not in _NOT_OWNERS]
+        text = owners[-1] if owners else ""
+    return text, node.type == "pair"

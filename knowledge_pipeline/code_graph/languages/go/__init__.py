@@ -1,0 +1,1 @@
+"""Go: what its files say, and how its names are resolved."""

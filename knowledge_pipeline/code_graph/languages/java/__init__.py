@@ -1,0 +1,1 @@
+"""Java: what its files say, and how its names are resolved."""

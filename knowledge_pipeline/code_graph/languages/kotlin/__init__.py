@@ -1,0 +1,1 @@
+"""Kotlin: what its files say, and how its names are resolved."""

@@ -1,0 +1,1 @@
+"""PHP: what its files say, and how its names are resolved."""

@@ -1,0 +1,63 @@
+"""How PHP's names lead to definitions: namespaces, imports, properties, traits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from knowledge_pipeline.code_graph.languages.packages import Packaged
+from knowledge_pipeline.code_graph.languages.php.facts import BUILTINS
+from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.layout import Layout
+
+
+class Php(Packaged):
+    """PHP, as its manual says: https://www.php.net/manual/en/language.namespaces.rules.php.
+
+    Classes are found by the namespaces that files declare, which is where PSR-4 looks, too.
+    """
+
+    name = "php"
+    heads: Mapping[str, str] = {
+        "$this": "@self",
+        "self": "@class",
+        "static": "@class",
+        "parent": "@super",
+    }
+    builtins = BUILTINS
+    members_in_scope = False
+    members_in_body = False
+    elements = ("getIterator()[]", "current()", "offsetGet()")
+    when_called = "__invoke"
+    containers: Mapping[str, str] = dict.fromkeys(words("first last get pop current find"), "[]")
+    common = words(
+        """
+        get set add has remove all count first last map filter each push pop __construct toArray toString
+        getName getId setName execute run handle save delete find create update load make render format
+        """
+    )
+
+    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """A namespace; a file that is required."""
+        if not name.endswith((".php", ".inc")):
+            return super().modules(name, path, layout)
+        folder = path.rpartition("/")[0].split("/") if "/" in path else []
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        while parts and parts[0] == "..":
+            parts, folder = parts[1:], folder[:-1]
+        written = ("/".join([*folder, *parts]), "/".join(parts))
+        return tuple(each for each in dict.fromkeys(written) if each in layout.paths)[:1]
+
+    def siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """Files of the namespace that define a name; of none, as functions are looked up."""
+        return super().siblings(name, path, layout) or super().siblings(name, "/", layout)
+
+    def outside(self, module: str, name: str, path: str, layout: Layout) -> str:
+        """`Psr\\Log\\LoggerInterface`; a file that is not there is nothing."""
+        if module.endswith((".php", ".inc")):
+            return ""
+        return "\\".join([*module.split("."), name]).strip("\\")
+
+    def full_name(self, path: str, name: str, layout: Layout) -> str:
+        """`App\\Store::get`; the namespace for a file."""
+        module = layout.facts(path).module.replace(".", "\\")
+        return "\\".join(part for part in (module, name.replace(".", "::")) if part) or path

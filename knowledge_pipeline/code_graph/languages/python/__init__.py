@@ -1,0 +1,1 @@
+"""Python: what its files say, and how its names are resolved."""

@@ -1,0 +1,1 @@
+"""Ruby: what its files say, and how its names are resolved."""

@@ -1,0 +1,1 @@
+"""Rust: what its files say, and how its names are resolved."""

@@ -1,0 +1,1 @@
+"""Scala: what its files say, and how its names are resolved."""

@@ -1,0 +1,1 @@
+"""Swift: what its files say, and how its names are resolved."""

@@ -1,0 +1,189 @@
+"""What Swift's types promise and its expressions hold."""
+
+from __future__ import annotations
+
+from tree_sitter import Node
+
+from knowledge_pipeline.code_graph.expressions import Expressions, Writer, part_of
+from knowledge_pipeline.code_graph.languages.swift.context import expected, handed_to
+from knowledge_pipeline.code_graph.languages.swift.types import TYPES
+from knowledge_pipeline.code_graph.languages.typed import Values, children, promised, under
+from knowledge_pipeline.code_graph.languages.words import words
+
+BUILTINS = words(
+    """
+    Any AnyObject Void Never Int Int8 Int16 Int32 Int64 UInt UInt8 UInt16 UInt32 UInt64 Double Float Float80
+    CGFloat Bool String Substring Character Array ArraySlice ContiguousArray Dictionary Set Optional Result
+    Range ClosedRange Sequence Collection BidirectionalCollection RandomAccessCollection MutableCollection
+    IteratorProtocol AnySequence AnyCollection AnyIterator Equatable Hashable Comparable Codable Encodable
+    Decodable Encoder Decoder CodingKey Identifiable CaseIterable RawRepresentable CustomStringConvertible
+    CustomDebugStringConvertible Error LocalizedError Sendable Actor MainActor Task TaskGroup AsyncSequence
+    AsyncStream AsyncIteratorProtocol Hasher ObjectIdentifier KeyPath WritableKeyPath Mirror
+    UnsafePointer UnsafeMutablePointer UnsafeRawPointer UnsafeMutableRawPointer UnsafeBufferPointer
+    ExpressibleByStringLiteral ExpressibleByIntegerLiteral ExpressibleByArrayLiteral BinaryInteger Numeric
+    FixedWidthInteger FloatingPoint Strideable StringProtocol print debugPrint dump fatalError assert
+    assertionFailure precondition preconditionFailure min max abs zip stride swap type numericCast
+    repeatElement withUnsafePointer withUnsafeBytes unsafeBitCast
+    isKnownUniquelyReferenced withCheckedContinuation
+    withCheckedThrowingContinuation withTaskGroup withThrowingTaskGroup available objc escaping
+    autoclosure discardableResult inlinable usableFromInline propertyWrapper
+    dynamicMemberLookup resultBuilder main
+    testable frozen unchecked Published State Binding ObservedObject nil true false newValue oldValue
+    """
+)
+
+_MAKERS = frozenset({"Array", "Set", "Optional", "ContiguousArray", "ArraySlice"})
+
+
+def _user_type(writer: Writer, node: Node) -> str | None:
+    return ".".join(writer.text(each) for each in children(node, "type_identifier")) or None
+
+
+def _identifier(writer: Writer, node: Node) -> str | None:
+    """`$0` as what the function that its closure is given to hands to it."""
+    text = writer.text(node)
+    if not text.startswith("$"):
+        return text.strip("`")
+    around = node.parent
+    while around is not None and around.type != "lambda_literal":
+        around = around.parent
+    place = text[1:]
+    return handed_to(writer, around, int(place)) if around is not None and place.isdigit() else None
+
+
+def _navigation(writer: Writer, node: Node) -> str | None:
+    """`a.b`, `a?.b`; `a.0` by place; `Item.init` as `Item`, `Item.self` too."""
+    of, suffix = node.child_by_field_name("target"), node.child_by_field_name("suffix")
+    member = suffix.child_by_field_name("suffix") if suffix is not None else None
+    path = writer.path(of)
+    if not path or member is None or of is None:
+        return None
+    text = writer.text(member).strip("`")
+    if member.type == "integer_literal":
+        return f"{path}[{text}]"
+    if text == "self" or (text == "init" and of.type not in ("self_expression", "super_expression")):
+        return path
+    return f"{path}.{text}" if member.type == "simple_identifier" else None
+
+
+def _implicit(writer: Writer, node: Node) -> str | None:
+    """`.fast`: of the type that is expected where it stands; what an operator is put before."""
+    target = node.child_by_field_name("target")
+    if writer.text(node)[:1] != ".":
+        return writer.path(target)
+    of = expected(writer, node)
+    name = writer.text(target) if target is not None else ""
+    if not of or not name:
+        return None
+    of = of.removesuffix("()")
+    return of if name == "init" else f"{of}.{name}"
+
+
+def _cast(writer: Writer, node: Node) -> str | None:
+    values = promised(TYPES, writer, node.child_by_field_name("name"))
+    return next((value for suffix, value in values if not suffix), None)
+
+
+def _tuple(writer: Writer, node: Node) -> str | None:
+    """`(x)` is x."""
+    values = node.children_by_field_name("value")
+    return writer.path(values[0]) if len(values) == 1 else None
+
+
+def is_call(node: Node) -> bool:
+    """Whether a call is one: `rows[0]` is not."""
+    suffix = next(children(node, "call_suffix"), None)
+    given = part_of(suffix, 0) if suffix is not None else None
+    return given is None or given.type != "value_arguments" or given.children[0].type != "["
+
+
+def _called(writer: Writer, node: Node) -> str | None:
+    """`rows[0]` as an element; what a closure gives that is called where it stands."""
+    called = part_of(node, 0)
+    if not is_call(node):
+        path = writer.path(called)
+        return f"{path}[]" if path else None
+    if called is not None and called.type == "lambda_literal":
+        return next((value for suffix, value in _last(writer, called) if not suffix), None)
+    return None
+
+
+def _last(writer: Writer, node: Node) -> Values:
+    """A closure of one expression gives it; else what it returns last."""
+    statements = next(children(node, "statements"), None)
+    last = part_of(statements, -1) if statements is not None else None
+    returns = last is not None and last.type == "control_transfer_statement"
+    return writer.values(last.child_by_field_name("result") if last is not None and returns else last)
+
+
+def _of_call(writer: Writer, node: Node) -> Values:
+    """What `Array(items)` holds."""
+    called = part_of(node, 0)
+    if called is None or called.end_byte - called.start_byte > 20 or writer.text(called) not in _MAKERS:
+        return []
+    suffix = next(children(node, "call_suffix"), None)
+    given = next(children(part_of(suffix, 0) if suffix is not None else None, "value_argument"), None)
+    value = given.child_by_field_name("value") if given is not None else None
+    return under("[]", [(suffix, f"{path}[]") for suffix, path in writer.values(value) if not suffix])
+
+
+def _listed(writer: Writer, node: Node) -> Values:
+    field = "element" if node.type == "array_literal" else "value"
+    elements = node.children_by_field_name(field)[:8]
+    return [value for each in elements for value in under("[]", writer.values(each))]
+
+
+def _grouped(writer: Writer, node: Node) -> Values:
+    values = node.children_by_field_name("value")
+    if len(values) == 1:
+        return writer.values(values[0])
+    return [value for at, each in enumerate(values[:8]) for value in under(f"[{at}]", writer.values(each))]
+
+
+def _branches(writer: Writer, node: Node) -> Values:
+    """`if` and `switch` as expressions: the last one of each branch."""
+    entries = list(children(node, "switch_entry"))[:20] or [node]
+    bodies = [body for each in entries for body in children(each, "statements", "if_statement")]
+    last = [body if body.type == "if_statement" else part_of(body, -1) for body in bodies]
+    return [value for each in last for value in writer.values(each)]
+
+
+EXPRESSIONS = Expressions(
+    names=frozenset({"type_identifier"}),
+    members={},
+    calls={"call_expression": (0,), "constructor_expression": ("constructed_type",)},
+    indexes={},
+    same={
+        "try_expression": "expr",
+        "await_expression": "expr",
+        "postfix_expression": "target",
+        "directly_assignable_expression": 0,
+        "key_path_expression": 0,
+    },
+    choices={
+        "nil_coalescing_expression": ("value", "if_nil"),
+        "ternary_expression": ("if_true", "if_false"),
+    },
+    contents={
+        "array_literal": _listed,
+        "dictionary_literal": _listed,
+        "tuple_expression": _grouped,
+        "call_expression": _of_call,
+        "as_expression": lambda writer, node: promised(TYPES, writer, node.child_by_field_name("name")),
+        "if_statement": _branches,
+        "switch_statement": _branches,
+    },
+    written={
+        "simple_identifier": _identifier,
+        "self_expression": lambda writer, node: "@self",
+        "super_expression": lambda writer, node: "@super",
+        "user_type": _user_type,
+        "navigation_expression": _navigation,
+        "prefix_expression": _implicit,
+        "as_expression": _cast,
+        "tuple_expression": _tuple,
+        "nil_coalescing_expression": lambda writer, node: writer.path(node.child_by_field_name("value")),
+    },
+    rewrite=_called,
+    is_call=is_call,
+)

@@ -1,0 +1,1 @@
+"""`knowledge.yaml` and the environment: settings, reading and editing the file, and what is wrong with it."""

@@ -1,0 +1,145 @@
+"""Add and remove sources in `knowledge.yaml` without touching a character of the rest.
+
+The new text is validated before it replaces the file, in one step; on any error the
+file is as it was. Missing environment variables are no error here: a source can be
+added on a machine without the secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from knowledge_pipeline.config.file import check, listed, read
+from knowledge_pipeline.config.splice import with_entry, without_entry
+from knowledge_pipeline.config.yaml_lines import Parsed, parse
+from knowledge_pipeline.errors import Busy, ConfigError, NotFound
+
+
+def add_source(path: Path, entry: Mapping[str, Any]) -> None:
+    """Append one source, written as in the file: `${NAME}` for a secret, relative paths kept.
+
+    Raises:
+        ConfigError: the id is taken, or the file, before or with the entry, is not valid.
+        Busy: someone else changed the file meanwhile.
+    """
+    path = path.resolve()
+    text = read(path)
+    _valid_or_raise(text, path)
+    before, added = parse(text, name=path.name), _plain(entry)
+    ids = [source["id"] for source in _sources(before)]
+    if (name := str(added.get("id"))) in ids:
+        line = before.line(("sources", ids.index(name), "id"))
+        raise ConfigError(f"{path.name}:{line}: there is a source {name!r} already: take another id")
+    edited = with_entry(text, added)
+    if wrong := _wrong(edited, path):
+        raise ConfigError(f"the source was not added: {wrong}")
+    after = parse(edited, name=path.name)
+    _same_beside_or_raise(before, after, [*_sources(before), *_sources(after)[-1:]], path)
+    _replace(path, edited, expected=text)
+
+
+def remove_source(path: Path, source_id: str) -> None:
+    """Cut out one source, with the comment lines directly above it and inside it.
+
+    Raises:
+        NotFound: no source has this id.
+        ConfigError: several have it, or the file would not be valid without it.
+        Busy: someone else changed the file meanwhile.
+    """
+    path = path.resolve()
+    text = read(path)
+    before = parse(text, name=path.name)
+    index = _index_of(before, source_id, path)
+    edited = without_entry(text, index)
+    if wrong := _wrong(edited, path):
+        _valid_or_raise(text, path)
+        raise ConfigError(f"{source_id!r} was not removed, the rest needs it: {wrong}")
+    rest = [source for position, source in enumerate(_sources(before)) if position != index]
+    _same_beside_or_raise(before, parse(edited, name=path.name), rest, path)
+    _replace(path, edited, expected=text)
+
+
+def _sources(parsed: Parsed) -> list[Any]:
+    sources = parsed.at(("sources",))
+    return sources if isinstance(sources, list) else []
+
+
+def _index_of(parsed: Parsed, source_id: str, path: Path) -> int:
+    sources = _sources(parsed)
+    found = [index for index in range(len(sources)) if parsed.at(("sources", index, "id")) == source_id]
+    if not found:
+        raise NotFound(f"no source {source_id!r} in {path}: `knowledge sources list` shows them")
+    if len(found) > 1:
+        raise ConfigError(f"{len(found)} sources in {path} have the id {source_id!r}: rename one by hand")
+    return found[0]
+
+
+def _valid_or_raise(text: str, path: Path) -> None:
+    _, problems = check(text, path, unset_allowed=True)
+    if problems:
+        raise ConfigError(listed(problems, path))
+
+
+def _wrong(edited: str, path: Path) -> str:
+    """What is wrong with an edit, without the lines of a text that nobody has seen."""
+    try:
+        _, problems = check(edited, path, unset_allowed=True)
+    except ConfigError as error:
+        return str(error).split(": ", 2)[-1]
+    return "; ".join(str(problem) for problem in problems)
+
+
+def _same_beside_or_raise(before: Parsed, after: Parsed, sources: list[Any], path: Path) -> None:
+    """Refuse an edit that would change any other value: YAML has stranger shapes than we know."""
+    others = [{key: one.value[key] for key in one.value if key != "sources"} for one in (before, after)]
+    if others[0] != others[1] or _sources(after) != sources:
+        raise ConfigError(f"{path} is written in an unusual way: edit it by hand")
+
+
+def _replace(path: Path, text: str, *, expected: str) -> None:
+    """Put a new text in the place of the old in one step, with the same permissions."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            _write(handle, text)
+            shutil.copymode(path, name)
+            if read(path) != expected:
+                raise Busy(f"{path} was changed by someone else meanwhile: run the command again")
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror}): check its folder") from None
+    _sync_folder(path.parent)
+
+
+def _write(handle: int, text: str) -> None:
+    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name survive a power cut, where folders can be synced at all."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _plain(value: Any) -> Any:
+    """Only what YAML and JSON know: an entry may hold paths, tuples and read-only mappings."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,259 @@
+"""Find `knowledge.yaml`, read it, and say all that is wrong with it at once.
+
+The environment enters here alone: `${NAME}` inside text, `KNOWLEDGE_CONFIG`,
+`KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE`. Secrets come from it only, and no
+message of this module holds a value that came from it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr, ValidationError
+
+from knowledge_pipeline.config.problems import SECRET_KEYS, problem_of
+from knowledge_pipeline.config.settings import Embedding, Settings
+from knowledge_pipeline.config.store import ObjectStore, StoreOptions, at_url
+from knowledge_pipeline.config.yaml_lines import Parsed, Place, Problem, parse
+from knowledge_pipeline.errors import ConfigError
+
+NAME = "knowledge.yaml"
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+_SECRET = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_PASSWORD_IN_URL = re.compile(r"://[^/\s?#@]*:[^/\s?#]*@")
+_TOKEN_IN_URL = re.compile(
+    r"https?://[^/\s?#@:]{20,}@|[?&](access_token|private_token|api[-_]?key|token|password)=", re.IGNORECASE
+)
+_WRITTEN_OUT = "found a secret written in the file; allowed: ${NAME}, with the secret in that variable"
+_INSIDE_URL = "found a password or token inside a URL; allowed: a URL without one, and `token: ${NAME}`"
+
+_PATHS = {("connection", "path"), ("metadata", "coverage"), ("context", "templates")}
+_GOLDEN = ("evaluation", "questions")
+_PERHAPS_PATHS = {  # `./x`, if it exists
+    ("connection", "url"),
+    ("embedding", "model"),
+    ("rerank", "model"),
+    ("context", "tokenizer"),
+}
+_FOLLOWS = "default_factory_not_called"  # because another key is wrong, which is told
+_API_MODEL, _API_DIMENSIONS = "text-embedding-3-small", 1536
+
+
+def find(start: Path) -> Path:
+    """The file to use: `KNOWLEDGE_CONFIG`, else the one in `start` or its nearest parent.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if named := os.environ.get("KNOWLEDGE_CONFIG"):
+        path = Path(named).expanduser().absolute()
+        if not path.is_file():
+            raise ConfigError(f"KNOWLEDGE_CONFIG names {path}, which is no file: correct it or unset it")
+        return path
+    folder = start.absolute()
+    for place in (folder, *folder.parents):
+        if (place / NAME).is_file():
+            return place / NAME
+    raise ConfigError(f"no {NAME} in {folder} or a folder above it: run `knowledge init`")
+
+
+def load(path: Path, *, unset_allowed: bool = False) -> Settings:
+    """Read and validate one file, with the overrides of the environment.
+
+    Relative paths come back absolute: those of the file against its folder, the one in
+    `KNOWLEDGE_STORE` against the working directory. With `unset_allowed` a missing variable
+    is no problem, for what needs no secret.
+
+    Raises:
+        ConfigError: the file is missing, unreadable or wrong; one line a problem.
+    """
+    settings, problems = check(read(path), path, unset_allowed=unset_allowed)
+    if settings is None or problems:
+        raise ConfigError(listed(problems, path))
+    return _overridden(settings)
+
+
+def read(path: Path) -> str:
+    """The text of the file, line ends as they are.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"there is no {path}: run `knowledge init`") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path.name}:{line}: the file is not UTF-8: save it as UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): check its permissions") from None
+
+
+def check(text: str, path: Path, *, unset_allowed: bool = False) -> tuple[Settings | None, list[Problem]]:
+    """Validate a text as the content of `path`: its settings, or all of its problems.
+
+    With `unset_allowed` a missing variable is no problem, for edits on a machine
+    without the secrets.
+
+    Raises:
+        ConfigError: the text is no YAML.
+    """
+    parsed = parse(text, name=path.name)
+    reading = _Reading(parsed, path.absolute().parent, unset_allowed)
+    values = reading.value(parsed.value, ())
+    if isinstance(values, dict):
+        values = _completed(values, reading.folder)
+        _report_double_ids(parsed)
+    settings = None
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        told = error.errors(include_url=False, include_input=False)
+        refused = (problem_of(one, parsed) for one in told if one["type"] != _FOLLOWS)
+        known = {problem.place for problem in parsed.problems} | reading.unset
+        known |= {() for place in known if place[-1:] == ("id",)}  # the schema's own word on double ids
+        parsed.problems += [problem for problem in refused if problem.place not in known]
+    return settings, sorted(parsed.problems, key=lambda problem: problem.line)
+
+
+def _completed(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """With the default store in the file's folder, and the version as the number that it is."""
+    default = str(folder / Settings.model_fields["store"].default)
+    store = values.get("store") or default
+    version = 1 if values.get("version") == "1" else values.get("version")
+    remote = isinstance(store, str) and "://" in store
+    local = {"store_folder": values.get("store_folder") or default} if remote else {}
+    return {**values, **local, "store": store, "version": version}
+
+
+def _report_double_ids(parsed: Parsed) -> None:
+    """Name the line of the second one, which the schema cannot know."""
+    first: dict[str, int] = {}
+    sources = parsed.at(("sources",))
+    for index in range(len(sources) if isinstance(sources, list) else 0):
+        place: Place = ("sources", index, "id")
+        name, line = parsed.at(place), parsed.line(place)
+        if isinstance(name, str) and first.setdefault(name, line) != line:
+            parsed.report(
+                place, f"found the id of the source on line {first[name]}; allowed: one that is new"
+            )
+
+
+def listed(problems: list[Problem], path: Path) -> str:
+    """One line a problem: `knowledge.yaml:7: sources[0].type: found 'cod'; allowed: ...`."""
+    return "\n".join(f"{path.name}:{problem.line}: {problem}" for problem in problems)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Replaces variables and resolves paths; what is wrong is added to `parsed.problems`."""
+
+    parsed: Parsed
+    folder: Path
+    unset_allowed: bool
+    unset: set[Place] = field(default_factory=set)
+
+    def value(self, value: Any, place: Place) -> Any:
+        if isinstance(value, dict):
+            return {key: self.value(inner, (*place, key)) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.value(inner, (*place, index)) for index, inner in enumerate(value)]
+        return self._text(value, place) if isinstance(value, str) else value
+
+    def _text(self, written: str, place: Place) -> str:
+        if place[-1:] and place[-1] in SECRET_KEYS and not _SECRET.fullmatch(written):
+            self.parsed.report(place, _WRITTEN_OUT)
+        text = _VARIABLE.sub(lambda match: self._variable(match, place), written)
+        if _PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text):
+            self.parsed.report(place, _INSIDE_URL)
+        if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+            self.parsed.report(place, "found a character that cannot be stored; allowed: Unicode text")
+            return ""
+        return text if place in self.unset else self._resolved(text, place)
+
+    def _variable(self, match: re.Match[str], place: Place) -> str:
+        name = match[1]
+        if match[0] == "$${":
+            return "${"
+        if name is None:
+            self.parsed.report(
+                place, "found '${' without a variable's name; allowed: ${NAME}, or $${ for '${'"
+            )
+        elif name in os.environ:
+            return os.environ[name]
+        elif not self.unset_allowed:
+            self.parsed.report(place, f"the environment variable {name} is not set: set it")
+        self.unset.add(place)
+        return match[0]
+
+    def _resolved(self, text: str, place: Place) -> str:
+        if place == ("store",) and "://" in text:
+            return text
+        if place in (("store",), ("store_folder",)) or place[-2:] in _PATHS or place[:2] == _GOLDEN:
+            return self._absolute(text, place)
+        if place[-2:] in _PERHAPS_PATHS and text.startswith(("./", "../")):
+            path = self._absolute(text, place)
+            return path if Path(path).exists() else text
+        return text
+
+    def _absolute(self, text: str, place: Place) -> str:
+        try:
+            return str((self.folder / Path(text).expanduser()).resolve()) if text else text
+        except (OSError, RuntimeError):  # a loop of links, a `~user` that does not exist
+            self.parsed.report(place, "found a path that leads nowhere; allowed: an existing folder or file")
+            return text
+
+
+def _overridden(settings: Settings) -> Settings:
+    """The settings under `KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE`."""
+    if store := os.environ.get("KNOWLEDGE_STORE"):
+        settings = settings.model_copy(update=_overriding(settings, store))
+    mode = os.environ.get("KNOWLEDGE_EMBEDDING_MODE", "")
+    if mode not in ("", "local", "api"):
+        raise ConfigError("KNOWLEDGE_EMBEDDING_MODE must be `local` or `api`: correct it or unset it")
+    if not mode:
+        return settings
+    sources = tuple(
+        source.model_copy(update={"embedding": _switched(source.embedding, mode)})
+        if source.embedding
+        else source
+        for source in settings.sources
+    )
+    return settings.model_copy(update={"embedding": _switched(settings.embedding, mode), "sources": sources})
+
+
+def _overriding(settings: Settings, store: str) -> dict[str, Any]:
+    """What `KNOWLEDGE_STORE` changes; a store at a URL is reached as the file says."""
+    if "://" not in store:
+        local = Path(store).expanduser().resolve()
+        return {"store": local, "store_options": StoreOptions(), "store_folder": None}
+    folder = settings.store.folder if isinstance(settings.store, ObjectStore) else settings.store
+    try:
+        return {"store": settings.reached(at_url(store).model_copy(update={"folder": folder}))}
+    except ValueError as error:
+        raise ConfigError(f"KNOWLEDGE_STORE: {error}") from None
+
+
+def _switched(embedding: Embedding, mode: str) -> Embedding:
+    """The same settings where the provider fits the mode, else the default model of that provider."""
+    provider = "local" if mode == "local" else "openai"
+    if embedding.provider == provider:
+        return embedding
+    if provider == "local":
+        return Embedding()
+    key = os.environ.get("OPENAI_API_KEY")
+    changes: dict[str, Any] = {
+        "provider": "openai",
+        "model": _API_MODEL,
+        "dimensions": _API_DIMENSIONS,
+        "base_url": os.environ.get("OPENAI_BASE_URL") or embedding.base_url,
+        "api_key": embedding.api_key or (SecretStr(key) if key else None),
+        "ray": None,
+    }
+    return embedding.model_copy(update=changes)

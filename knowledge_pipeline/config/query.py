@@ -1,0 +1,81 @@
+"""How questions are answered: the settings `query` and `language_model`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+
+from knowledge_pipeline.config.operation import Frozen
+
+
+class LanguageModelSettings(Frozen):
+    """A language model at an OpenAI-compatible endpoint. Nothing needs one."""
+
+    model: str = Field(min_length=1)
+    base_url: str = "https://api.openai.com/v1"
+    api_key: SecretStr | None = None
+    price_per_million_input_tokens: float = Field(default=0.0, ge=0)
+    price_per_million_output_tokens: float = Field(default=0.0, ge=0)
+    max_input_tokens: int = Field(default=4000, ge=512)  # a longer prompt is never sent
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None  # None: not sent
+    timeout_s: float = Field(default=60.0, gt=0)
+    max_tries: int = Field(default=3, ge=1, le=20)
+    max_concurrent: int = Field(default=4, ge=1, le=64)
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+
+
+class Reranking(Frozen):
+    """Which search types are reranked, by what, and how long it may take."""
+
+    kind: Literal["cross_encoder", "llm"] = "cross_encoder"
+    model: str | None = None  # a cross-encoder's name or folder; None: no reranking by one
+    types: tuple[Literal["semantic", "code", "similar", "historical"], ...] = ()
+    budget_s: float = Field(default_factory=lambda data: 8.0 if data.get("kind") == "llm" else 0.4, gt=0)
+
+
+class GraphInSearch(Frozen):
+    """What the code graph adds to the results of a search."""
+
+    enrich: bool = True  # the best code hits tell what they call, what calls them, ...
+    expand: float = Field(default=0.0, ge=0, le=1)  # share of a best hit's score that linked code gains
+
+
+class CacheSettings(Frozen):
+    """How long answers are kept for whoever asks the same and may see the same."""
+
+    minutes: float = Field(default=15.0, ge=0)  # 0: none is kept
+    megabytes: int = Field(default=32, ge=1)  # of all that are kept, about
+
+
+class QuerySettings(Frozen):
+    """How questions are answered."""
+
+    fusion: Literal["following", "weighted", "reciprocal_rank"] = "following"
+    vector_weight: float = Field(default=0.5, ge=0, le=1)
+    feedback: float = Field(default=0.7, ge=0, le=2)  # of the best prose found, in a second look; 0: none
+    floor: float = Field(default=0.0, ge=0, le=1)  # following: a result below this score is not relevant
+    expansion: Literal["off", "corpus", "llm"] = "off"
+    decompose: Literal["off", "rules", "llm"] = "off"
+    hyde: bool = False
+    related: int = Field(default=3, ge=0, le=100)  # relations shown with a result
+    llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
+    graph: GraphInSearch = GraphInSearch()
+    rerank: Reranking = Reranking()
+    cache: CacheSettings = CacheSettings()
+
+    @property
+    def prepares(self) -> bool:
+        """Whether anything is made of a question before it is searched for."""
+        return self.hyde or self.expansion == "llm" or self.decompose != "off"
+
+    def uses_of_language_model(self) -> tuple[str, ...]:
+        """Keys whose values need a language model."""
+        uses = {
+            "query.expansion": self.expansion == "llm",
+            "query.decompose": self.decompose == "llm",
+            "query.hyde": self.hyde,
+            "query.rerank.kind": self.rerank.kind == "llm",
+        }
+        return tuple(name for name, used in uses.items() if used)

@@ -1,0 +1,135 @@
+"""Where the tables lie when it is no folder: an object store's URL, and how it is reached.
+
+Credentials are written `${NAME}` in the file; without any, the environment's identity is used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from knowledge_pipeline.config.connections import HttpUrl
+from knowledge_pipeline.config.operation import Frozen
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,220}")
+_SCHEMES = ("s3", "gs", "az")
+_ALLOWED = "a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
+
+
+class StoreOptions(Frozen):
+    """How an S3-compatible store is reached; what is left out comes from the variables AWS_*."""
+
+    endpoint_url: HttpUrl | None = None  # of another provider than AWS
+    region: str | None = None
+    access_key_id: SecretStr | None = None
+    secret_access_key: SecretStr | None = None
+    session_token: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _both_keys(self) -> StoreOptions:
+        if bool(self.access_key_id) != bool(self.secret_access_key):
+            given, missing = ("access_key_id", "secret_access_key")[:: 1 if self.access_key_id else -1]
+            raise ValueError(f"{given} without {missing}: give both, or none")
+        return self
+
+
+class ObjectStore(BaseModel):
+    """A prefix of a bucket that holds the tables, and the folder for what stays on this machine.
+
+    No part of the file's schema: made of `store`, `store_options` and `store_folder`.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    url: str  # "s3://bucket/prefix", without a slash at the end
+    folder: Path = Path(".knowledge")
+    options: StoreOptions = Field(default=StoreOptions(), repr=False)
+
+    @field_validator("url")
+    @classmethod
+    def _is_of_a_bucket(cls, url: str) -> str:
+        return _checked(url)
+
+    @property
+    def scheme(self) -> str:
+        """Which protocol: "s3", "gs" or "az"."""
+        return self.url.partition("://")[0]
+
+    @property
+    def bucket(self) -> str:
+        """The bucket, or the container."""
+        return self.url.partition("://")[2].partition("/")[0]
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Options under the names that the libraries use, secrets in clear: never to be shown."""
+        if self.scheme != "s3":
+            return {}
+        told = self.options
+        endpoint = told.endpoint_url or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+        region = told.region or _variable("AWS_REGION", "AWS_DEFAULT_REGION")
+        secrets = {
+            name: secret.get_secret_value()
+            for name in ("access_key_id", "secret_access_key", "session_token")
+            if (secret := getattr(told, name))
+        }
+        plain = {"endpoint": endpoint, "region": region or "us-east-1"}
+        return {**{name: value for name, value in plain.items() if value}, **secrets}
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class FolderOrUrl:
+    """Annotates `Path | ObjectStore`: text with "://" is a URL, all else a path."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def place(value: Any, path: core_schema.ValidatorFunctionWrapHandler) -> Path | ObjectStore:
+            if isinstance(value, ObjectStore):
+                return value
+            return at_url(value) if isinstance(value, str) and "://" in value else path(value)
+
+        return core_schema.no_info_wrap_validator_function(place, handler.generate_schema(Path))
+
+
+def at_url(url: str) -> ObjectStore:
+    """The store at a URL. Raises `ValueError` where that is not one of a bucket."""
+    return ObjectStore(url=_checked(url))
+
+
+def is_told(store: Path | ObjectStore) -> bool:
+    """Whether all that it takes to reach the store is known: no `${NAME}` is left in it."""
+    values = [str(store), *(store.keys.values() if isinstance(store, ObjectStore) else ())]
+    return not any("${" in value for value in values)
+
+
+def _checked(url: str) -> str:
+    """The URL without a slash at its end. Raises `ValueError`."""
+    scheme, _, rest = url.partition("://")
+    bucket, _, prefix = rest.rstrip("/").partition("/")
+    parts = prefix.split("/") if prefix else []
+    if "${" in url:
+        return url  # a variable that is not set, which is told elsewhere
+    if scheme not in _SCHEMES or not _BUCKET.fullmatch(bucket):
+        raise ValueError(f"found a URL of no bucket; allowed: {_ALLOWED}")
+    if any(part in ("", ".", "..") or set(part) & set("?#%*\\ ") for part in parts):
+        raise ValueError("found a prefix with empty, relative or special parts; allowed: plain names")
+    return "/".join([f"{scheme}://{bucket}", *parts])
+
+
+def _variable(*names: str) -> str | None:
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)

@@ -1,0 +1,1 @@
+"""Alerts of failed runs: the sensor, and the channels that carry them."""

@@ -1,0 +1,163 @@
+"""How an alert leaves the machine: a Slack webhook, and mail. Neither names its secrets in an error."""
+
+import logging
+import smtplib
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+
+from pydantic import SecretStr
+
+from knowledge_pipeline.config.operation import EmailAlerts
+from knowledge_pipeline.errors import PermanentError, TransientError
+
+TIMEOUT_S = 10.0
+TRIES = 4
+LONGEST_WAIT_S = 30.0
+"""For all tries together: the sensor has a minute."""
+
+_PAUSE_S = 1.0  # before the second try where the server does not say
+_MAX_TEXT_CHARS = 3000
+_SUBMISSION_OVER_TLS = 465
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """What is told: one line, and what follows it."""
+
+    title: str
+    text: str
+    url: str | None = None
+
+
+def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
+    """Post to an incoming webhook, waiting where it asks for that.
+
+    Raises:
+        PermanentError: Slack, or the URL, says that it will never work like this.
+        TransientError: it did not take the message in a few tries.
+
+    Source: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
+    """
+    import httpx
+
+    deadline_s = time.monotonic() + LONGEST_WAIT_S
+    for tried in range(1, TRIES + 1):
+        wait_s = _PAUSE_S * 2 ** (tried - 1)
+        try:
+            with _unlogged("httpx", "httpcore"):
+                answer = httpx.post(
+                    webhook.get_secret_value(), json={"text": _for_slack(alert)}, timeout=TIMEOUT_S
+                )
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise PermanentError("alerts.slack_webhook is no https URL: correct it") from error
+        except httpx.HTTPError as error:
+            said = f"Slack cannot be reached ({type(error).__name__})"
+        else:
+            if answer.is_success:
+                return
+            said = f"Slack answered {answer.status_code} {answer.text[:100].strip()!r}"
+            if answer.status_code not in {408, 429} and answer.status_code < 500:
+                raise PermanentError(f"{said}: make a new webhook, and set alerts.slack_webhook to it")
+            wait_s = _retry_after(answer.headers.get("Retry-After"), wait_s)
+        if tried == TRIES or time.monotonic() + wait_s > deadline_s:
+            raise TransientError(f"{said}, and did not take the alert in {tried} tries")
+        time.sleep(wait_s)
+
+
+def mail(settings: EmailAlerts, alert: Alert) -> None:
+    """Send to all addresses in one message; port 465 is TLS from the start.
+
+    Raises:
+        PermanentError: the server refuses the sender, the login or every address, or is no such server.
+        TransientError: it did not answer, or refused for now.
+    """
+    place = f"the mail server {settings.host}:{settings.port}"
+    try:
+        with _connected(settings) as server:
+            if settings.starttls:
+                server.starttls(context=ssl.create_default_context())
+            if settings.user is not None:
+                server.login(settings.user, settings.password.get_secret_value() if settings.password else "")
+            refused = server.send_message(_message(settings, alert))
+    except smtplib.SMTPAuthenticationError as error:
+        raise PermanentError(
+            f"{place} refused the login of {settings.user!r}: correct alerts.email.user and password"
+        ) from error
+    except smtplib.SMTPNotSupportedError as error:
+        raise PermanentError(f"{place} does not offer what alerts.email asks for ({error})") from error
+    except smtplib.SMTPRecipientsRefused as error:
+        raise PermanentError(
+            f"{place} refused {', '.join(error.recipients)}: correct alerts.email.to"
+        ) from error
+    except smtplib.SMTPResponseException as error:
+        said = f"{place} refused the message ({error.smtp_code} {_text(error.smtp_error)})"
+        raise (PermanentError if error.smtp_code >= 500 else TransientError)(said) from error
+    except ssl.SSLCertVerificationError as error:
+        raise PermanentError(
+            f"{place} shows a certificate that is not trusted: {error.verify_message}"
+        ) from error
+    except (OSError, smtplib.SMTPException) as error:
+        raise TransientError(f"{place} cannot be reached ({error or type(error).__name__})") from error
+    if refused:
+        raise PermanentError(f"{place} refused {', '.join(refused)}: correct alerts.email.to")
+
+
+def _connected(settings: EmailAlerts) -> smtplib.SMTP:
+    if settings.port == _SUBMISSION_OVER_TLS:
+        context = ssl.create_default_context()
+        return smtplib.SMTP_SSL(settings.host, settings.port, timeout=TIMEOUT_S, context=context)
+    return smtplib.SMTP(settings.host, settings.port, timeout=TIMEOUT_S)
+
+
+def _message(settings: EmailAlerts, alert: Alert) -> EmailMessage:
+    message = EmailMessage()
+    message["Subject"] = " ".join(alert.title.split())
+    message["From"] = settings.sender
+    message["To"] = ", ".join(settings.to)
+    message["Date"] = formatdate()
+    message["Message-ID"] = make_msgid(domain=settings.sender.rpartition("@")[2] or None)
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
+    message.set_content(
+        "\n".join(line for line in (alert.title, "", alert.text, alert.url) if line is not None)
+    )
+    return message
+
+
+def _for_slack(alert: Alert) -> str:
+    """Slack's own markup: three characters are escaped, and a link has its text behind a bar."""
+    lines = [f"*{_escaped(alert.title)}*", _escaped(alert.text)]
+    if alert.url:
+        lines.append(f"<{alert.url}|Open the run>")
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    cut = text if len(text) <= _MAX_TEXT_CHARS else f"{text[: _MAX_TEXT_CHARS - 1]}…"
+    return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _retry_after(header: str | None, otherwise_s: float) -> float:
+    return float(header) if header and header.strip().isdigit() else otherwise_s
+
+
+def _text(said: bytes | str) -> str:
+    return " ".join((said.decode("utf-8", "replace") if isinstance(said, bytes) else said).split())[:200]
+
+
+@contextmanager
+def _unlogged(*names: str) -> Iterator[None]:
+    """Nothing below a warning is logged by these: httpx logs every URL, and this one is a secret."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

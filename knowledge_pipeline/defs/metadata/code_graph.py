@@ -1,0 +1,34 @@
+"""What is shown beside a materialization of the code graph: how much there is, how much is resolved."""
+
+from typing import Any
+
+import dagster as dg
+
+from knowledge_pipeline.checks.code_graph_counts import GraphCounts, of_source
+from knowledge_pipeline.store.lake import Lake
+
+_COLUMNS = ("language", "in the source", "outside", "unknown", "share resolved")
+
+
+def graph_metadata(lake: Lake, source: str) -> dict[str, Any]:
+    """Symbols and edges of a source by kind, and the share resolved by language."""
+    counts = of_source(lake, source)
+    return {
+        "symbols": counts.symbols.total(),
+        "edges": counts.edges.total(),
+        "symbols_by_kind": dg.MetadataValue.json(dict(counts.symbols.most_common())),
+        "edges_by_kind": dg.MetadataValue.json(dict(counts.edges.most_common())),
+        **({"resolved": _table(counts)} if counts.resolved else {}),
+    }
+
+
+def _table(counts: GraphCounts) -> dg.TableMetadataValue:
+    records = [
+        dg.TableRecord(
+            dict(zip(_COLUMNS, (it.language, it.inside, it.outside, it.unknown, it.share), strict=True))
+        )
+        for it in counts.resolved
+    ]
+    types = ("string", "int", "int", "int", "float")
+    columns = [dg.TableColumn(name, type_) for name, type_ in zip(_COLUMNS, types, strict=True)]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns))

@@ -1,0 +1,1 @@
+"""Runs: requests, executors, pools, progress, and what a run records."""

@@ -1,0 +1,1 @@
+"""Sensors: by commit, by changed file, and by changed configuration."""

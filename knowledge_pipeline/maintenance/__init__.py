@@ -1,0 +1,1 @@
+"""Maintenance of the store: compaction, garbage collection, and erasing for good."""

@@ -1,0 +1,116 @@
+"""Chunks put together again: neighbours of one document become one excerpt, as it stands there. Pure.
+
+Two chunks are neighbours where they overlap, or where exactly the white space that the
+second one is known to have before it lies between them. Anything else between them
+would make that distance longer, so an excerpt never hides a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from knowledge_pipeline.query.search.assemble import Citation, Result, moved
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A chunk, or whole lines of its beginning."""
+
+    result: Result
+    text: str
+    end_line: int
+
+    @classmethod
+    def whole(cls, result: Result) -> Part:
+        """All of a chunk."""
+        return cls(result, result.content, result.span.end_line)
+
+    def first_lines(self, lines: int) -> Part:
+        """The beginning of the chunk, `lines` lines of it, at least 1."""
+        kept = self.text.split("\n")[:lines]
+        return replace(self, text="\n".join(kept), end_line=self.result.span.start_line + len(kept) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Characters of one document that follow each other, from one or several chunks."""
+
+    start_char: int
+    body: str
+    start_line: int
+    end_line: int
+    parts: tuple[Part, ...]  # in reading order
+
+    @property
+    def end_char(self) -> int:
+        """Half-open."""
+        return self.start_char + len(self.body)
+
+    @property
+    def text(self) -> str:
+        """The document's text, from the start of the first line where nothing but white space precedes."""
+        return _indentation(self.parts[0].result) + self.body
+
+    @property
+    def missing_lines(self) -> int:
+        """Lines of its chunks that were cut off at the end."""
+        return max(part.result.span.end_line for part in self.parts) - self.end_line
+
+    @property
+    def citation(self) -> Citation:
+        """Where it is from."""
+        return moved(self.parts[0].result.citation, self.start_line, self.end_line)
+
+
+def document_of(result: Result) -> tuple[str, str]:
+    """What chunks of one document have in common."""
+    return result.citation.source, result.span.uri
+
+
+def excerpts(parts: Iterable[Part]) -> list[Excerpt]:
+    """Parts of one document, in any order, as its excerpts in reading order."""
+    found: list[Excerpt] = []
+    for part in sorted(parts, key=_place):
+        single = _alone(part)
+        joined = _joined(found[-1], single) if found else None
+        if joined:
+            found[-1] = joined
+        else:
+            found.append(single)
+    return found
+
+
+def _place(part: Part) -> tuple[int, int, str]:
+    return part.result.span.start_char, -len(part.text), part.result.id
+
+
+def _alone(part: Part) -> Excerpt:
+    span = part.result.span
+    return Excerpt(span.start_char, part.text, span.start_line, part.end_line, (part,))
+
+
+def _joined(first: Excerpt, second: Excerpt) -> Excerpt | None:
+    """Both as one; None where they do not touch, or are of different versions of the document."""
+    between = second.start_char - first.end_char
+    if between > 0:
+        space = second.parts[0].result.span.space_before
+        if space is None or len(space) != between:
+            return None
+        body = first.body + space + second.body
+    else:
+        shared = first.body[second.start_char - first.start_char :][: len(second.body)]
+        if not second.body.startswith(shared):
+            return None
+        body = first.body + second.body[len(shared) :]
+    end_line = max(first.end_line, second.end_line)
+    return Excerpt(first.start_char, body, first.start_line, end_line, (*first.parts, *second.parts))
+
+
+def _indentation(result: Result) -> str:
+    """The white space before a chunk on its first line; "" where the line has more before it."""
+    span = result.span
+    space = span.space_before or ""
+    if "\n" in space:
+        return space.rpartition("\n")[2]
+    return space if len(space) == span.start_char else ""

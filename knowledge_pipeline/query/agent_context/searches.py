@@ -1,0 +1,199 @@
+"""The searches that suit an agent's task, run at once, each told with what it gave or why it could not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from knowledge_pipeline.errors import KnowledgeError, NotFound, QuestionRefused
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.agent_context.select import Found
+from knowledge_pipeline.query.filters import Filters, clean
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.query.search.engine import Engine, SearchType
+from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.query.search.understand import MAX_CHARS
+
+TaskKind = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
+SearchName = Literal["code", "documents", "history", "tickets", "similar"]
+
+MAX_TASK_CHARS = 200_000
+
+_WEIGHTS: Mapping[TaskKind, Mapping[SearchName, float]] = {
+    "code_generation": {"code": 1.0, "similar": 0.9, "documents": 0.7, "history": 0.4, "tickets": 0.4},
+    "code_review": {"code": 1.0, "similar": 1.0, "documents": 0.6, "history": 0.6, "tickets": 0.4},
+    "merge_resolution": {"history": 1.0, "code": 1.0, "similar": 0.6, "tickets": 0.5, "documents": 0.4},
+    "issue_resolution": {"code": 1.0, "tickets": 0.8, "history": 0.7, "documents": 0.7, "similar": 0.6},
+}
+_TYPES: Mapping[SearchName, SearchType] = {
+    "code": "code",
+    "documents": "semantic",
+    "history": "historical",
+    "tickets": "semantic",
+    "similar": "similar",
+}
+_SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
+    "code": ("code",),
+    "documents": ("markdown", "openapi", "files", "confluence", "archive"),
+    "history": ("git_history", "github_pr"),
+    "tickets": ("github_issues", "jira", "slack"),
+}
+_ABOUT_THE_FILE = ("code", "history")  # searches whose question names it
+_TRIES = 3  # to find one release live in all searches
+_FILTER_TERM = re.compile(r"(?<!\S)(\w+):(?!:|//|\s)")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an agent is about to do.
+
+    Raises:
+        QuestionRefused: it says nothing, is too long, or of an unknown kind.
+    """
+
+    text: str
+    kind: TaskKind = "code_generation"
+    file: str | None = None  # that it is about: a path within its source
+    source: str | None = None  # the file's, where several have such a path
+    snippet: str | None = None  # code or prose that it is about
+    filters: Filters = field(default_factory=Filters)
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(TaskKind):
+            raise QuestionRefused(f"found the task {self.kind!r}; allowed: {', '.join(get_args(TaskKind))}")
+        if not self.text.strip():
+            raise QuestionRefused("the task is empty: say what is to be done")
+        if len(self.text) > MAX_TASK_CHARS:
+            found = f"{len(self.text)} characters"
+            raise QuestionRefused(f"the task has {found}; allowed: at most {MAX_TASK_CHARS}")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRun:
+    """One search that a task asked for; with a `problem` it could not be run, and gave nothing."""
+
+    name: SearchName
+    type: SearchType
+    question: str  # the text, or the file, that was searched for
+    source_types: tuple[str, ...] = ()  # that it was narrowed to
+    found: int = 0
+    shown: int = 0  # of what it found
+    took_ms: float = 0.0
+    degraded: Mapping[str, Any] = field(default_factory=dict[str, Any])  # step gone without -> why
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What all searches of a task gave."""
+
+    release: int
+    runs: tuple[SearchRun, ...]
+    found: tuple[Found, ...]
+    shortened: bool  # whether only the beginning of the task's text was searched for
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    run: SearchRun
+    weight: float
+    ask: Callable[[], Awaitable[Answer]]
+
+
+async def searched(engine: Engine, access: Access, task: Task, *, limit: int) -> Searched:
+    """Run the searches of a task, at most `limit` results each, all of one release.
+
+    One that fails is told as a problem; the others go on.
+
+    Raises:
+        KnowledgeError: none could be run; the first one's error.
+    """
+    question, shortened = _question(task)
+    planned = list(_plan(engine, access, task, question, limit))
+    if not planned:
+        raise QuestionRefused("the filters leave out every search of the task: name other source types")
+    answers: list[Answer | KnowledgeError] = []
+    for _ in range(_TRIES):
+        answers = await asyncio.gather(*(_answered(each) for each in planned))
+        if len({answer.release for answer in answers if isinstance(answer, Answer)}) <= 1:
+            break
+    given = [answer for answer in answers if isinstance(answer, Answer)]
+    if not given:
+        raise next(answer for answer in answers if isinstance(answer, KnowledgeError))
+    newest = max(answer.release for answer in given)
+    both = list(zip(planned, answers, strict=True))
+    found = tuple(
+        Found(each.run.name, each.weight, answer.results)
+        for each, answer in both
+        if isinstance(answer, Answer) and answer.release == newest
+    )
+    return Searched(newest, tuple(_told(each.run, answer, newest) for each, answer in both), found, shortened)
+
+
+def _plan(engine: Engine, access: Access, task: Task, question: str, limit: int) -> Iterator[_Planned]:
+    """The searches that the task's kind asks for, as far as it says enough, and its filters allow them."""
+    for name, weight in _WEIGHTS[task.kind].items():
+        if name == "similar":
+            if task.file or task.snippet:
+                run = SearchRun(name, _TYPES[name], task.file or "the snippet")
+                yield _Planned(run, weight, lambda: _similar(engine, access, task, limit))
+            continue
+        allowed = task.filters.source_types
+        types = tuple(each for each in _SOURCE_TYPES[name] if not allowed or each in allowed)
+        if types:
+            asked = f"{question} {task.file}" if task.file and name in _ABOUT_THE_FILE else question
+            run = SearchRun(name, _TYPES[name], asked, types)
+            yield _Planned(run, weight, _search(engine, access, run, task.filters, limit))
+
+
+def _search(
+    engine: Engine, access: Access, run: SearchRun, filters: Filters, limit: int
+) -> Callable[[], Awaitable[Answer]]:
+    narrowed = replace(filters, source_types=run.source_types)
+    return lambda: engine.search(
+        run.question, access, type=run.type, filters=narrowed, limit=limit, explain=True, copies=True
+    )
+
+
+async def _similar(engine: Engine, access: Access, task: Task, limit: int) -> Answer:
+    """Like the snippet, else like the file, which must be in the index unless there is a snippet."""
+    snippet = task.snippet[:MAX_EXAMPLE_CHARS] if task.snippet else None
+    how: dict[str, Any] = {"text": snippet, "filters": task.filters, "limit": limit, "explain": True}
+    try:
+        return await engine.similar(access, path=task.file, source=task.source, **how)
+    except NotFound:
+        if task.file is None or snippet is None:
+            raise
+        return await engine.similar(access, **how)
+
+
+async def _answered(planned: _Planned) -> Answer | KnowledgeError:
+    try:
+        return await planned.ask()
+    except KnowledgeError as error:
+        return error
+
+
+def _told(run: SearchRun, answer: Answer | KnowledgeError, release: int) -> SearchRun:
+    if isinstance(answer, KnowledgeError):
+        return replace(run, problem=str(answer))
+    if answer.release != release:
+        return replace(run, problem=f"it saw release {answer.release}, the others {release}: ask again")
+    reasons = dict((answer.explain or {}).get("degraded", {}))
+    degraded = {step: reasons.get(step, "") for step in answer.degraded}
+    return replace(run, found=len(answer.results), took_ms=answer.took_ms, degraded=degraded)
+
+
+def _question(task: Task) -> tuple[str, bool]:
+    """The task's text as a question, and whether it had to be shortened.
+
+    Its `word:value` is text, and no filter: tasks hold pasted logs, where `status:500` narrows nothing.
+    """
+    text = _FILTER_TERM.sub(r"\1: ", clean(task.text)).strip()
+    room = MAX_CHARS - len(task.file or "") - 1
+    if len(text) <= room:
+        return text, False
+    return text[:room].rsplit(maxsplit=1)[0], True

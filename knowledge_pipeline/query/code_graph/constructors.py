@@ -1,0 +1,53 @@
+"""A call of a class runs its constructor: an edge leads to the class, and goes on from the constructor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from knowledge_pipeline.query.code_graph.answers import Node
+from knowledge_pipeline.store.code_graph.columns import node_id
+
+_NAMES = {
+    "python": frozenset({"__init__", "__new__", "__post_init__"}),
+    "javascript": frozenset({"constructor"}),
+    "typescript": frozenset({"constructor"}),
+    "tsx": frozenset({"constructor"}),
+    "php": frozenset({"__construct"}),
+    "ruby": frozenset({"initialize"}),
+    "swift": frozenset({"init"}),
+}
+_ANY = frozenset[str]().union(*_NAMES.values())
+
+
+def constructed(nodes: Iterable[Node], direction: Literal["in", "out"]) -> Mapping[str, str]:
+    """Nodes whose edges count as those of others: a class for its constructor, or the other way round.
+
+    Found by what nodes are named by, without a look whether they are there: what is not has no edges.
+
+    Args:
+        nodes: at the edge of a walk along calls.
+        direction: against the edges, callers of a class call its constructors among the nodes; along
+            them, what a constructor calls is what a class among the nodes calls.
+    """
+    same: dict[str, str] = {}
+    for node in nodes:
+        source, path = node.source or "", node.path or ""
+        around = class_of(node.name)
+        if direction == "in" and around:
+            same[node_id(source, path, around)] = node.id
+        elif direction == "out" and node.kind == "class":
+            for name in _constructors(node.name, node.language):
+                same[node_id(source, path, f"{node.name}.{name}")] = node.id
+    return same
+
+
+def class_of(constructor: str) -> str | None:
+    """The class that a function makes objects of, by its name within a file; None: it makes none."""
+    around, _, last = constructor.rpartition(".")
+    return around if around and (last in _ANY or last == around.rpartition(".")[2]) else None
+
+
+def _constructors(name: str, language: str | None) -> frozenset[str]:
+    """Java, C#, C++ and others call it as the class."""
+    return _NAMES.get(language or "", frozenset({name.rpartition(".")[2]}))

@@ -1,0 +1,78 @@
+"""An answer of the code graph as a picture: Mermaid for Markdown pages, DOT for Graphviz. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Node
+
+_ARROWS = {"calls": "-->", "references": "-.->", "imports": "-.->", "extends": "==>", "implements": "==>"}
+_STYLES = {
+    "references": "dashed",
+    "imports": "dashed",
+    "depends": "solid",
+    "extends": "bold",
+    "implements": "bold",
+}
+_CHARS = 80  # of a name in a picture
+
+
+def mermaid(answer: GraphAnswer) -> str:
+    """A flowchart, one box for each node, one arrow for each way in which two have to do with each other.
+
+    Syntax: https://mermaid.js.org/syntax/flowchart.html
+    """
+    return "\n".join(_mermaid(answer)) + "\n"
+
+
+def dot(answer: GraphAnswer) -> str:
+    """A directed graph in the language of Graphviz: https://graphviz.org/doc/info/lang.html"""
+    return "\n".join(_dot(answer)) + "\n"
+
+
+def _mermaid(answer: GraphAnswer) -> Iterator[str]:
+    numbers = {node.id: f"n{number}" for number, node in enumerate(answer.nodes)}
+    yield "flowchart LR"
+    for node in answer.nodes:
+        start, end = ('(["', '"])') if node.kind == "outside" else ('["', '"]')
+        yield f"    {numbers[node.id]}{start}{_for_mermaid(node)}{end}"
+    for link in answer.links:
+        arrow = _ARROWS.get(link.kind, "-->")
+        yield f"    {numbers[link.source]} {arrow}|{link.kind}| {numbers[link.target]}"
+    targets = [numbers[node.id] for node in answer.targets]
+    if targets:
+        yield f"    style {','.join(targets)} stroke-width:3px"
+
+
+def _for_mermaid(node: Node) -> str:
+    """Quotes would end the text, and `#` begins the number of a character."""
+    escaped = (
+        "".join(f"#{ord(char)};" if char in '"#<>&`' else char for char in part) for part in _told(node)
+    )
+    return "<br/>".join(escaped)
+
+
+def _dot(answer: GraphAnswer) -> Iterator[str]:
+    numbers = {node.id: f"n{number}" for number, node in enumerate(answer.nodes)}
+    yield "digraph code {"
+    yield '    rankdir=LR; node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];'
+    for node in answer.nodes:
+        shape = "ellipse" if node.kind == "outside" else "box"
+        weight = 3 if node.side == "target" else 1
+        yield f"    {numbers[node.id]} [label={_quoted(node)}, shape={shape}, penwidth={weight}];"
+    for link in answer.links:
+        style = _STYLES.get(link.kind, "solid")
+        yield f"    {numbers[link.source]} -> {numbers[link.target]} [label={link.kind}, style={style}];"
+    yield "}"
+
+
+def _quoted(node: Node) -> str:
+    escaped = (part.replace("\\", "\\\\").replace('"', '\\"') for part in _told(node))
+    return '"' + "\\n".join(escaped) + '"'
+
+
+def _told(node: Node) -> list[str]:
+    """The name, and the path of what is no file itself, each on one line."""
+    lines = [node.name, *([node.path] if node.path and node.kind != "file" else [])]
+    spaced = (" ".join(line.split()) for line in lines)
+    return [line if len(line) <= _CHARS else f"{line[: _CHARS - 1]}…" for line in spaced]

@@ -1,0 +1,70 @@
+"""All that some files and definitions hold, as conditions on edges.
+
+A walk that starts from all of a class, a file or a folder asks for the edges by path and name, so that of
+its hundreds of parts those alone are read which something else has to do with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from knowledge_pipeline.query.code_graph.answers import Node
+from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.filters import Filter
+
+_Place = tuple[str | None, str | None]  # source, path
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What is defined in some files, or below some definitions."""
+
+    files: frozenset[_Place] = frozenset()
+    definitions: tuple[Node, ...] = ()
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> Within:
+        """The parts of some nodes; names outside have none."""
+        inside = [node for node in nodes if node.source and node.path]
+        files = frozenset((node.source, node.path) for node in inside if node.kind == "file")
+        return cls(files, tuple(node for node in inside if node.kind != "file"))
+
+    def __contains__(self, node: Node) -> bool:
+        return (node.source, node.path) in self.files or any(
+            (node.source, node.path) == (each.source, each.path) and node.name.startswith(f"{each.name}.")
+            for each in self.definitions
+        )
+
+    def leading_in(self) -> Iterator[Filter]:
+        """Edges of the same source that end at a part; of files those that start elsewhere."""
+        for source, paths in self._paths():
+            yield source & filters.one_of("target_path", paths) & ~filters.one_of("path", paths)
+        for each in self.definitions:
+            yield _in_file(each, "target_path") & filters.begins("target_name", f"{each.name}.")
+
+    def leading_out(self) -> Iterator[Filter]:
+        """Edges that start at a part; of files those that end elsewhere."""
+        for source, paths in self._paths():
+            elsewhere = filters.is_null("target_path") | ~filters.one_of("target_path", paths)
+            yield source & filters.one_of("path", paths) & elsewhere
+        for each in self.definitions:
+            yield _in_file(each, "path") & filters.begins("source_name", f"{each.name}.")
+
+    def symbols(self) -> Iterator[Filter]:
+        """The parts themselves, and the files."""
+        for source, paths in self._paths():
+            yield source & filters.one_of("path", paths)
+        for each in self.definitions:
+            yield _in_file(each, "path") & filters.begins("name", f"{each.name}.")
+
+    def _paths(self) -> Iterator[tuple[Filter, list[str]]]:
+        for source in sorted({source or "" for source, _ in self.files}):
+            yield (
+                filters.eq("source", source),
+                sorted(path or "" for held_in, path in self.files if held_in == source),
+            )
+
+
+def _in_file(node: Node, path: str) -> Filter:
+    return filters.eq("source", node.source or "") & filters.eq(path, node.path or "")

@@ -1,0 +1,73 @@
+"""What a reader thought of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
+
+from knowledge_pipeline.errors import NotFound, QuestionRefused, StoreError
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.filters import clean
+from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import append
+
+Judgement = Literal["clicked", "useful", "useless"]
+
+_MAX_ID_CHARS = 500
+
+
+def judge(
+    lake: Lake, log: QueryLog | None, access: Access, *, query_id: str, result_id: str, judgement: str
+) -> None:
+    """Append one judgement of one result.
+
+    Args:
+        lake: the store.
+        log: where the question must be, asked by the same caller; None: questions are not logged.
+        access: who judges.
+        query_id: of an answer.
+        result_id: the chunk.
+        judgement: one of `Judgement`.
+
+    Raises:
+        QuestionRefused: there is no such judgement, or an id is empty or too long.
+        NotFound: the log does not know the question.
+        StoreError: the judgement cannot be written.
+    """
+    if judgement not in get_args(Judgement):
+        raise QuestionRefused(f"found the judgement {judgement!r}; allowed: {', '.join(get_args(Judgement))}")
+    for name, id_ in (("query", query_id), ("result", result_id)):
+        if not 0 < len(id_) <= _MAX_ID_CHARS:
+            raise QuestionRefused(f"the {name} id has {len(id_)} characters; allowed: 1 to {_MAX_ID_CHARS}")
+    if log is not None and not _known(log, clean(query_id), access):
+        raise NotFound(f"there is no question {query_id!r} in the log: give the query_id of an answer")
+    row = {
+        "at": datetime.now(UTC),
+        "query_id": clean(query_id),
+        "result_id": clean(result_id),
+        "judgement": judgement,
+        "tenant": access.tenant,
+    }
+    try:
+        append(lake, "feedback", [row])
+    except (OSError, RuntimeError) as error:  # what LanceDB raises of a disk that is full or read-only
+        raise StoreError(
+            f"the feedback cannot be written ({type(error).__name__}): "
+            "check the permissions and the space of the store"
+        ) from error
+
+
+def _known(log: QueryLog, query_id: str, access: Access) -> bool:
+    asked = log.asked(query_id)
+    return asked is not None and (access.everything or _same_caller(asked, access))
+
+
+def _same_caller(asked: Mapping[str, Any], access: Access) -> bool:
+    """Whoever asked, by their token; without one, by what they may see and the door that they came by."""
+    if (asked["tenant"], asked["token"]) != (access.tenant, access.caller.token):
+        return False
+    return asked["token"] is not None or (
+        (asked["door"], sorted(asked["principals"])) == (access.caller.door, sorted(access.principals))
+    )

@@ -1,0 +1,38 @@
+"""What language models were asked and what it cost: rows of `llm_calls`, beside the answers."""
+
+from __future__ import annotations
+
+from knowledge_pipeline.llm.calls import Call
+from knowledge_pipeline.query.log.row_writer import CLOSE_S, EVERY_S, RowWriter
+from knowledge_pipeline.store.lake import Lake
+
+_PROVIDER = "openai"  # the protocol, as in the settings of embeddings
+
+
+class ModelCalls:
+    """The completions of one process in the table `llm_calls` of one store. Threads may share it."""
+
+    def __init__(self, lake: Lake, *, every_s: float = EVERY_S) -> None:
+        self._rows = RowWriter(lake, "llm_calls", lost="calls of the language model", every_s=every_s)
+
+    def note(self, call: Call) -> None:
+        """Take one call; takes microseconds and never fails. Fit for `LanguageModel(record=...)`."""
+        self._rows.start()
+        self._rows.add(
+            {
+                "at": call.at,
+                "kind": "completion",
+                "provider": _PROVIDER,
+                "model": call.model,
+                "session": call.payer.session,
+                "project": call.payer.project,
+                "calls": call.requests,
+                "tokens": call.tokens,
+                "cost": call.cost,
+                "seconds": round(call.seconds, 4),
+            }
+        )
+
+    def close(self, *, wait_s: float = CLOSE_S) -> None:
+        """Write what is left, if that takes no longer than `wait_s`; nothing is written after."""
+        self._rows.close(wait_s=wait_s)

@@ -1,0 +1,82 @@
+"""What was asked, one row a question, written beside the answers and never in their way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.code_graph.answers import GraphAnswer
+from knowledge_pipeline.query.filters import clean
+from knowledge_pipeline.query.log.row_writer import CLOSE_S, EVERY_S, Row, RowWriter
+from knowledge_pipeline.query.relations import Relations
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.journal import Journal
+from knowledge_pipeline.store.lake import Lake
+
+MAX_CHARS = 2_000  # kept of a question
+_ASKER = ("query_id", "door", "token", "tenant", "principals")
+
+
+class QueryLog:
+    """The table `queries` of one store, for one process. Threads may share it."""
+
+    def __init__(self, lake: Lake, *, every_s: float = EVERY_S, durable: bool = False) -> None:
+        """Prepare; a durable one has a row on disk before `note` returns, which takes a little longer."""
+        self._lake = lake
+        self._rows = RowWriter(
+            lake,
+            "queries",
+            lost="questions",
+            advice=", or set logs.queries to false",
+            finish=lambda row: {**row, "text": _told(row["text"])},
+            imports=("knowledge_pipeline.sanitizing.sanitize",),
+            every_s=every_s,
+            journal=Journal(lake.folder / "logs" / "journal") if durable else None,
+        )
+
+    def start(self) -> None:
+        """Start the thread, which gets ready while the first question is answered."""
+        self._rows.start()
+
+    def note(self, kind: str, text: str, access: Access, answer: Answer | GraphAnswer | Relations) -> None:
+        """Take one answered question; takes microseconds and never fails."""
+        row: Row = {
+            "query_id": answer.query_id,
+            "at": datetime.now(UTC),
+            "type": kind,
+            "text": text,
+            "door": access.caller.door,
+            "token": access.caller.token,
+            "tenant": access.tenant,
+            "principals": sorted(access.principals),
+            "release": answer.release,
+            "results": len(answer.results if isinstance(answer, Answer) else answer.found),
+            "took_ms": answer.took_ms,
+            "cached": isinstance(answer, Answer) and answer.cached,
+            "degraded": list(answer.degraded),
+        }
+        self._rows.add(row)
+
+    def asked(self, query_id: str) -> Mapping[str, Any] | None:
+        """The row of an answered question, written or not yet; None where it is unknown."""
+        unwritten = next((row for row in self._rows.unwritten() if row["query_id"] == query_id), None)
+        if unwritten:
+            return unwritten
+        table = self._lake.log("queries")
+        found = table.rows(_ASKER, eq("query_id", query_id)).to_pylist()
+        return found[0] if found else None
+
+    def close(self, *, wait_s: float = CLOSE_S) -> None:
+        """Write what is left, if that takes no longer than `wait_s`; nothing is written after."""
+        self._rows.close(wait_s=wait_s)
+
+
+def _told(text: str) -> str:
+    """The beginning of a question, secrets redacted: whole first, so that none is cut in two."""
+    from knowledge_pipeline.config.settings import Sanitize
+    from knowledge_pipeline.sanitizing.sanitize import sanitize
+
+    return sanitize(clean(text), Sanitize()).text[:MAX_CHARS]

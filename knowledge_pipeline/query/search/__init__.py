@@ -1,0 +1,1 @@
+"""One search from question to answer: understand, retrieve, fuse, rerank, assemble, enrich."""

@@ -1,0 +1,168 @@
+"""What the tools take, beside the search of everything: see `serve.arguments`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from knowledge_pipeline.query.agent_context.build import MAX_BUDGET_TOKENS
+from knowledge_pipeline.query.agent_context.searches import MAX_TASK_CHARS, TaskKind
+from knowledge_pipeline.query.code_graph.engine import MAX_DEPTH, MAX_NODES
+from knowledge_pipeline.query.code_graph.target import MAX_CHARS as MAX_TARGET_CHARS
+from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.serve.arguments import MAX_NAME_CHARS, Arguments, Asked, Dated, Limit, Name, Words
+
+
+class CodeSearch(Asked):
+    """A question to source code."""
+
+    languages: Words = Field(default=(), description="Only these programming languages: `python`, `go`.")
+    repos: Words = Field(default=(), description="Only these repositories: `flask` or `pallets/flask`.")
+    paths: Words = Field(default=(), description="Only these paths: `src/auth`, or globs, `**/*_test.go`.")
+    sources: Words = Field(default=(), description="Only these sources, by id, as results name them.")
+    limit: Limit = 10
+
+
+class SearchCode(Arguments):
+    """Code that others shall be like."""
+
+    query: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_EXAMPLE_CHARS,
+        description="A piece of code, taken as it is.",
+        examples=["for attempt in range(times):\n    try:\n        return send()\n    except TimeoutError:"],
+    )
+    file: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_NAME_CHARS,
+        description="The path of an indexed file: alone, files like it are found; with `query`, where the "
+        "piece is from. Its own passages are left out.",
+    )
+    languages: Words = Field(default=(), description="Only these programming languages.")
+    repos: Words = Field(default=(), description="Only these repositories.")
+    paths: Words = Field(default=(), description="Only these paths, or globs.")
+    source: Name | None = Field(
+        default=None, description="The source of `file`, where several have such a path."
+    )
+    limit: Limit = 5
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> SearchCode:
+        if self.query is None and self.file is None:
+            raise ValueError("give `query`, a piece of code, or `file`, a path")
+        return self
+
+
+class SearchTickets(Dated):
+    """A question to Jira."""
+
+    projects: Words = Field(default=(), description="Only these projects, by key: `PAY`.")
+    statuses: Words = Field(default=(), description="Only in these states: `In Progress`, `Done`.")
+    labels: Words = Field(default=(), description="Only with one of these labels.")
+    limit: Limit = 5
+
+
+class SearchPages(Dated):
+    """A question to Confluence."""
+
+    spaces: Words = Field(default=(), description="Only these spaces, by key: `OPS`.")
+    labels: Words = Field(default=(), description="Only with one of these labels.")
+    authors: Words = Field(default=(), description="Only by these authors, by whole words of a name.")
+    limit: Limit = 5
+
+
+class Targeted(Arguments):
+    """A question about a piece of code."""
+
+    target: str = Field(
+        min_length=1,
+        max_length=MAX_TARGET_CHARS,
+        description="What it is about: a name (`Store.get`, or its full name as an import writes it), "
+        "`path:name`, `path:line` (the definition around the line), a file, or a folder.",
+        examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
+    )
+    sources: Words = Field(default=(), description="Look for the target in these sources alone, by id.")
+    repos: Words = Field(default=(), description="Look for the target in these repositories alone.")
+    languages: Words = Field(default=(), description="Look for the target in these languages alone.")
+    paths: Words = Field(default=(), description="Look for the target in these paths alone, or globs.")
+    limit: int = Field(
+        default=50, ge=1, le=MAX_NODES, description="How many definitions beside the target at most."
+    )
+
+
+class Related(Targeted):
+    """Definitions that have most to do with one."""
+
+    limit: int = Field(default=20, ge=1, le=MAX_NODES, description="How many definitions at most.")
+
+
+class Stepped(Targeted):
+    """A walk of one step, unless more are asked for."""
+
+    depth: int = Field(default=1, ge=1, le=MAX_DEPTH, description="How many steps away from the target.")
+
+
+class Deep(Stepped):
+    """A walk that goes on."""
+
+    depth: int = Field(default=3, ge=1, le=MAX_DEPTH, description="How many steps away from the target.")
+
+
+class Hierarchy(Stepped):
+    """A walk along inheritance."""
+
+    depth: int = Field(default=5, ge=1, le=MAX_DEPTH, description="How many levels up and down.")
+
+
+class Calls(Stepped):
+    """A walk along calls."""
+
+    direction: Literal["callers", "callees", "both"] = Field(
+        default="both", description="callers: what calls the target; callees: what it calls."
+    )
+
+
+class GetDocument(Arguments):
+    """A document, or one chunk of it."""
+
+    id: str = Field(
+        min_length=1,
+        max_length=4_000,
+        description="An `id` of a result (that passage alone), or `source:uri` of a document, as results "
+        "tell it under `document` (all of it).",
+    )
+    offset: int = Field(default=0, ge=0, description="How many passages to skip: for long documents.")
+    limit: int = Field(default=40, ge=1, le=500, description="How many passages at most.")
+
+
+class BuildContext(Arguments):
+    """A task that is to be done."""
+
+    task: str = Field(
+        min_length=1,
+        max_length=MAX_TASK_CHARS,
+        description="What is to be done, in a sentence or a whole ticket.",
+        examples=["add retries to the payment client"],
+    )
+    kind: TaskKind = Field(default="code_generation", description="Which searches suit it.")
+    file: Name | None = Field(default=None, description="The path of the file that the task is about.")
+    source: Name | None = Field(
+        default=None, description="The source of `file`, where several have such a path."
+    )
+    snippet: str | None = Field(
+        default=None,
+        max_length=MAX_EXAMPLE_CHARS,
+        description="Code that the task is about: a selection, a diff, a conflict.",
+    )
+    max_tokens: int | None = Field(
+        default=None,
+        ge=100,
+        le=MAX_BUDGET_TOKENS,
+        description="What the whole text may cost; by default as the operator says, as a rule 4,000.",
+    )
+    sources: Words = Field(default=(), description="Only these sources, by id.")
+    repos: Words = Field(default=(), description="Only these repositories.")
+    languages: Words = Field(default=(), description="Only these programming languages.")

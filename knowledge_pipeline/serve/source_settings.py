@@ -1,0 +1,88 @@
+"""The sources of knowledge.yaml as they are declared now, and who of a server's callers manages which.
+
+A caller who sees everything manages all of them. Anybody else manages those of their own tenant, and
+can only have them refreshed: whoever declares a source names files, addresses and secrets of the server.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.connections import GitConnection
+from knowledge_pipeline.config.settings import LocalConnection, SourceConfig
+from knowledge_pipeline.errors import ConfigError, Forbidden, NotFound
+from knowledge_pipeline.query.access import Access
+
+_USER = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+class Declared:
+    """The sources of one file, read again when it changes. Threads may share it."""
+
+    def __init__(self, config: Path | None) -> None:
+        self._config = config
+        self._read: tuple[tuple[int, int], tuple[SourceConfig, ...]] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file. Raises `ConfigError` where the server has none."""
+        if self._config is None:
+            raise ConfigError("this server was started without a knowledge.yaml: it declares no sources")
+        return self._config
+
+    def sources(self) -> tuple[SourceConfig, ...]:
+        """All of them, secrets aside.
+
+        Raises:
+            ConfigError: there is no file, or it is wrong.
+        """
+        mark = self._mark()
+        if self._read is None or self._read[0] != mark:
+            self._read = mark, file.load(self.path, unset_allowed=True).sources
+        return self._read[1]
+
+    def managed_by(self, access: Access) -> tuple[SourceConfig, ...]:
+        """Those that a caller may have refreshed; raises as `sources` does."""
+        return tuple(each for each in self.sources() if _manages(access, each))
+
+    def meant(self, access: Access, name: str) -> tuple[SourceConfig, ...]:
+        """The one of an id, else all of a type, of those that a caller manages.
+
+        Raises:
+            NotFound: there is none.
+            ConfigError: see `sources`.
+        """
+        managed = self.managed_by(access)
+        found = [each for each in managed if each.id == name] or [
+            each for each in managed if each.type == name
+        ]
+        if not found:
+            raise NotFound(f"there is no source, and no type with a source, called {name[:200]!r}")
+        return tuple(found)
+
+    def _mark(self) -> tuple[int, int]:
+        try:
+            stat = self.path.stat()
+        except OSError:
+            raise ConfigError("the server's knowledge.yaml cannot be read") from None
+        return stat.st_mtime_ns, stat.st_size
+
+
+def require_all(access: Access) -> None:
+    """Raise `Forbidden` unless a caller may declare and remove sources."""
+    if not access.everything:
+        raise Forbidden("sources are declared and removed with a token that sees everything: `--everything`")
+
+
+def place_of(source: SourceConfig) -> str:
+    """The folder or address of a source, without any user or password."""
+    connection = source.connection
+    if isinstance(connection, LocalConnection):
+        return str(connection.path)
+    return _USER.sub("", connection.url if isinstance(connection, GitConnection) else connection.place)
+
+
+def _manages(access: Access, source: SourceConfig) -> bool:
+    return access.everything or source.access.tenant == access.tenant

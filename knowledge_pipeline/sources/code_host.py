@@ -1,0 +1,245 @@
+"""What GitHub and GitLab have in common: pull requests and issues, listed, then read in batches.
+
+A subclass says how they are listed and asked for, and what was said in one. Nodes of its GraphQL
+have the same names here for the same things: `number`, `title`, `body`, `url`, `author` (`login`,
+`name`), `createdAt`, `updatedAt`, `mergedAt`; an alias sees to it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceUnavailable
+from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.sources.base import Service
+from knowledge_pipeline.sources.conversation import Turn, conversation
+from knowledge_pipeline.sources.markdown_cleaning import clean
+from knowledge_pipeline.sources.time_window import oldest_wanted
+
+State = Literal["open", "closed", "merged", "all"]
+Node = dict[str, Any]
+Answered = TypeVar("Answered")
+
+FORMAT = "1"
+"""Changes whenever the same answers may make another document."""
+
+GONE = "deleted while it was read"
+MOST_FILES = 200  # named in the text and in the metadata
+
+OVERLAP = timedelta(minutes=10)
+"""How long before the newest known update the next listing begins: an update may be told late.
+
+What is written while a listing is read needs none: a document's `last_modified` is the time that it
+was listed with, so that the next listing begins before whatever came later.
+"""
+
+_UNSEEN, _UNSEEN_SHARE = 5, 0.01  # counted, but not shown: spam, and what banned people wrote
+
+
+class AskedTooMuch(SourceUnavailable):
+    """The service failed at a question, or took too long for it; a smaller one may be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFilters:
+    """Which pull requests or issues are wanted.
+
+    `state`, None: merged pull requests, issues of any state; "closed" holds merged ones too.
+    `since`, None: pull requests of the last 180 days, issues of the last 365; a date or a span before
+    now. Pull requests of state "merged" are wanted by when they were merged, all else by its last update.
+    `labels`: at least one of them. `max_results`: those that were updated last.
+    """
+
+    state: State | None = None
+    since: str | None = None
+    labels: tuple[str, ...] = ()
+    max_results: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The files that a pull request changes: all are counted, not all need be told."""
+
+    told: Sequence[Node]  # `path`, `additions`, `deletions`; `changeType` where it is told
+    count: int
+    additions: int  # lines
+    deletions: int
+
+    @property
+    def text(self) -> str:
+        """How many there are, then a line for each of the first `MOST_FILES`; "" if there are none."""
+        if not self.count:
+            return ""
+        lines = [f"{self.count} changed, +{self.additions} -{self.deletions}"]
+        for file in self.told[:MOST_FILES]:
+            how = file.get("changeType", "modified").lower()
+            how = "" if how in ("modified", "changed") else f", {how}"
+            lines.append(f"- {file['path']} (+{file['additions']} -{file['deletions']}{how})")
+        more = self.count - min(len(self.told), MOST_FILES)
+        return "\n".join([*lines, f"- and {more} more"] if more > 0 else lines)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Metadata."""
+        return {
+            "additions": self.additions,
+            "deletions": self.deletions,
+            "changed_files": self.count,
+            "files": [file["path"] for file in self.told[:MOST_FILES]],
+        }
+
+
+class Conversations(Service, Generic[Answered]):
+    """Pull requests or issues of one repository. `Answered`: what a question about several gives."""
+
+    whole_listing_every = timedelta(days=1)
+
+    kind: ClassVar[str]
+    """As its address begins: "pull", "merge_request", "issue"."""
+    mark: ClassVar[str] = "#"
+    """Stands before its number."""
+    at_once: ClassVar[int]
+    """How many are asked for in one call."""
+    states: ClassVar[Mapping[State, Any]]
+    """The service's words for those that can be wanted."""
+    default_state: ClassVar[State]
+    default_since: ClassVar[str]
+
+    def __init__(self, filters: ConversationFilters) -> None:
+        """Nobody is contacted.
+
+        Raises:
+            ConfigError: `since` is no date, or `state` is none of theirs.
+        """
+        self._filters = filters
+        self._state: State = filters.state or self.default_state
+        if self._state not in self.states:
+            raise ConfigError(
+                f"state is {self._state!r}, which no {self.kind} has: write one of {', '.join(self.states)}"
+            )
+        self._oldest()
+
+    @abstractmethod
+    def listed(self, oldest: datetime) -> Iterator[Item]:
+        """What was updated at `oldest` or later and is wanted, the oldest update first."""
+
+    @abstractmethod
+    def asked(self, items: Sequence[Item]) -> Answered:
+        """The answer about several; AskedTooMuch where fewer are to be asked for."""
+
+    @abstractmethod
+    def told(
+        self, items: Sequence[Item], answer: Answered
+    ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """What an answer tells of those that were asked for."""
+
+    @abstractmethod
+    def alone(self, item: Item) -> Document | DocumentSkipped:
+        """One that is too much even alone."""
+
+    @abstractmethod
+    def said(self, node: Node) -> Iterator[Turn]:
+        """What was said after its description, in its order, of a node whose lists are complete."""
+
+    @abstractmethod
+    def metadata(self, node: Node) -> dict[str, Any]:
+        """What else is known of it; None for what is not."""
+
+    def clean(self, written: str) -> str:
+        """What somebody wrote as clean Markdown."""
+        return clean(written)
+
+    def is_wanted(self, node: Node, oldest: datetime) -> bool:
+        """Where only merged ones are wanted, the time of the merge counts, else that of the last update."""
+        merged = node["mergedAt"] if self._state == "merged" else None
+        return moment(merged or node["updatedAt"]) >= oldest
+
+    def document(self, uri: str, node: Node) -> Document:
+        """The document that a whole node makes; `listedAt` is when it was updated, as it was listed."""
+        title = f"{node['title'].strip()} ({self.mark}{node['number']})"
+        text, segments = conversation(title, self._turns(node))
+        known = {name: value for name, value in self.metadata(node).items() if value is not None}
+        return Document(
+            uri=uri,
+            text=text,
+            path=uri,
+            title=title,
+            language="markdown",
+            url=node["url"],
+            author=person(node),
+            last_modified=moment(node["listedAt"]),
+            metadata={**known, "segments": segments},
+        )
+
+    def discover(self) -> Iterator[Item]:
+        """All that the filters want, a hundred a call, the oldest update first."""
+        yield from self.listed(self._oldest())
+
+    def updated(self, since: datetime) -> Iterator[Item]:
+        """What was updated since, and `OVERLAP` before; the oldest update first."""
+        yield from self.listed(max(self._oldest(), since - OVERLAP))
+
+    def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """Read in the order given, `at_once` in a call, fewer where the service fails at so many."""
+        for start in range(0, len(items), self.at_once):
+            yield from self._batch(items[start : start + self.at_once])
+
+    def _batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """Halve what is too much."""
+        try:
+            answer = self.asked(items)
+        except AskedTooMuch:
+            if middle := len(items) // 2:
+                yield from self._batch(items[:middle])
+                yield from self._batch(items[middle:])
+            else:
+                yield items[0], self.alone(items[0])
+            return
+        yield from self.told(items, answer)
+
+    def _oldest(self) -> datetime:
+        return oldest_wanted(self._filters.since or self.default_since)
+
+    def _turns(self, node: Node) -> Iterator[Turn]:
+        written = self.clean(node["body"] or "")
+        yield Turn("description", written, person(node), moment(node["createdAt"]), url=node["url"])
+        yield from self.said(node)
+
+
+def moment(told: str) -> datetime:
+    """A time as both tell it: "2026-03-01T09:30:00Z"."""
+    return datetime.fromisoformat(told)
+
+
+def person(node: Node) -> str | None:
+    """The name of who wrote it, else the login; None: the account is no more, or nobody is told."""
+    author = node["author"]
+    return ((author.get("name") or "").strip() or author["login"]) if author else None
+
+
+def falls_short(found: int, total: int) -> bool:
+    """Whether a listing lacks more of what it counts than a service hides."""
+    return total - found > max(_UNSEEN, total * _UNSEEN_SHARE)
+
+
+def facts_of(node: Node, project: str, state: str, labels: Iterable[Node]) -> dict[str, Any]:
+    """Metadata that all have; `status` is what the index filters by."""
+    return {
+        "number": int(node["number"]),
+        "project": project,
+        "state": state,
+        "status": state,
+        "labels": sorted(label["name"] for label in labels),
+        "milestone": node["milestone"]["title"] if node["milestone"] else None,
+        "created_at": node["createdAt"],
+        "closed_at": node.get("closedAt"),
+    }
+
+
+def mentions(kind: str, targets: Iterable[str]) -> list[dict[str, str]]:
+    """Which issues it "closes" or "duplicates", each once, as metadata."""
+    return [{"kind": kind, "target": target} for target in sorted(set(targets))]

@@ -1,0 +1,65 @@
+"""Where a source's files are to be seen by a person, from its configuration alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from knowledge_pipeline.config.connections import (
+    GcsConnection,
+    GithubConnection,
+    PlacedConnection,
+    S3Connection,
+)
+from knowledge_pipeline.config.settings import GitConnection, LocalConnection, SourceConfig
+from knowledge_pipeline.sources.bucket.tree import web_prefix_of_bucket
+from knowledge_pipeline.sources.git.remote import host_and_path
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Names for a source's repository; a bucket has pages alone.
+
+    `web_prefix` followed by a file's quoted path is its page; `commit_prefix` followed
+    by a commit's id is the commit's.
+    """
+
+    repo: str | None = None  # "owner/name" where it is hosted, else the folder's name
+    branch: str | None = None  # only a configured one
+    web_prefix: str | None = None
+    commit_prefix: str | None = None
+
+
+def host_of(source: SourceConfig) -> str | None:
+    """The host that a source is read from; None for this machine."""
+    connection = source.connection
+    if isinstance(connection, PlacedConnection):
+        return connection.host
+    return host_and_path(connection.url)[0] or None if isinstance(connection, GitConnection) else None
+
+
+def place(source: SourceConfig) -> Place:
+    """The place of a source; opens nothing."""
+    connection = source.connection
+    if isinstance(connection, GithubConnection):
+        return Place(repo=connection.repository)
+    if isinstance(connection, S3Connection | GcsConnection):
+        return Place(web_prefix=web_prefix_of_bucket(connection))
+    if isinstance(connection, PlacedConnection):
+        return Place()
+    if isinstance(connection, LocalConnection):
+        return Place(repo=connection.path.expanduser().absolute().name or None)
+    host, path = host_and_path(connection.url)
+    if not host:
+        return Place(repo=path.rpartition("/")[2] or None, branch=connection.branch)
+    web, commits = _pages(host, path, connection.branch or "HEAD")
+    return Place(path or None, connection.branch, web, commits)
+
+
+def _pages(host: str, path: str, branch: str) -> tuple[str | None, str | None]:
+    site = f"https://{host}/{quote(path)}"
+    if host == "github.com" or host.startswith("github."):
+        return f"{site}/blob/{quote(branch)}/", f"{site}/commit/"
+    if host == "gitlab.com" or host.startswith("gitlab."):
+        return f"{site}/-/blob/{quote(branch)}/", f"{site}/-/commit/"
+    return None, None

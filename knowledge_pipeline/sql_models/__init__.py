@@ -1,0 +1,1 @@
+"""The SQL models of `dbt_like_sql/`: read, ordered, run, with their column lineage."""

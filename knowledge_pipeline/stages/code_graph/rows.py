@@ -1,0 +1,187 @@
+"""Symbols and edges of one file, as rows of the code graph's tables."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from knowledge_pipeline.code_graph.facts import Edge, Facts
+from knowledge_pipeline.code_graph.resolve import Alias, Project, Resolved, Trace, full_name, resolve
+from knowledge_pipeline.records import digest
+from knowledge_pipeline.store.code_graph.columns import node_id, shown
+
+Row = dict[str, Any]
+
+_SIGNATURE_CHARS = 300
+
+
+def trace_text(trace: Trace) -> str:
+    """A trace as it is stored."""
+    return json.dumps(trace, sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Everything that the tables hold of one file."""
+
+    file: Row  # its own symbol, which says what the others were made of
+    symbols: list[Row]
+    edges: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class RowMaker:
+    """Resolves files of one source and makes their rows."""
+
+    project: Project
+    context: Mapping[str, Any]  # columns that the configuration decides
+    web_prefix: str | None
+    now: datetime
+    notes: Counter[str] = field(default_factory=Counter[str])  # what could not be made as hoped
+
+    def rows(self, path: str, uri: str, made_of: str) -> FileRows:
+        """All rows of one file."""
+        facts, resolved = self.project.facts(path), self._resolved(path)
+        common = {**self.context, "uri": uri, "path": path, "language": facts.language}
+        symbols = [*self._definitions(facts), *self._aliases(path, resolved)]
+        edges = list(self._edges(path, resolved.edges))
+        mark = _fingerprint([*symbols, *edges], common)
+        stamped = {**common, "indexed_at": self.now}
+        named = {**stamped, "url": self._url(path), "fingerprint": mark}
+        trace = trace_text(resolved.trace)
+        file = _symbol({**named, **self._file(facts), "made_of": made_of, "trace": trace})
+        made = [_symbol({**named, **row}) for row in symbols]
+        return FileRows(file, made, [{**stamped, **row} for row in edges])
+
+    def _resolved(self, path: str) -> Resolved:
+        """One file that cannot be followed does not stop the others: it has no uses."""
+        try:
+            return resolve(path, self.project)
+        except RecursionError:
+            self.notes["uses not resolved: its values lead too deep"] += 1
+            return Resolved((), {})
+
+    def _file(self, facts: Facts) -> Row:
+        node = self._node(facts.path, "")
+        last = max((each.end_line for each in facts.definitions), default=1)
+        return {
+            "id": node,
+            "node": node,
+            "kind": "file",
+            "name": "",
+            "simple": PurePosixPath(facts.path).stem,
+            "full_name": full_name(facts.path, "", self.project),
+            "start_line": 1,
+            "end_line": last,
+            "signature": "",
+            "exported": True,
+        }
+
+    def _definitions(self, facts: Facts) -> Iterator[Row]:
+        twins: Counter[str] = Counter()
+        for each in facts.definitions:
+            node, twin = self._node(facts.path, each.name), twins[each.name]
+            twins[each.name] += 1
+            yield {
+                "id": digest(node, str(twin)) if twin else node,
+                "node": node,
+                "kind": each.kind,
+                "name": each.name,
+                "simple": _last(each.name),
+                "full_name": full_name(facts.path, each.name, self.project),
+                "start_line": each.start_line,
+                "end_line": each.end_line,
+                "signature": each.signature[:_SIGNATURE_CHARS],
+                "exported": each.exported,
+            }
+
+    def _aliases(self, path: str, resolved: Resolved) -> Iterator[Row]:
+        """Names under which others may import from this file what another one defines, members too."""
+        made: dict[str, Row] = {}
+        for each in resolved.aliases:
+            for name, target in _handed_on(each):
+                if name not in made:
+                    made[name] = self._alias(path, name, self._node(each.target_path, target))
+        yield from made.values()
+
+    def _alias(self, path: str, name: str, node: str) -> Row:
+        return {
+            "id": digest("alias", self._node(path, name)),
+            "node": node,
+            "kind": "alias",
+            "name": name,
+            "simple": _last(name),
+            "full_name": name,
+            "start_line": 1,
+            "end_line": 1,
+            "signature": "",
+            "exported": True,
+        }
+
+    def _edges(self, path: str, edges: Iterable[Edge]) -> Iterator[Row]:
+        """The edges, and for each other file, or name outside, one that says that this file depends on it."""
+        depends: dict[tuple[str | None, str], Edge] = {}
+        made: set[str] = set()
+        for edge in sorted(edges, key=lambda edge: (edge.line, edge.kind, edge.source, edge.target)):
+            row = self._edge(path, edge)
+            if row["id"] in made:
+                continue
+            made.add(row["id"])
+            yield row
+            key = (edge.target_path, "" if edge.target_path else edge.target)
+            known = depends.get(key)
+            if edge.kind != "contains" and edge.target_path != path and edge.confidence > 0:
+                depends[key] = edge if known is None or edge.confidence > known.confidence else known
+        for (target_path, target), edge in depends.items():
+            yield self._edge(
+                path, Edge("imports", "", target, target_path, edge.line, edge.confidence), "depends"
+            )
+
+    def _edge(self, path: str, edge: Edge, kind: str | None = None) -> Row:
+        kind = kind or edge.kind
+        source, target = self._node(path, edge.source), None
+        if edge.target_path is not None:
+            target = self._node(edge.target_path, edge.target)
+        return {
+            "id": digest(source, kind, target or f"\x00{edge.target}", str(edge.line)),
+            "kind": kind,
+            "source_id": source,
+            "source_name": edge.source,
+            "target_id": target,
+            "target_name": edge.target,
+            "target_path": edge.target_path,
+            "line": edge.line,
+            "confidence": edge.confidence,
+        }
+
+    def _node(self, path: str, name: str) -> str:
+        return node_id(self.context["source"], path, name)
+
+    def _url(self, path: str) -> str | None:
+        return self.web_prefix + quote(path) if self.web_prefix else None
+
+
+def _handed_on(alias: Alias) -> Iterator[tuple[str, str]]:
+    """Full name and definition: who imports `app.Store` calls `app.Store.get`."""
+    yield alias.full_name, alias.target
+    for member in alias.members:
+        yield f"{alias.full_name}{member.removeprefix(alias.target)}", member
+
+
+def _symbol(row: Row) -> Row:
+    return {**row, "shown": shown(row)}
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _fingerprint(rows: Iterable[Row], common: Mapping[str, Any]) -> str:
+    told = (json.dumps(row, sort_keys=True, default=str) for row in (common, *rows))
+    return digest(*told)

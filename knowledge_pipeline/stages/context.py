@@ -1,0 +1,96 @@
+"""What every stage receives and returns."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.reconcile import Difference
+
+Report = Callable[[str, int, int | None], None]
+"""Told of progress: the stage, how many are done, how many there are in all (None: unknown)."""
+
+
+def silent(stage: str, done: int, total: int | None) -> None:
+    """Report nothing."""
+
+
+Turn = Callable[[str], AbstractContextManager[None]]
+"""Waits for a turn at what has few places: `embedder`, `index`, or the host that a source is read from.
+
+The locks of the store keep the tables right without it; it is for those who share a machine or an API.
+Taking a turn costs a few commits to an event log, 0.1 s or more, so that short work goes without.
+"""
+
+
+def at_once(pool: str) -> AbstractContextManager[None]:
+    """Wait for nothing."""
+    del pool
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One source on its way through the stages."""
+
+    lake: Lake
+    settings: Settings
+    source: SourceConfig
+    full: bool = False  # take what exists as nothing, and make everything anew
+    reembed: bool = False  # embed again even what was embedded before
+    allow_empty: bool = False  # believe a listing that is empty all at once
+    report: Report = silent
+    turn: Turn = at_once
+
+
+@dataclass(slots=True)
+class Stats:
+    """What one stage did for one source; keys and rows are counted as the stage defines them."""
+
+    stage: str
+    source: str
+    seen: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    rows: int = 0  # of the source in the stage's table, after
+    skipped: Counter[str] = field(default_factory=Counter[str])  # by reason
+    found: Counter[str] = field(default_factory=Counter[str])  # secrets and personal data, by kind
+    notes: Counter[str] = field(default_factory=Counter[str])  # what was taken otherwise than hoped
+    tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+    version: int = 0
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))  # when it was done
+
+    def count(self, planned: Difference) -> None:
+        """Take a difference's sizes over."""
+        self.added, self.changed = len(planned.added), len(planned.changed)
+        self.removed, self.unchanged = len(planned.removed), planned.unchanged
+
+    @property
+    def touched(self) -> bool:
+        """Whether the stage wrote anything."""
+        return bool(self.added or self.changed or self.removed)
+
+    def as_metadata(self) -> dict[str, Any]:
+        """Plain values for logs, JSON and Dagster metadata."""
+        return {
+            key: dict(value) if isinstance(value, Counter) else value for key, value in asdict(self).items()
+        }
+
+
+@contextmanager
+def measured(stage: str, source: str) -> Iterator[Stats]:
+    """Statistics of a stage, with the time it took."""
+    stats, started = Stats(stage, source), time.perf_counter()
+    yield stats
+    stats.seconds, stats.at = round(time.perf_counter() - started, 4), datetime.now(UTC)

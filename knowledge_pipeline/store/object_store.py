@@ -1,0 +1,175 @@
+"""Places in an object store, spoken of as `pathlib` speaks of folders and files: the one door to obstore.
+
+A folder there is a prefix: it exists as long as anything lies below it. Every listing is a request;
+nothing is remembered between two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple, TypeVar
+
+from knowledge_pipeline.config.store import ObjectStore
+from knowledge_pipeline.errors import ConfigError, KnowledgeError, StoreError, StoreUnavailable
+
+_Answer = TypeVar("_Answer")
+_PATIENCE = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
+
+
+class Met(NamedTuple):
+    """What a listing told of an object."""
+
+    st_size: int  # bytes
+    st_mtime: float  # seconds since the epoch, by the store's clock
+    tag: str  # another one after every write
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Remote:
+    """An object, or a prefix, of one object store."""
+
+    key: str  # below the store's URL: "chunks/code/docs.lance"; empty for the store itself
+    store: ObjectStore = field(compare=False)
+    met: Met | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.store.url}/{self.key}" if self.key else self.store.url
+
+    def __truediv__(self, name: str) -> Remote:
+        return Remote("/".join(part for part in (self.key, name.strip("/")) if part), self.store)
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return PurePosixPath(self.key).name
+
+    @property
+    def stem(self) -> str:
+        """The last part without its ending."""
+        return PurePosixPath(self.key).stem
+
+    @property
+    def parent(self) -> Remote:
+        """The folder that it lies in."""
+        return Remote(self.key.rpartition("/")[0], self.store)
+
+    def relative_to(self, other: Remote) -> PurePosixPath:
+        """The way to it from a folder above."""
+        return PurePosixPath(self.key).relative_to(other.key)
+
+    def is_dir(self) -> bool:
+        """Whether anything lies below."""
+        return next(self.objects(), None) is not None
+
+    def stat(self) -> Met:
+        """Of an object that a listing gave. Raises `FileNotFoundError` of all else."""
+        if self.met is None:
+            raise FileNotFoundError(str(self))
+        return self.met
+
+    def objects(self) -> Iterator[Remote]:
+        """All objects below, at any depth, in the order of their names."""
+        client = client_of(self.store)
+        pages = iter(client.list(prefix=self.key or None))
+        while page := told(self.store, lambda: next(pages, None)):
+            yield from (self._met(each) for each in page)
+
+    def glob(self, pattern: str) -> Iterator[Remote]:
+        """What matches below, a level for each part of the pattern: `*/*.lance`."""
+        part, _, rest = pattern.partition("/")
+        wild = "*" in part
+        found = (each for each in self._inside() if fnmatchcase(each.name, part)) if wild else [self / part]
+        for each in found:
+            if rest:
+                yield from each.glob(rest)
+            elif wild or each.is_dir():
+                yield each
+
+    def remove(self) -> None:
+        """Remove what lies below; the versions first, so that a kill leaves no half of a table."""
+        client, keys = client_of(self.store), [each.key for each in self.objects()]
+        versions = [key for key in keys if "/_versions/" in key]
+        for some in (versions, [key for key in keys if "/_versions/" not in key]):
+            if some:
+                told(self.store, lambda some=some: client.delete(some))
+
+    def _inside(self) -> Iterator[Remote]:
+        client = client_of(self.store)
+        listed = told(self.store, lambda: client.list_with_delimiter(self.key or None))
+        yield from (Remote(prefix, self.store) for prefix in listed["common_prefixes"])
+        yield from (self._met(each) for each in listed["objects"])
+
+    def _met(self, meta: Any) -> Remote:
+        written: datetime = meta["last_modified"]
+        met = Met(meta["size"], written.timestamp(), meta["e_tag"] or "")
+        return Remote(meta["path"], self.store, met)
+
+
+@lru_cache(maxsize=16)
+def _client(url: str, keys: tuple[tuple[str, str], ...]) -> Any:
+    from obstore.store import from_url
+
+    plain = dict(keys).get("endpoint", "").startswith("http://")
+    options = {"allow_http": True} if plain else {}
+    make: Any = from_url  # its types know the names of options, which are not written out here
+    return make(url, config=dict(keys), client_options=options, retry_config=_PATIENCE)
+
+
+def client_of(store: ObjectStore) -> Any:
+    """obstore's client below a store's URL; made once in a process.
+
+    Raises:
+        ConfigError: obstore is not installed, or refuses the options.
+    """
+    try:
+        return _client(store.url, tuple(sorted(store.keys.items())))
+    except ImportError:
+        raise ConfigError(
+            f"the store {store.url} needs obstore: pip install 'knowledge-pipeline[object-store]'"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - obstore's own, of many kinds, some with the options in them
+        raise ConfigError(f"the store {store.url} cannot be set up ({type(error).__name__})") from None
+
+
+def told(store: ObjectStore, ask: Callable[[], _Answer]) -> _Answer:
+    """Ask, and say what goes wrong in a sentence without any secret.
+
+    What a lease lives on passes as it is: `FileNotFoundError`, and obstore's `AlreadyExistsError` and
+    `PreconditionError`.
+
+    Raises:
+        StoreError: the store refuses us, or there is no such bucket.
+        StoreUnavailable: it did not answer.
+    """
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+    try:
+        return ask()
+    except (AlreadyExistsError, PreconditionError):
+        raise
+    except (BaseError, FileNotFoundError) as error:
+        if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
+            raise
+        raise _sentence(store, error) from None
+
+
+def _sentence(store: ObjectStore, error: Exception) -> KnowledgeError:
+    name, text = type(error).__name__, str(error)
+    if "NoSuchBucket" in text or "ContainerNotFound" in text:
+        return StoreError(f"there is no bucket {store.bucket!r} for {store.url}: make it, or correct store")
+    if "169.254.169.254" in text or "CredentialsError" in name:
+        return StoreError(
+            f"there are no credentials for {store.url}: set store_options.access_key_id and "
+            "secret_access_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    if name in ("PermissionDeniedError", "UnauthenticatedError") or "403 Forbidden" in text:
+        return StoreError(
+            f"the object store refuses access to {store.url}: check the keys, what they may do, "
+            "and store_options.region"
+        )
+    return StoreUnavailable(f"the object store of {store.url} did not answer ({name}): try again later")

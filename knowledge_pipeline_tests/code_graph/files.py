@@ -1,0 +1,96 @@
+"""A source of a few files, resolved as a whole or by what an edit touches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from knowledge_pipeline.code_graph.extract import extract
+from knowledge_pipeline.code_graph.facts import Edge, Facts
+from knowledge_pipeline.code_graph.layout import defines, names_between
+from knowledge_pipeline.code_graph.resolve import Resolved, Trace, interface, renewed, resolve
+from knowledge_pipeline.languages import language_of
+
+
+class Files:
+    """Texts by their paths, as a project."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._facts = {
+            path: extract(path, text, language_of(path, text) or "text") for path, text in texts.items()
+        }
+        self._defining: dict[str, set[str]] = {}
+        for path, facts in self._facts.items():
+            for name in defines(facts):
+                self._defining.setdefault(name, set()).add(path)
+
+    def paths(self) -> set[str]:
+        return set(self._facts)
+
+    def facts(self, path: str) -> Facts:
+        return self._facts[path]
+
+    def interfaces(self) -> dict[str, str]:
+        """What the stage keeps beside the facts."""
+        return {path: interface(facts) for path, facts in self._facts.items()}
+
+    def defining(self, name: str) -> set[str]:
+        return self._defining.get(name, set())
+
+
+def edges_of(texts: Mapping[str, str]) -> dict[str, tuple[Edge, ...]]:
+    """The edges of all files."""
+    return {path: found.edges for path, found in resolved(texts).items()}
+
+
+def resolved(texts: Mapping[str, str]) -> dict[str, Resolved]:
+    """All that resolving gives, of all files."""
+    files = Files(texts)
+    return {path: resolve(path, files) for path in sorted(files.paths())}
+
+
+def targets(texts: Mapping[str, str], kind: str, source: str) -> set[str]:
+    """What a definition, written "path:name", has edges of a kind to, written in the same way."""
+    path, _, name = source.partition(":")
+    found = resolve(path, Files(texts)).edges
+    return {
+        f"{edge.target_path}:{edge.target}" if edge.target_path else edge.target
+        for edge in found
+        if edge.kind == kind and edge.source == name
+    }
+
+
+@dataclass
+class Kept:
+    """What resolving a source gives, kept up to date by traces alone."""
+
+    results: dict[str, Resolved] = field(default_factory=dict)
+    resolved: list[str] = field(default_factory=list)  # at the last update
+    _facts: dict[str, Facts] = field(default_factory=dict)
+
+    @property
+    def edges(self) -> dict[str, tuple[Edge, ...]]:
+        """The edges of all files."""
+        return {path: found.edges for path, found in self.results.items()}
+
+    def update(self, texts: Mapping[str, str]) -> None:
+        files = Files(texts)
+        names = names_between(self._facts, {path: files.facts(path) for path in files.paths()})
+        for path in set(self.results) - files.paths():
+            del self.results[path], self._facts[path]
+        interfaces = files.interfaces()
+        due = [path for path in sorted(files.paths()) if self._is_due(path, files, interfaces, names)]
+        for path in due:
+            self.results[path] = resolve(path, files)
+            self._facts[path] = files.facts(path)
+        self.resolved = due
+
+    def _is_due(
+        self, path: str, files: Files, interfaces: Mapping[str, str], names: Collection[str] | None
+    ) -> bool:
+        if self._facts.get(path) != files.facts(path):
+            return True
+        held = self.results[path]
+        now: Trace | None = renewed(held.trace, files, interfaces, names)
+        self.results[path] = replace(held, trace=now or held.trace)
+        return now is None

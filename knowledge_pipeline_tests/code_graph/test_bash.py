@@ -1,0 +1,70 @@
+"""Functions of shell scripts are found in the script, and in those that it sources."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.resolve import resolve
+from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
+from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
+
+SCRIPTS = {
+    "bin/run.sh": """#!/usr/bin/env bash
+source "$(dirname "$0")/../lib/log.sh"
+. ./setup.sh
+TARGET=build
+main() {
+    local level=1
+    log "$TARGET" "$level" "$(stamp)"
+    prepare && helper | psql
+}
+helper() { echo "$LOG_FILE"; }
+main "$@"
+""",
+    "bin/setup.sh": "prepare() { stamp; }\n",
+    "lib/log.sh": 'LOG_FILE=out.log\nlog() { echo "$1" >> "$LOG_FILE"; }\nstamp() { date; }\n',
+}
+
+
+def test_functions_are_found_in_what_is_sourced() -> None:
+    assert targets(SCRIPTS, "calls", "bin/run.sh:main") == {
+        "lib/log.sh:log", "lib/log.sh:stamp", "bin/setup.sh:prepare", "bin/run.sh:helper", "psql",
+    }  # fmt: skip
+    assert targets(SCRIPTS, "calls", "bin/run.sh:") == {"bin/run.sh:main"}
+    assert targets(SCRIPTS, "calls", "bin/setup.sh:prepare") == {"stamp"}
+
+
+def test_variables_are_referred_to_unless_they_are_local() -> None:
+    assert targets(SCRIPTS, "references", "bin/run.sh:main") == {"bin/run.sh:TARGET"}
+    assert targets(SCRIPTS, "references", "bin/run.sh:helper") == {"lib/log.sh:LOG_FILE"}
+
+
+def test_a_sourced_script_is_imported() -> None:
+    assert targets(SCRIPTS, "imports", "bin/run.sh:") == {"lib/log.sh:", "bin/setup.sh:"}
+
+
+def test_an_edit_gives_the_edges_of_a_full_run() -> None:
+    kept = Kept()
+    kept.update(SCRIPTS)
+    after = SCRIPTS | {"lib/log.sh": "stamp() { date; }\n"}
+    kept.update(after)
+    assert kept.edges == edges_of(after)
+
+
+_PIECES = sorted(
+    words("source . a.sh f() { } x=1 $x ${y} $( ) | && ; if then fi local export \" ' << EOF é \x00")
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
+def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
+    files = Files({"a.sh": text, "lib/log.sh": SCRIPTS["lib/log.sh"]})
+    assert resolve("a.sh", files) == resolve("a.sh", files)
+
+
+def test_reading_takes_time_in_proportion_to_the_text() -> None:
+    text = "".join(f'f{n}() {{ local a="$b"; g{n} "$a" | h; }}\nX{n}=1\n' for n in range(200))
+    assert_in_proportion("a.sh", "bash", text)

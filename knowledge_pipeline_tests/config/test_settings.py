@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from knowledge_pipeline.config.problems import models_of
+from knowledge_pipeline.config.query import Reranking
+from knowledge_pipeline.config.settings import (
+    Embedding,
+    Frozen,
+    GitConnection,
+    Settings,
+    SourceConfig,
+    SourceType,
+    sanitize_of,
+    trigger_of,
+)
+from knowledge_pipeline_tests.connections import connection
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+
+def source(kind: str, **settings: object) -> SourceConfig:
+    return SourceConfig.model_validate({"id": "a", "type": kind, "connection": connection(kind), **settings})
+
+
+def models() -> list[type[Frozen]]:
+    return Frozen.__subclasses__()
+
+
+def test_every_type_has_the_default_trigger_of_the_specification():
+    triggers = {kind: trigger_of(source(kind)) for kind in get_args(SourceType)}
+    assert triggers == {
+        "code": "on_commit",
+        "markdown": "on_commit",
+        "openapi": "on_commit",
+        "git_history": "weekly",
+        "github_pr": "daily",
+        "github_issues": "daily",
+        "jira": "daily",
+        "confluence": "daily",
+        "slack": "daily",
+        "files": "daily",
+        "archive": "realtime",
+    }
+
+
+def test_a_configured_trigger_wins_over_the_default():
+    assert trigger_of(source("files", refresh={"trigger": "hourly"})) == "hourly"
+
+
+def test_secrets_are_redacted_and_personal_data_kept_by_default():
+    sanitize = sanitize_of(source("code"))
+    assert (sanitize.secrets, sanitize.personal_data) == ("redact", "off")
+
+
+@pytest.mark.parametrize("kind", ["github_pr", "github_issues", "jira", "confluence", "slack", "archive"])
+def test_personal_data_is_redacted_where_people_write_to_people_unless_the_file_says_otherwise(kind):
+    assert sanitize_of(source(kind)).personal_data == "redact"
+    assert sanitize_of(source(kind, sanitize={"personal_data": "off"})).personal_data == "off"
+    assert sanitize_of(source(kind, sanitize={"secrets": "drop"})).secrets == "drop"
+
+
+@pytest.mark.parametrize(
+    ("kind", "filters", "said"),
+    [
+        ("code", {"jql": "project = A"}, "jql is no filter of type 'code': it is one of jira"),
+        ("jira", {"spaces": ["OPS"]}, "spaces is no filter of type 'jira'"),
+        ("github_issues", {"state": "merged"}, "state 'merged' is of pull requests"),
+    ],
+)
+def test_a_filter_of_another_type_is_refused(kind, filters, said):
+    with pytest.raises(ValidationError, match=said):
+        source(kind, **filters)
+
+
+def test_a_type_is_read_over_its_own_connections_only():
+    with pytest.raises(ValidationError, match=r"type 'jira' is not read over connection\.type 'local'"):
+        source("jira", connection={"type": "local", "path": "."})
+
+
+@pytest.mark.parametrize(
+    ("hosted", "url"),
+    [
+        ({"type": "github", "repository": "ann/app"}, "https://github.com/ann/app.git"),
+        (
+            {"type": "github", "repository": "ann/app", "url": "https://git.example.org/api/v3"},
+            "https://git.example.org/ann/app.git",
+        ),
+        ({"type": "gitlab", "project": "team/sub/app"}, "https://gitlab.com/team/sub/app.git"),
+        (
+            {"type": "gitlab", "project": "team/app", "url": "https://lab.example.org/"},
+            "https://lab.example.org/team/app.git",
+        ),
+    ],
+)
+def test_a_hosted_repository_is_read_by_git(hosted, url):
+    read = source("code", connection={**hosted, "branch": "main", "token": "t0ken"}).connection
+    assert isinstance(read, GitConnection)
+    assert (read.url, read.branch, read.token.get_secret_value()) == (url, "main", "t0ken")
+
+
+def test_an_app_cannot_clone():
+    app = {"id": 1, "private_key": "key"}
+    with pytest.raises(ValidationError, match=r"give connection\.token"):
+        source("code", connection={"type": "github", "repository": "ann/app", "app": app})
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)
+def test_settings_are_frozen_and_refuse_unknown_keys(model):
+    assert model.model_config["frozen"] and model.model_config["extra"] == "forbid"
+
+
+def test_a_known_key_without_a_value_means_its_default():
+    assert source("code", exclude=None, chunking=None, depth=None) == source("code")
+
+
+def test_an_unknown_key_without_a_value_is_refused():
+    with pytest.raises(ValidationError, match="exlude"):
+        source("code", exlude=None)
+
+
+@pytest.mark.parametrize("name", ["min_tokens", "overlap_tokens"])
+def test_limits_must_be_smaller_than_the_largest_chunk(name):
+    with pytest.raises(ValidationError, match=rf"{name} \(64\) must be smaller than max_tokens \(64\)"):
+        source("code", chunking={"max_tokens": 64, name: 64})
+
+
+@pytest.mark.parametrize(
+    "access",
+    [{"visibility": "tenant"}, {"visibility": "private", "tenant": "t"}],
+    ids=["tenant", "principals"],
+)
+def test_restricted_sources_must_name_their_audience(access):
+    with pytest.raises(ValidationError, match="needs"):
+        source("code", access=access)
+
+
+def test_two_sources_cannot_have_one_id():
+    with pytest.raises(ValidationError, match="two sources have the id 'a'"):
+        Settings(sources=(source("code"), source("files")))
+
+
+def test_a_source_is_embedded_by_its_own_model_or_that_of_the_project():
+    own = source("code", embedding={"model": "code-model"})
+    settings = Settings(sources=(own,))
+    assert settings.embedding_of(own).model == "code-model"
+    assert settings.embedding_of(source("files")) == settings.embedding
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ({"hyde": "true"}, "query.hyde"),
+        ({"expansion": "llm"}, "query.expansion"),
+        ({"decompose": "llm"}, "query.decompose"),
+        ({"rerank": {"kind": "llm"}}, "query.rerank.kind"),
+    ],
+)
+def test_what_needs_a_language_model_is_refused_without_one(query, key):
+    with pytest.raises(ValidationError, match=rf"{key} cannot do without a language model"):
+        Settings.model_validate({"query": query})
+    assert Settings.model_validate({"query": query, "language_model": {"model": "m"}}).language_model
+
+
+def test_nothing_asks_a_language_model_by_default():
+    assert Settings().query.uses_of_language_model() == ()
+    Settings.model_validate({"query": {"decompose": "rules"}})
+
+
+def test_a_language_model_gets_more_time_to_rerank_than_a_cross_encoder():
+    budgets = [
+        Reranking.model_validate(given).budget_s
+        for given in ({}, {"kind": "cross_encoder"}, {"kind": "llm"}, {"kind": "llm", "budget_s": None})
+    ]
+    assert budgets == [0.4, 0.4, 8.0, 8.0]
+    assert Reranking.model_validate({"kind": "llm", "budget_s": "2"}).budget_s == 2
+    with pytest.raises(ValidationError, match="kind"):
+        Reranking.model_validate({"kind": "other"})
+
+
+def keys(model: type[Frozen], above: str = "") -> list[str]:
+    found = []
+    for name, field in model.model_fields.items():
+        found.append(above + name)
+        if (above + name) != "sources":
+            found += [key for inner in models_of(field.annotation) for key in keys(inner, f"{above}{name}.")]
+    return found
+
+
+@pytest.mark.parametrize("key", dict.fromkeys(keys(Settings) + keys(SourceConfig)))
+def test_the_reference_names_every_key(key):
+    shown = DOCUMENTED.read_text(encoding="utf-8")
+    assert f"| `{key}` |" in shown
+
+
+def test_only_models_that_compute_here_are_spread_over_a_cluster():
+    assert Embedding.model_validate({"ray": {"workers": 2}}).ray is not None
+    endpoint = {"provider": "openai", "model": "m", "dimensions": 8}
+    with pytest.raises(ValidationError, match="ray spreads models that compute here"):
+        Embedding.model_validate({**endpoint, "ray": {"workers": 2}})

@@ -1,0 +1,224 @@
+"""The sensor `changed_files`, tick by tick, over real folders and a real instance."""
+
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.defs.jobs import refresh
+from knowledge_pipeline.defs.sensors.changed_files import (
+    FilesCursor,
+    Left,
+    changed_files,
+    listed_by_files,
+    look,
+)
+from knowledge_pipeline_tests.defs.conftest import Workplace
+
+
+class Ticks:
+    """Evaluates the sensor as the daemon does, and keeps its cursor."""
+
+    def __init__(self, workplace: Workplace, instance: dg.DagsterInstance) -> None:
+        self.workplace, self.instance = workplace, instance
+        self.cursor: str | None = None
+        self.keys: list[str | None] = []
+
+    def tick(self) -> dg.SensorResult | Any:
+        context = dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursor, resources={"project": self.workplace.resource}
+        )
+        result = changed_files.evaluate_tick(context)
+        self.cursor = result.cursor or self.cursor
+        self.keys += [request.run_key for request in result.run_requests or ()]
+        return result
+
+    def sources(self) -> list[str]:
+        """Ids that the tick requested, of all its runs."""
+        return [
+            id_
+            for request in self.tick().run_requests or ()
+            for id_ in request.run_config["ops"]["refresh_sources"]["config"]["sources"]
+        ]
+
+
+@pytest.fixture
+def ticks(workplace: Workplace, instance: dg.DagsterInstance) -> Ticks:
+    return Ticks(workplace, instance)
+
+
+def declared(ticks: Ticks, *ids: str, known: bool = True) -> list[Path]:
+    """Sources; `sources_in_config` has seen those that are known, and asked for their first refresh."""
+    if known:
+        ticks.instance.add_dynamic_partitions("code_sources", ids)
+    return [ticks.workplace.declare(id_, a_py="x = 1\n", b_py="y = 2\n") for id_ in ids]
+
+
+def test_all_that_changed_is_one_run_and_what_came_back_is_another(ticks: Ticks) -> None:
+    one, two = declared(ticks, "one", "two")
+    assert ticks.sources() == ["one", "two"]
+    assert ticks.sources() == []
+    kept = one.parent / "kept"
+    shutil.copytree(one, kept, copy_function=shutil.copy2)
+    (two / "a.py").write_text("x = 3\n")
+    (one / "a.py").rename(one / "c.py")
+    assert ticks.sources() == ["one", "two"]
+    (one / "c.py").rename(one / "a.py")
+    assert ticks.sources() == ["one"]
+    (one / "notes.txt").write_text("not code\n")
+    (one / ".git").mkdir()
+    assert ticks.sources() == []
+    assert len(set(ticks.keys)) == len(ticks.keys) == 3
+
+
+def test_the_request_says_why(ticks: Ticks) -> None:
+    declared(ticks, "one")
+    (request,) = ticks.tick().run_requests
+    assert request.job_name == "refresh"
+    assert request.tags["knowledge/trigger"] == "files"
+    assert request.tags["source/one"] == "yes"
+
+
+def test_a_repository_is_left_to_the_commits_unless_it_is_realtime(tmp_path: Path) -> None:
+    def source(id_: str, folder: Path, **rest: Any) -> SourceConfig:
+        return SourceConfig.model_validate(
+            {"id": id_, "type": "code", "connection": {"type": "local", "path": folder}, **rest}
+        )
+
+    repository, plain = tmp_path / "repository", tmp_path / "plain"
+    (repository / "inner").mkdir(parents=True)
+    plain.mkdir()
+    subprocess.run(["git", "init", "--quiet"], cwd=repository, check=True)
+    remote = {"type": "git", "url": str(repository)}
+    sources = [
+        source("a", repository / "inner"),
+        source("b", repository, refresh={"trigger": "realtime"}),
+        source("c", plain),
+        source("d", plain, refresh={"trigger": "daily"}),
+        SourceConfig.model_validate({"id": "e", "type": "code", "connection": remote}),
+    ]
+    assert [each.id for each in listed_by_files(sources)] == ["b", "c"]
+
+
+def test_a_source_that_cannot_be_listed_is_told_once_and_hides_no_other(ticks: Ticks) -> None:
+    one, two = declared(ticks, "one", "two")
+    ticks.sources()
+    one.rename(one.parent / "away")
+    (two / "a.py").write_text("x = 3\n")
+    assert ticks.sources() == ["two"]
+    assert ticks.tick().skip_message == "no file changed in 2 sources"
+    (one.parent / "away").rename(one)
+    assert ticks.sources() == ["one"]
+
+
+def test_a_source_under_way_is_looked_at_when_its_run_is_over(ticks: Ticks) -> None:
+    one, _ = declared(ticks, "one", "two")
+    (request,) = ticks.tick().run_requests
+    definitions = dg.Definitions(jobs=[refresh], resources={"project": ticks.workplace.resource})
+    job = definitions.resolve_job_def("refresh")
+    run = ticks.instance.create_run_for_job(
+        job, run_config=request.run_config, tags=request.tags, status=dg.DagsterRunStatus.STARTED
+    )
+    (one / "a.py").write_text("x = 3\n")
+    declared(ticks, "three")
+    assert ticks.sources() == ["three"]
+    ticks.instance.report_run_canceled(run)
+    assert ticks.sources() == ["one"]
+
+
+def test_a_new_source_is_left_to_its_first_refresh_and_what_changes_after_the_look_is_not(
+    ticks: Ticks,
+) -> None:
+    (one,) = declared(ticks, "one", known=False)
+    assert ticks.sources() == []
+    (one / "a.py").write_text("x = 3\n")
+    assert ticks.sources() == ["one"]
+
+
+def test_a_new_source_that_is_being_read_is_looked_at_again(ticks: Ticks) -> None:
+    declared(ticks, "one")
+    job = dg.Definitions(jobs=[refresh], resources={"project": ticks.workplace.resource}).resolve_job_def(
+        "refresh"
+    )
+    tags = {"dagster/asset_partition_range_start": "one", "dagster/asset_partition_range_end": "one"}
+    run = ticks.instance.create_run_for_job(job, tags=tags, status=dg.DagsterRunStatus.STARTED)
+    assert ticks.sources() == [], "as a backfill reads it"
+    ticks.instance.report_run_canceled(run)
+    assert ticks.sources() == ["one"]
+
+
+def test_what_was_refreshed_before_it_is_first_seen_is_not_refreshed_again(ticks: Ticks) -> None:
+    declared(ticks, "one", "two")
+    assert ticks.workplace.run(ticks.instance, "refresh").success
+    (ticks.workplace.root / "folders" / "two" / "a.py").write_text("x = 3\n")
+    assert ticks.sources() == ["two"]
+
+
+def test_without_time_the_rest_has_its_turn_at_the_next_tick(ticks: Ticks) -> None:
+    declared(ticks, "a", "b", "c")
+    sources, lake = list(ticks.workplace.settings.sources), ticks.workplace.lake
+    cursor = FilesCursor()
+    seen = []
+    for _ in range(4):
+        found = look(sources, cursor, lake, until_s=0.0, left=Left())
+        assert found.waiting == 2
+        seen += [source.id for source in found.changed]
+    assert seen == ["a", "b", "c"]
+    assert cursor.next == "b"
+
+
+def test_what_is_no_longer_declared_is_forgotten_and_a_strange_cursor_begins_anew(ticks: Ticks) -> None:
+    declared(ticks, "one", "two")
+    ticks.sources()
+    ticks.workplace.forget("one")
+    ticks.sources()
+    assert list(json.loads(ticks.cursor or "")["digests"]) == ["two"]
+    ticks.cursor = "[1, 2]"
+    assert ticks.sources() == ["two"]
+
+
+def test_a_wrong_file_is_why_nothing_is_listed(ticks: Ticks) -> None:
+    ticks.workplace.path.write_text("sources: nonsense\n")
+    assert ticks.tick().skip_message.startswith("no folder is listed: knowledge.yaml:1:")
+
+
+@pytest.mark.slow
+def test_two_thousand_sources_of_twenty_files_are_listed_within_a_tick(ticks: Ticks, tmp_path: Path) -> None:
+    lines = []
+    for number in range(2000):
+        folder = tmp_path / "many" / f"s{number}"
+        folder.mkdir(parents=True)
+        for file in range(20):
+            (folder / f"m{file}.py").write_text(f"x = {file}\n")
+        lines.append(f"  - {{id: s{number}, type: code, connection: {{type: local, path: '{folder}'}}}}")
+    path = ticks.workplace.path
+    path.write_text(path.read_text() + "\n".join(["sources:", *lines]) + "\n")
+    ticks.instance.add_dynamic_partitions("code_sources", [f"s{number}" for number in range(2000)])
+    ticks.workplace.resource.settings()  # read once, for seconds
+    first, longest_s = until(ticks, 2000)
+    assert sorted(first) == sorted(f"s{number}" for number in range(2000))
+    (tmp_path / "many" / "s1999" / "m0.py").write_text("x = 'changed'\n")
+    requested, took_s = until(ticks, 1)
+    print(f"ticks over 2,000 sources: {longest_s:.2f} s all new, {took_s:.2f} s one changed")
+    print(f"cursor: {len(ticks.cursor or ''):,} characters")
+    assert requested == ["s1999"]
+    assert max(longest_s, took_s) < 10
+
+
+def until(ticks: Ticks, count: int) -> tuple[list[str], float]:
+    """Tick until so many sources were requested: their ids, and the longest tick in seconds."""
+    requested: list[str] = []
+    longest_s = 0.0
+    for _ in range(20):  # a busy machine needs several: each keeps to its budget
+        began_s = time.monotonic()
+        requested += ticks.sources()
+        longest_s = max(longest_s, time.monotonic() - began_s)
+        if len(requested) >= count:
+            break
+    return requested, longest_s

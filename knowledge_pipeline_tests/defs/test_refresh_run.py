@@ -1,0 +1,151 @@
+"""Recorded refreshes inside one process: the CLI's `--dagster`, and the jobs over all types."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from knowledge_pipeline.defs.runs import refresh_run
+from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.store.release import live
+from knowledge_pipeline_tests.defs.conftest import Workplace, errors
+
+CODE = "def add(left, right):\n    return left + right\n"
+
+
+@pytest.fixture
+def home(dagster_home: Path) -> Path:
+    """A `DAGSTER_HOME` of its own."""
+    return dagster_home
+
+
+def test_sources_are_refreshed_recorded_and_released_in_one_run(workplace: Workplace, home) -> None:
+    workplace.declare("one", a_py=CODE)
+    workplace.declare("gone")
+    workplace.declare("docs", "markdown", a_md="# Title\n\nText.\n")
+    recorded = refresh_run.materialize(workplace.path)
+    assert recorded.failure is not None
+    assert recorded.failure.startswith("1 of 3 sources failed, the others are done: gone: ")
+    release = live(workplace.lake)
+    assert release is not None
+    assert release.rows == 2
+    with refresh_run.local_instance(home) as instance:
+        (run,) = instance.get_runs()
+        assert (run.run_id, run.status.value) == (recorded.run, "FAILURE")
+        assert run.tags["source/docs"] == "yes"
+        assert instance.get_materialized_partitions(dg.AssetKey(["code", "index"])) == {"one"}
+        assert instance.get_latest_materialization_event(dg.AssetKey("release")) is not None
+
+
+def test_only_the_chosen_sources_are_refreshed(workplace: Workplace, home) -> None:
+    workplace.declare("one", a_py=CODE)
+    workplace.declare("two", a_py=CODE)
+    assert refresh_run.materialize(workplace.path, ["two"]).failure is None
+    assert workplace.lake.stored_sources() == {"two": "code"}
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_was_killed_is_ended_by_the_next_one(workplace: Workplace, home) -> None:
+    workplace.declare("one", a_py=CODE)
+    program = (
+        "import os, sys, pathlib\n"
+        "from knowledge_pipeline.defs import record\n"
+        "from knowledge_pipeline.stages.pipeline import STAGES\n"
+        "STAGES['chunks'] = lambda this: os.kill(os.getpid(), 9)\n"
+        "record.materialize(pathlib.Path(sys.argv[1]))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(workplace.path)], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    with refresh_run.local_instance(home) as instance:
+        assert [run.status.value for run in instance.get_runs()] == ["STARTED"]
+    assert refresh_run.materialize(workplace.path).failure is None
+    with refresh_run.local_instance(home) as instance:
+        assert [run.status.value for run in instance.get_runs()] == ["SUCCESS", "FAILURE"]
+
+
+def test_an_unknown_source_is_named_before_any_run(workplace: Workplace, home) -> None:
+    workplace.declare("one", a_py=CODE)
+    with pytest.raises(NotFound, match="there is no source 'two'"):
+        refresh_run.materialize(workplace.path, ["two"])
+
+
+def test_the_refresh_job_records_sources_of_any_type(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("one", a_py=CODE)
+    workplace.declare("docs", "markdown", a_md="# Title\n\nText.\n")
+    result = workplace.run(instance, "refresh")
+    assert result.success
+    assert len(instance.get_runs()) == 1
+    for type_, source in (("code", "one"), ("markdown", "docs")):
+        for stage in ("snapshot", "chunks", "embeddings", "index"):
+            assert instance.get_materialized_partitions(dg.AssetKey([type_, stage])) == {source}
+    noted = workplace.lake.log("refreshes").rows(["source", "stage", "run"]).to_pylist()
+    assert len(noted) == 9  # of the code the graph, too
+    assert {row["run"] for row in noted} == {result.run_id}
+
+
+def test_the_refresh_job_fails_when_a_source_failed_and_does_and_releases_the_others(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("gone")
+    workplace.declare("one", a_py=CODE)
+    result = workplace.run(instance, "refresh")
+    (sentence,) = errors(result)
+    assert sentence.startswith("1 of 2 sources failed, the others are done: gone: ")
+    assert workplace.lake.stored_sources() == {"one": "code"}
+    release = live(workplace.lake)
+    assert release is not None
+    assert release.rows == 1
+
+
+def test_the_purge_job_erases_what_is_no_longer_configured_and_nothing_else(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("kept", a_py=CODE)
+    workplace.declare("old", a_py=CODE)
+    workplace.run(instance, "refresh")
+    workplace.forget("old")
+    config = {"ops": {"purge_sources": {"config": {"sources": ["old", "kept"]}}}}
+    assert workplace.run(instance, "purge", run_config=config).success
+    assert workplace.lake.stored_sources() == {"kept": "code"}
+    release = live(workplace.lake)
+    assert release is not None
+    assert release.rows == 1
+
+
+def test_a_source_that_changed_its_type_keeps_only_the_present_one(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("one", "code", a_py=CODE, b_md="# Title\n\nText.\n")
+    workplace.run(instance, "refresh")
+    workplace.declare("one", "markdown")
+    workplace.run(instance, "refresh")
+    config = {"ops": {"purge_sources": {"config": {"sources": ["one"]}}}}
+    assert workplace.run(instance, "purge", run_config=config).success
+    assert workplace.lake.stored_types("one") == ["markdown"]
+    release = live(workplace.lake)
+    assert release is not None
+    assert release.rows == 1
+
+
+def test_the_full_reindex_job_makes_every_row_anew(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("one", a_py=CODE)
+    workplace.run(instance, "refresh")
+    assert workplace.run(instance, "full_reindex").success
+    event = instance.get_latest_materialization_event(dg.AssetKey(["code", "chunks"]))
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert event.asset_materialization.metadata["changed"].value == 1
+
+
+def test_an_instance_of_our_own_making_sends_no_telemetry(tmp_path, monkeypatch):
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    with refresh_run.local_instance(tmp_path / ".dagster") as instance:
+        assert not instance.telemetry_enabled
+    monkeypatch.delenv("DAGSTER_HOME")

@@ -1,0 +1,339 @@
+"""The log of questions and the feedback on their results, in real tables."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline import Access, KnowledgeBase
+from knowledge_pipeline.config.operation import Logs
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.errors import NotFound, QuestionRefused, StoreError
+from knowledge_pipeline.query.access import Caller
+from knowledge_pipeline.query.log import queries as query_log
+from knowledge_pipeline.query.log import row_writer
+from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import log_lock
+from knowledge_pipeline_tests.query.search.rows import publish, row, write
+
+JANE = Access("acme", frozenset({"jane", "devs"}))
+
+
+@pytest.fixture
+def base(base: KnowledgeBase, lake: Lake, space: str) -> KnowledgeBase:
+    write(lake, space, [row("alpha", "a.py"), row("beta", "b.md", source="docs", source_type="markdown")])
+    publish(lake)
+    return base
+
+
+def rows(lake: Lake, name: str = "queries") -> list[dict]:
+    table = lake.log(name)
+    return sorted(table.rows(table.schema.names).to_pylist(), key=lambda row: row["at"])
+
+
+def answer(query_id: str) -> Answer:
+    return Answer(query_id, 1.5, 1, ("vector",), (), {})
+
+
+def test_every_answered_question_is_one_row(base: KnowledgeBase, lake: Lake) -> None:
+    answers = [
+        base.search("alpha", type="code", access=JANE),
+        base.similar(path="a.py"),
+        base.similar(text="beta", limit=1),
+        base.get("app:a.py"),
+    ]
+    base.status()
+    with pytest.raises(NotFound):
+        base.get("app:no-such.py")
+    base.close()
+    logged = rows(lake)
+    assert [row["query_id"] for row in logged] == [answer.query_id for answer in answers]
+    assert [row["type"] for row in logged] == ["code", "similar", "similar", "get"]
+    assert [row["text"] for row in logged] == ["alpha", "a.py", "beta", "app:a.py"]
+    assert [row["results"] for row in logged] == [len(answer.results) for answer in answers]
+    assert (logged[0]["tenant"], logged[0]["principals"]) == ("acme", ["devs", "jane"])
+    assert (logged[1]["tenant"], logged[1]["principals"]) == (None, [])
+    assert {row["release"] for row in logged} == {1} and not any(row["cached"] for row in logged)
+    assert all(row["took_ms"] > 0 for row in logged)
+
+
+def test_secrets_are_redacted_and_long_texts_cut_after_that(base: KnowledgeBase, lake: Lake) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    base.search(f"why is {secret} refused \x00 \ud800")
+    base.similar(text="x" * (query_log.MAX_CHARS - 12) + f" {secret} tail")
+    base.close()
+    first, second = rows(lake)
+    assert first["text"] == "why is [REDACTED:github_token] refused ? ?"
+    assert "ghp_" not in second["text"] and len(second["text"]) == query_log.MAX_CHARS
+
+
+def test_what_was_asked_is_written_within_seconds_and_not_at_once(lake: Lake) -> None:
+    log = QueryLog(lake, every_s=0.5)
+    log.start()
+    log.note("semantic", "first", JANE, answer("1"))
+    assert rows(lake) == []
+    wait_for(lake, 1)
+    for number in range(row_writer.ROWS):
+        log.note("semantic", "more", JANE, answer(str(number)))
+    began = time.monotonic()
+    wait_for(lake, 1 + row_writer.ROWS)
+    assert time.monotonic() - began < 5
+    log.close()
+
+
+def test_a_hundred_questions_are_written_without_waiting(lake: Lake) -> None:
+    log = QueryLog(lake, every_s=600)
+    log.start()
+    for number in range(row_writer.ROWS):
+        log.note("semantic", "more", JANE, answer(str(number)))
+    wait_for(lake, row_writer.ROWS)
+    log.close()
+
+
+def wait_for(lake: Lake, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while lake.log("queries").count() < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_log_can_be_switched_off(settings: Settings, base: KnowledgeBase, lake: Lake) -> None:
+    with KnowledgeBase.open(settings.model_copy(update={"logs": Logs(queries=False)})) as silent:
+        made = silent.search("alpha")
+        silent.feedback("any", made.results[0].id, "useful")
+    assert not lake.log("queries").exists
+    assert [row["query_id"] for row in rows(lake, "feedback")] == ["any"]
+
+
+def test_a_store_that_cannot_be_written_is_said_once_and_answers_go_on(
+    base: KnowledgeBase, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    (lake.root / "logs").write_text("in the way of the folder")
+    with caplog.at_level(logging.WARNING, "knowledge_pipeline"):
+        for _ in range(2 * row_writer.ROWS):
+            assert base.get("app:a.py").results
+        base.close()
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told.startswith("questions are not logged (") and "logs.queries" in told and "\n" not in told
+
+
+def test_neither_noting_nor_closing_waits_for_a_store_that_hangs(lake: Lake) -> None:
+    log = QueryLog(lake, every_s=0.0)
+    log.start()
+    with log_lock(lake, "queries"):
+        began = time.perf_counter()
+        for number in range(3 * row_writer.MAX_WAITING):
+            log.note("semantic", "more", JANE, answer(str(number)))
+        log.close(wait_s=0.2)
+        assert time.perf_counter() - began < 5
+    wait_for(lake, row_writer.MAX_WAITING)
+    assert (
+        lake.log("queries").count() <= 2 * row_writer.MAX_WAITING
+    )  # of one write under way, and those behind
+
+
+ASKING = """
+import sys
+import time
+from pathlib import Path
+import lancedb  # as whatever has answered a question has
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.store.lake import Lake
+log = QueryLog(Lake(Path(sys.argv[1])), every_s=0.1)
+log.start()
+for number in range(300):
+    time.sleep(0.002)
+    log.note("code", "some text", Access.public(), Answer(f"{sys.argv[2]}-{number}", 1.0, 1, (), (), {}))
+if sys.argv[3] == "close":
+    log.close()
+"""
+
+
+def processes(lake: Lake, count: int, ending: str) -> Iterator[subprocess.Popen]:
+    for number in range(count):
+        command = [sys.executable, "-c", ASKING, str(lake.root), str(number), ending]
+        yield subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["close", "forget"])
+def test_several_processes_write_at_once_and_at_their_end_and_no_row_is_lost(lake: Lake, ending: str) -> None:
+    for process in list(processes(lake, 3, ending)):
+        assert "not logged" not in process.communicate(timeout=60)[1]
+        assert process.returncode == 0
+    ids = [row["query_id"] for row in rows(lake)]
+    assert sorted(ids) == sorted(f"{number}-{at}" for number in range(3) for at in range(300))
+
+
+def test_feedback_is_one_row_a_judgement(base: KnowledgeBase, lake: Lake) -> None:
+    made = base.search("alpha", access=JANE)
+    chunk = made.results[0].id
+    base.feedback(made.query_id, chunk, "clicked", access=JANE)
+    base.feedback(made.query_id, chunk, "useless")  # an operator may judge what anyone asked
+    base.close()
+    given = rows(lake, "feedback")
+    assert [(row["judgement"], row["tenant"]) for row in given] == [("clicked", "acme"), ("useless", None)]
+    assert {(row["query_id"], row["result_id"]) for row in given} == {(made.query_id, chunk)}
+
+
+def test_feedback_is_taken_on_questions_of_earlier_processes(
+    settings: Settings, base: KnowledgeBase, lake: Lake
+) -> None:
+    made = base.search("alpha")
+    base.close()
+    with KnowledgeBase.open(settings) as later:
+        later.feedback(made.query_id, made.results[0].id, "useful")
+    assert len(rows(lake, "feedback")) == 1
+
+
+def test_feedback_that_makes_no_sense_is_refused(base: KnowledgeBase, lake: Lake) -> None:
+    made = base.search("alpha", access=JANE)
+    with pytest.raises(QuestionRefused, match="'great'; allowed: clicked, useful, useless"):
+        base.feedback(made.query_id, "x", "great")  # type: ignore[arg-type]
+    for query_id, result_id in (("", "x"), (made.query_id, ""), (made.query_id, "x" * 501)):
+        with pytest.raises(QuestionRefused, match="allowed: 1 to 500"):
+            base.feedback(query_id, result_id, "useful")
+    with pytest.raises(NotFound, match="no question"):
+        base.feedback("unknown' OR 'a' = 'a", "x", "useful")
+    with pytest.raises(NotFound):
+        base.feedback(made.query_id, "x", "useful", access=Access("other", frozenset()))
+    assert not lake.log("feedback").exists
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Access.public(),  # without a tenant as the operator, and sees less
+        Access("acme", frozenset({"john"})),
+        Access("acme", frozenset({"jane"}), caller=Caller("http", "token1")),
+        Access("acme", frozenset({"jane"}), caller=Caller("http")),
+    ],
+)
+def test_nobody_judges_what_others_asked(base: KnowledgeBase, lake: Lake, other: Access) -> None:
+    for asked_by in (Access.operator("cli"), JANE):
+        made = base.search("alpha", access=asked_by)
+        with pytest.raises(NotFound, match="there is no question"):
+            base.feedback(made.query_id, made.results[0].id, "useful", access=other)
+    mine = base.search("alpha", access=other)
+    base.feedback(mine.query_id, "x", "useful", access=other)
+    assert len(rows(lake, "feedback")) == 1
+
+
+def test_a_holder_of_a_token_judges_by_another_door(base: KnowledgeBase, lake: Lake) -> None:
+    by_mcp, by_http = (replace(JANE, caller=Caller(door, "token1")) for door in ("mcp", "http"))
+    made = base.search("alpha", access=by_mcp)
+    base.feedback(made.query_id, made.results[0].id, "useful", access=by_http)
+    assert len(rows(lake, "feedback")) == 1
+
+
+def test_feedback_that_cannot_be_written_is_an_error(base: KnowledgeBase, lake: Lake) -> None:
+    made = base.search("alpha")
+    (lake.root / "locks").mkdir(exist_ok=True)
+    (lake.root / "logs").mkdir(exist_ok=True)
+    (lake.root / "logs" / "feedback.lance").write_text("in the way")
+    with pytest.raises(StoreError, match="the feedback cannot be written"):
+        base.feedback(made.query_id, "x", "useful")
+
+
+def test_a_question_that_is_killed_leaves_the_log_readable(lake: Lake, tmp_path: Path) -> None:
+    killed = ASKING.replace("if sys.argv", "import os; os.kill(os.getpid(), 9)\nif sys.argv")
+    done = subprocess.run([sys.executable, "-c", killed, str(lake.root), "0", "close"], env=os.environ)
+    assert done.returncode == -9
+    log = QueryLog(lake)
+    log.start()
+    log.note("code", "after", JANE, answer("after"))
+    log.close()
+    assert rows(lake)[-1]["query_id"] == "after"
+
+
+KILLED = """
+import os
+import sys
+from pathlib import Path
+import lancedb
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.store.lake import Lake
+log = QueryLog(Lake(Path(sys.argv[1])), every_s=float(sys.argv[2]), durable=True)
+log.start()
+number = 0
+while True:
+    log.note("code", "some text", Access.public(), Answer(str(number), 1.0, 1, (), (), {}))
+    print(number, flush=True)
+    number += 1
+"""
+
+
+@pytest.mark.parametrize("every_s", [0.0, 600.0], ids=["while rows are written", "before any is"])
+def test_a_kill_loses_no_line_of_an_answer_that_was_given(lake: Lake, every_s: float) -> None:
+    command = [sys.executable, "-c", KILLED, str(lake.root), str(every_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout
+        for line in killed.stdout:
+            if int(line) >= 250:
+                killed.kill()
+                break
+        given = [int(line), *map(int, (last for last in killed.stdout if last.endswith("\n")))][-1]
+    later = QueryLog(lake, every_s=0.0, durable=True)
+    later.start()
+    wait_for(lake, given + 1)
+    later.close()
+    ids = [int(row["query_id"]) for row in rows(lake)]
+    assert sorted(ids) == list(range(len(ids)))  # each once
+    assert given + 1 <= len(ids) <= given + 2
+    assert list((lake.root / "logs" / "journal").iterdir()) == []
+
+
+def test_what_a_living_process_has_not_written_yet_is_left_to_it(lake: Lake) -> None:
+    first = QueryLog(lake, every_s=600, durable=True)
+    first.start()
+    first.note("semantic", "mine", JANE, answer("1"))
+    second = QueryLog(lake, every_s=0.0, durable=True)
+    second.start()
+    second.note("semantic", "other", JANE, answer("2"))
+    wait_for(lake, 1)
+    second.close()
+    assert [row["query_id"] for row in rows(lake)] == ["2"]
+    first.close()
+    assert [row["query_id"] for row in rows(lake)] == ["1", "2"]
+    assert list((lake.root / "logs" / "journal").iterdir()) == []
+
+
+def test_lines_wait_for_a_store_that_cannot_be_written_to_be_mended(lake: Lake) -> None:
+    in_the_way = lake.root / "logs" / "queries.lance"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("in the way of the table")
+    log = QueryLog(lake, every_s=0.0, durable=True)
+    log.start()
+    log.note("semantic", "first", JANE, answer("1"))
+    log.close()
+    in_the_way.unlink()
+    later = QueryLog(lake, every_s=0.0, durable=True)
+    later.start()
+    wait_for(lake, 1)
+    later.close()
+    (row,) = rows(lake)
+    assert (row["query_id"], row["text"], row["door"]) == ("1", "first", "python")
+
+
+def test_a_secret_is_redacted_before_its_line_is_on_disk(lake: Lake) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    log = QueryLog(lake, every_s=600, durable=True)
+    log.note("semantic", f"why is {secret} refused", JANE, answer("1"))
+    (written,) = (lake.root / "logs" / "journal").glob("*.jsonl")
+    assert "refused" in written.read_text()
+    assert secret not in written.read_text()
+    log.close()

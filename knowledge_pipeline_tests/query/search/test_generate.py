@@ -1,0 +1,203 @@
+"""Hypothetical answers, related terms and parts by a language model, against a small real endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings
+from knowledge_pipeline.llm.model import LanguageModel
+from knowledge_pipeline.query.search import generate
+from knowledge_pipeline.query.search.generate import Generated, Generator, Preparation, prepared
+from knowledge_pipeline_tests.fakes.chat_server import ChatServer
+from knowledge_pipeline_tests.fakes.openai_server import Fault
+
+QUESTION = "how are locks taken"
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer() as running:
+        yield running
+
+
+def with_generator(server: ChatServer, use: Callable[[Generator], Awaitable[Any]], **changes: Any) -> Any:
+    known = {"model": "fake", "base_url": server.url, "api_key": server.key, "max_tries": 1}
+
+    async def run() -> Any:
+        model = LanguageModel(LanguageModelSettings.model_validate(known))
+        generator = Generator(model, budget_s=changes.get("budget_s", 5.0))
+        try:
+            return await use(generator)
+        finally:
+            await generator.aclose()
+            await model.aclose()
+
+    return asyncio.run(run())
+
+
+def test_a_hypothetical_answer_comes_without_fences_and_not_too_long(server):
+    server.say("```\nLocks are files.\n```", "word " * 1000)
+
+    async def twice(generator: Generator) -> list[Generated[str]]:
+        return [
+            await generator.hypothetical(QUESTION),
+            await generator.hypothetical(QUESTION, form="code"),
+        ]
+
+    prose, code = with_generator(server, twice)
+    assert prose == Generated("Locks are files.")
+    assert len(code.value.split()) == 300
+    assert "documentation" in server.prompts[0] and "source code" in server.prompts[1]
+    assert all(request.texts[1] == QUESTION for request in server.requests)
+
+
+@pytest.mark.parametrize(
+    ("reply", "terms"),
+    [
+        ("file lock\nfcntl\nLOCKS\n", ("file lock", "fcntl")),
+        ('["file lock", "fcntl", "file lock"]', ("file lock", "fcntl")),
+        ("file lock, fcntl, locks", ("file lock", "fcntl")),
+        ("- `flock`\n- mutual exclusion (mutex)", ("flock", "mutual exclusion (mutex)")),
+        ("\n".join(f"term{number}" for number in range(30)), tuple(f"term{number}" for number in range(8))),
+        ("I am sorry, but I cannot name any terms for this question today.", ()),
+        (QUESTION, ()),
+    ],
+)
+def test_related_terms_are_short_new_and_few(server, reply, terms):
+    server.say(reply)
+    assert with_generator(server, lambda generator: generator.related_terms(QUESTION)) == Generated(terms)
+
+
+@pytest.mark.parametrize(
+    ("reply", "parts"),
+    [
+        ("1. How is a lock taken?\n2. Who waits?", ("How is a lock taken?", "Who waits?")),
+        (QUESTION, (QUESTION,)),
+        ("a?\nb?\nc?\nd?\ne?", ("a?", "b?", "c?", "d?")),
+    ],
+)
+def test_parts_are_at_most_four_questions(server, reply, parts):
+    server.say(reply)
+    assert with_generator(server, lambda generator: generator.parts(QUESTION)) == Generated(parts)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Fault(401), "401: set language_model.api_key"),
+        (Fault(wait_s=2), "took more than 0.4 s"),
+        (Fault(body=b'{"choices": [{"message": {"content": " "}}]}'), "'fake' replied with nothing of use"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("ask", "without"),
+    [
+        (lambda generator: generator.hypothetical(QUESTION), ""),
+        (lambda generator: generator.related_terms(QUESTION), ()),
+        (lambda generator: generator.parts(QUESTION), (QUESTION,)),
+    ],
+    ids=["hypothetical", "related_terms", "parts"],
+)
+def test_what_cannot_be_made_has_a_reason_and_the_question_goes_on(server, fault, reason, ask, without):
+    server.fail_next(fault)
+    made = with_generator(server, ask, budget_s=0.4)
+    assert made.value == without
+    assert made.missing is not None and reason in made.missing
+
+
+def test_the_same_question_twice_is_one_call_and_another_or_another_form_is_not(server):
+    async def ask(generator: Generator) -> None:
+        for _ in range(2):
+            await generator.hypothetical(QUESTION)
+            await generator.hypothetical(QUESTION, form="code")
+            await generator.hypothetical("another question")
+            await generator.parts(QUESTION)
+
+    with_generator(server, ask)
+    assert len(server.requests) == 4
+
+
+def test_callers_that_ask_at_once_share_a_call_and_one_that_gives_up_leaves_the_others_theirs():
+    async def ask(generator: Generator) -> list[Any]:
+        waiting = [asyncio.create_task(generator.hypothetical(QUESTION)) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        waiting[0].cancel()
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    with ChatServer(wait_s=0.3, otherwise="made") as server:
+        first, *others = with_generator(server, ask)
+        assert isinstance(first, asyncio.CancelledError)
+        assert others == [Generated("made")] * 2
+        assert len(server.requests) == 1
+
+
+def test_a_failure_is_asked_for_again(server):
+    server.fail_next(Fault(500))
+    server.say("made")
+
+    async def twice(generator: Generator) -> list[Generated[str]]:
+        return [await generator.hypothetical(QUESTION) for _ in range(2)]
+
+    first, second = with_generator(server, twice)
+    assert (first.value, second.value) == ("", "made")
+
+
+def test_only_the_last_replies_are_kept(server, monkeypatch):
+    monkeypatch.setattr(generate, "KEPT", 2)
+
+    async def ask(generator: Generator) -> None:
+        for question in ("a", "b", "a", "c", "a", "b"):  # "b" has gone when "c" came, "a" was used since
+            await generator.hypothetical(question)
+
+    with_generator(server, ask)
+    assert [request.texts[1] for request in server.requests] == ["a", "b", "c", "b"]
+
+
+def test_closing_gives_up_what_is_under_way(server):
+    server.fail_next(Fault(wait_s=1))
+
+    async def ask(generator: Generator) -> object:
+        waiting = asyncio.create_task(generator.hypothetical(QUESTION))
+        await asyncio.sleep(0.05)
+        await generator.aclose()
+        (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
+        return outcome
+
+    assert isinstance(with_generator(server, ask), asyncio.CancelledError)
+
+
+def settings_of(**changes: Any) -> QuerySettings:
+    return QuerySettings.model_validate(changes)
+
+
+def test_by_default_nothing_is_asked_of_the_model(server):
+    made = with_generator(server, lambda generator: prepared(QUESTION, settings_of(), generator))
+    assert made == Preparation() and server.requests == []
+
+
+def test_rules_need_no_model():
+    question = "how are locks taken and where is the timeout set?"
+    made = asyncio.run(prepared(question, settings_of(decompose="rules"), None))
+    assert made.parts == ("how are locks taken", "where is the timeout set?")
+    assert asyncio.run(prepared(QUESTION, settings_of(decompose="rules"), None)).parts == ()
+
+
+def test_everything_that_is_on_is_asked_for_at_once_and_what_fails_is_named():
+    every = settings_of(hyde=True, expansion="llm", decompose="llm")
+
+    def speak(messages: list[dict[str, str]]) -> str:
+        task = messages[0]["content"]
+        if "terms" in task:
+            return "flock\nmutex"
+        return "" if "code" in task else "How is a lock taken?\nWhere is it?"
+
+    with ChatServer(wait_s=0.2, otherwise=speak) as server:
+        made = with_generator(server, lambda generator: prepared(QUESTION, every, generator, form="code"))
+        assert server.most_at_once == 3
+    assert (made.terms, made.parts) == (("flock", "mutex"), ("How is a lock taken?", "Where is it?"))
+    assert made.hypothetical == ""
+    assert made.missing == {"hyde": "the language model 'fake' replied with nothing of use"}

@@ -1,0 +1,385 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline import Filters, KnowledgeBase
+from knowledge_pipeline.config.settings import Embedding, QuerySettings, Settings, SourceConfig
+from knowledge_pipeline.embedding.registry import space_of
+from knowledge_pipeline.errors import NotFound, QuestionRefused
+from knowledge_pipeline.store import release
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
+from knowledge_pipeline_tests.query.conftest import endpoint
+from knowledge_pipeline_tests.query.search.rows import publish, row, write
+
+
+def paths(answer) -> list[str]:
+    return [result.citation.path for result in answer.results]
+
+
+@pytest.fixture
+def shelf(lake: Lake, space: str) -> None:
+    """A few rows that differ in every column that filters use."""
+    commit = {"project": "CORE", "wiki_space": "ENG", "labels": ["bug"], "status": "Merged", "language": None}
+    old = datetime(2020, 5, 5, tzinfo=UTC)
+    rows = [
+        row("token loop", "src/auth/token.py", author="Jane Doe", repo="github.com/psf/auth", branch="main"),
+        row("token loop in go", "src/auth/token.go", language="go", author="jane@example.org"),
+        row("token", "lib/bucket.rs", language="rust", author="Janet", source="lib", tags=["core", "it's"]),
+        row("token told", "docs/token.md", source="docs", source_type="markdown", language="markdown"),
+        row("token fixed", "1f2e", source="log", source_type="git_history", last_modified=old, **commit),
+        row("token refresh as it was", "src/old.py", archived=True),
+    ]
+    write(lake, space, rows)
+    publish(lake)
+
+
+@pytest.mark.usefixtures("shelf")
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"languages": ("go",)}, {"src/auth/token.go"}),
+        ({"languages": ("golang", "rs")}, {"src/auth/token.go", "lib/bucket.rs"}),
+        ({"languages": ("py",)}, {"src/auth/token.py"}),
+        ({"extensions": (".RS", "md")}, {"lib/bucket.rs", "docs/token.md"}),
+        ({"sources": ("docs", "log")}, {"docs/token.md", "1f2e"}),
+        ({"source_types": ("git_history",)}, {"1f2e"}),
+        ({"repos": ("auth",)}, {"src/auth/token.py"}),
+        ({"repos": ("psf/auth",)}, {"src/auth/token.py"}),
+        ({"repos": ("uth",)}, set()),
+        ({"branches": ("main",)}, {"src/auth/token.py"}),
+        ({"paths": ("src/auth",)}, {"src/auth/token.py", "src/auth/token.go"}),
+        ({"paths": ("/src/auth/", "./docs")}, {"src/auth/token.py", "src/auth/token.go", "docs/token.md"}),
+        ({"paths": ("**/*.py",)}, {"src/auth/token.py"}),
+        ({"paths": ("src/*.py",)}, set()),
+        ({"authors": ("jane",)}, {"src/auth/token.py", "src/auth/token.go"}),
+        ({"authors": ("JANE DOE",)}, {"src/auth/token.py"}),
+        ({"tags": ("it's",)}, {"lib/bucket.rs"}),
+        ({"labels": ("bug", "feature")}, {"1f2e"}),
+        ({"projects": ("core",)}, {"1f2e"}),
+        ({"statuses": ("merged",)}, {"1f2e"}),
+        ({"spaces": ("eng",)}, {"1f2e"}),
+        ({"until": datetime(2021, 1, 1)}, {"1f2e"}),
+        ({"since": datetime(2021, 1, 1), "paths": ("docs",)}, {"docs/token.md"}),
+        ({"include_archived": True, "languages": ("python",)}, {"src/auth/token.py", "src/old.py"}),
+        ({"languages": ("python",), "source_types": ("markdown",)}, set()),
+    ],
+)
+def test_each_filter_holds_in_both_searches(base: KnowledgeBase, filters: dict, expected: set[str]):
+    answer = base.search("token refresh", filters=Filters(**filters), limit=20)
+    assert set(paths(answer)) == expected
+    assert set(paths(base.similar(text="token refresh", filters=Filters(**filters), limit=20))) == expected
+
+
+@pytest.mark.usefixtures("shelf")
+def test_filters_of_the_text_and_of_the_caller_hold_together(base: KnowledgeBase):
+    assert paths(base.search("token path:src/auth lang:go")) == ["src/auth/token.go"]
+    assert paths(base.search("token path:src/auth", filters=Filters(languages=("rust",)))) == []
+    assert paths(base.search('token author:"jane doe"')) == ["src/auth/token.py"]
+    assert "src/old.py" not in paths(base.search("token refresh as it was", limit=20))
+
+
+@pytest.mark.usefixtures("shelf")
+def test_types_look_where_they_should(base: KnowledgeBase):
+    assert set(paths(base.search("token", type="code"))) == {
+        "src/auth/token.py",
+        "src/auth/token.go",
+        "lib/bucket.rs",
+    }
+    assert paths(base.search("token", type="historical")) == ["1f2e"]
+    assert len(paths(base.search("token"))) == 5
+
+
+@pytest.mark.usefixtures("shelf")
+def test_similar_to_a_file_leaves_the_file_out_and_needs_no_embedding(
+    base: KnowledgeBase, server: OpenAIServer
+):
+    before = len(server.requests)
+    assert paths(base.similar(path="src/auth/token.py"))[0] == "src/auth/token.go"
+    assert paths(base.similar(path="token.py")) == paths(base.similar(path="./src/auth/token.py"))
+    assert "src/auth/token.py" not in paths(base.similar(path="token.py", limit=50))
+    assert len(server.requests) == before
+
+
+@pytest.mark.usefixtures("shelf")
+def test_similar_to_a_text_from_a_file_leaves_that_file_out(base: KnowledgeBase):
+    assert paths(base.similar(text="token loop"))[0] == "src/auth/token.py"
+    assert paths(base.similar(text="token loop", path="src/auth/token.py"))[0] == "src/auth/token.go"
+
+
+@pytest.mark.usefixtures("shelf")
+def test_similar_reads_no_filters_into_a_text(base: KnowledgeBase):
+    assert paths(base.similar(text="token refresh lang:go loop"))
+    assert set(paths(base.search("token refresh lang:go", type="similar", limit=9))) > {"src/auth/token.go"}
+
+
+def test_a_path_of_several_files_is_refused_with_their_names(base: KnowledgeBase, lake: Lake, space: str):
+    write(lake, space, [row("one", "a/x.py"), row("two", "b/x.py"), row("three", "a/x.py", source="other")])
+    publish(lake)
+    with pytest.raises(QuestionRefused, match=r"a/x\.py in app, b/x\.py in app, a/x\.py in other"):
+        base.similar(path="x.py")
+    with pytest.raises(QuestionRefused, match="several files"):
+        base.similar(path="a/x.py")
+    assert paths(base.similar(path="a/x.py", source="other")) == ["a/x.py", "b/x.py"]
+    with pytest.raises(NotFound, match=r"there is no file 'y\.py'"):
+        base.similar(path="y.py")
+
+
+def test_get_gives_a_chunk_or_all_chunks_of_a_document_in_order(base: KnowledgeBase, lake: Lake, space: str):
+    lines = [row(f"line {n}", "https://x.org/a:b", start_line=n, start_char=n * 100) for n in (3, 1, 2)]
+    write(lake, space, [*lines, row("other", "b.py")])
+    publish(lake)
+    assert [result.content for result in base.get("app:https://x.org/a:b").results] == [
+        "line 1",
+        "line 2",
+        "line 3",
+    ]
+    assert [result.content for result in base.get("app:https://x.org/a:b#2").results] == ["line 2"]
+    for absent in ("app:nowhere", "", ":", "app:", "\ud800", "x" * 10_000):
+        with pytest.raises(NotFound, match="there is no chunk or document"):
+            base.get(absent)
+
+
+def test_nothing_released_yet_is_said_in_one_sentence(base: KnowledgeBase, lake: Lake, space: str):
+    for ask in (lambda: base.search("a"), lambda: base.get("a"), lambda: base.similar(text="a"), base.status):
+        with pytest.raises(NotFound, match=r"^nothing is released yet: run `knowledge index`$"):
+            ask()
+    write(lake, space, [row("alpha")])
+    with pytest.raises(NotFound):
+        base.search("alpha")
+    publish(lake)
+    assert paths(base.search("alpha")) == ["src/app.py"]
+
+
+def test_rows_written_after_a_release_are_invisible_until_the_next(
+    base: KnowledgeBase, lake: Lake, space: str
+):
+    write(lake, space, [row("alpha beta", "a.py")])
+    publish(lake)
+    assert paths(base.search("alpha")) == ["a.py"]
+    write(lake, space, [row("alpha gamma", "b.py"), row("changed", "a.py")])
+    lake.index(space, 32).delete(["app:a.py#1"])
+    assert [result.content for result in base.search("alpha").results] == ["alpha beta"]
+    with pytest.raises(NotFound):
+        base.get("app:b.py")
+    publish(lake)
+    answer = base.search("alpha")
+    assert (paths(answer), answer.release) == (["b.py"], 2)
+    release.roll_back(lake, 1, keep=5)
+    answer = base.search("alpha")
+    assert (paths(answer), answer.release) == (["a.py"], 3)
+
+
+def test_a_store_made_anew_is_noticed(base: KnowledgeBase, lake: Lake, space: str):
+    import shutil
+
+    write(lake, space, [row("alpha", "old.py")])
+    publish(lake)
+    assert paths(base.search("alpha")) == ["old.py"]
+    shutil.rmtree(lake.root)
+    with pytest.raises(NotFound):
+        base.search("alpha")
+    write(lake, space, [row("alpha", "new.py")])
+    publish(lake)
+    assert paths(base.search("alpha")) == ["new.py"]
+
+
+def test_rows_that_no_index_holds_yet_are_found_by_both_searches(base: KnowledgeBase, lake: Lake, space: str):
+    write(lake, space, [row("alpha", f"{n}.py") for n in range(20)])
+    publish(lake)
+    write(lake, space, [row("zebra stripes", "late.py")])
+    publish(lake, indexed=False)
+    assert base.status().unindexed == {space: 1}
+    answer = base.search("zebra stripes", explain=True)
+    assert paths(answer)[0] == "late.py"
+    explained = answer.results[0].explain
+    assert explained is not None and (explained.vector_rank, explained.bm25_rank) == (1, 1)
+
+
+def test_equal_scores_come_in_the_order_of_their_ids(base: KnowledgeBase, lake: Lake, space: str):
+    ids = [f"id{n:02}" for n in range(12)]
+    same = {"header": "", "words": "alpha"}
+    vector = row("alpha", "x.py")["vector"]
+    write(lake, space, [row(f"alpha {id}", f"{id}.py", id=id, vector=vector, **same) for id in reversed(ids)])
+    publish(lake)
+    for _ in range(3):
+        assert [result.id for result in base.search("alpha", limit=12).results] == ids
+
+
+def test_equal_contents_are_answered_once(base: KnowledgeBase, lake: Lake, space: str):
+    write(lake, space, [row("alpha", f"{n}.py") for n in range(5)] + [row("alpha beta", "b.py")])
+    publish(lake)
+    assert sorted(result.content for result in base.search("alpha", limit=6).results) == [
+        "alpha",
+        "alpha beta",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'; DROP TABLE index; --",
+        'alpha" AND (beta',
+        "alpha OR NOT +beta -gamma ~2 ^3 [a TO z] {x} /re/",
+        "😀 émigré ñ 漢字",
+        "\ud83d half a pair",
+        "nul \x00 byte",
+        "\u202ereversed\u200b",
+        "!!! ??? ...",
+        "alpha " * 600,
+        "x" * 4000,
+    ],
+)
+def test_odd_texts_are_answered(base: KnowledgeBase, lake: Lake, space: str, text: str):
+    write(lake, space, [row("alpha 漢字", "a.py")])
+    publish(lake)
+    assert paths(base.search(text)) == ["a.py"]
+    assert paths(base.similar(text=text)) == ["a.py"]
+
+
+@pytest.mark.parametrize("ask", [
+    {"text": ""}, {"text": "x" * 4001}, {"text": "a", "limit": 0}, {"text": "a", "limit": 101},
+    {"text": "a", "type": "fuzzy"}, {"text": "a", "filters": Filters(tags=("x",) * 200), "limit": -1},
+])  # fmt: skip
+def test_a_question_out_of_bounds_is_refused(base: KnowledgeBase, lake: Lake, space: str, ask: dict):
+    write(lake, space, [row("alpha")])
+    publish(lake)
+    with pytest.raises(QuestionRefused):
+        base.search(ask.pop("text"), **ask)
+
+
+def test_too_much_to_be_similar_to_is_refused(base: KnowledgeBase, lake: Lake, space: str):
+    write(lake, space, [row("alpha " * 5000, "long.py"), row("alpha", "short.py")])
+    publish(lake)
+    assert paths(base.similar(path="long.py")) == ["short.py"]
+    with pytest.raises(QuestionRefused, match="30000 characters"):
+        base.similar(text="alpha " * 5000)
+    with pytest.raises(QuestionRefused, match="give a text or a path"):
+        base.similar()
+    with pytest.raises(QuestionRefused, match="filter values"):
+        Filters(tags=("x",) * 201)
+
+
+def test_a_web_address_is_cited_with_its_lines(base: KnowledgeBase, lake: Lake, space: str):
+    url = "https://example.org/blob/main/a.py"
+    write(lake, space, [
+        row("alpha\nbeta\ngamma", "a.py", start_line=10, url=url, title="A"),
+        row("alpha", "b.py", url=f"{url}#top"),
+        row("alpha two", "c.py", url="file:///c.py"),
+    ])  # fmt: skip
+    publish(lake)
+    citations = {result.citation.path: result.citation for result in base.search("alpha").results}
+    assert (citations["a.py"].lines, citations["a.py"].url, citations["a.py"].title) == (
+        "L10-L12",
+        f"{url}#L10-L12",
+        "A",
+    )
+    assert (citations["b.py"].lines, citations["b.py"].url) == ("L1", f"{url}#top")
+    assert citations["c.py"].url == "file:///c.py"
+
+
+def test_metadata_of_extractors_and_columns_come_together(base: KnowledgeBase, lake: Lake, space: str):
+    columns = {"metadata": '{"complexity": 3, "path": "fake"}', "symbol": "f", "page": 2}
+    write(lake, space, [row("alpha", "a.py", **columns)])
+    publish(lake)
+    metadata = base.search("alpha").results[0].metadata
+    assert (metadata["complexity"], metadata["path"], metadata["symbol"], metadata["page"]) == (
+        3,
+        "a.py",
+        "f",
+        2,
+    )
+    assert metadata["last_modified"] == "2026-03-01T12:00:00+00:00"
+    assert not {"visibility", "tenant", "principals", "vector", "words"} & set(metadata)
+
+
+def test_an_endpoint_that_is_down_leaves_full_text_and_says_so(
+    base: KnowledgeBase, lake: Lake, space: str, server: OpenAIServer
+):
+    write(lake, space, [row("alpha", "a.py"), row("beta", "b.py")])
+    publish(lake)
+    server.fail_next(Fault(503))
+    answer = base.search("alpha", explain=True)
+    assert (paths(answer), answer.degraded) == (["a.py"], ("vector",))
+    assert answer.explain is not None and "503" in answer.explain["degraded"]["vector"][space]
+    assert base.search("alpha").degraded == ()
+
+
+def test_a_refused_key_leaves_full_text(server: OpenAIServer, lake: Lake, space: str, settings: Settings):
+    write(lake, space, [row("alpha", "a.py")])
+    publish(lake)
+    wrong = settings.model_copy(update={"embedding": endpoint(server, api_key="wrong-key")})
+    with KnowledgeBase.open(wrong) as base:
+        answer = base.search("alpha", explain=True)
+    assert (paths(answer), answer.degraded) == (["a.py"], ("vector",))
+    assert "wrong-key" not in str(answer.as_json())
+
+
+@pytest.mark.parametrize(
+    ("embedding", "reason"),
+    [
+        ({"provider": "local", "model": "./no-such-folder"}, "no-such-folder"),
+        (
+            {"provider": "openai", "model": "other", "dimensions": 8},
+            "no embedding of knowledge.yaml makes the space",
+        ),
+        ({"provider": "openai", "model": "fake"}, "dimensions"),
+    ],
+)
+def test_a_space_that_no_model_explains_is_searched_by_words(
+    lake: Lake, space: str, settings: Settings, embedding: dict, reason: str
+):
+    write(lake, space, [row("alpha", "a.py"), row("beta", "b.py")])
+    publish(lake)
+    changed = settings.model_copy(update={"embedding": Embedding.model_validate(embedding)})
+    with KnowledgeBase.open(changed) as base:
+        answer = base.search("alpha", explain=True)
+    assert (paths(answer), answer.degraded) == (["a.py"], ("vector",))
+    assert answer.explain is not None and reason in answer.explain["degraded"]["vector"][space]
+
+
+def test_each_source_s_model_is_asked_for_its_own_space(
+    server: OpenAIServer, lake: Lake, space: str, settings: Settings, tmp_path: Path
+):
+    code = endpoint(server, model="code-model")
+    source = SourceConfig.model_validate(
+        {"id": "code", "type": "code", "connection": {"type": "local", "path": tmp_path}, "embedding": code}
+    )
+    write(lake, space, [row("alpha prose", "a.md")])
+    write(lake, space_of(code).name, [row("alpha code", "a.py")])
+    publish(lake)
+    with KnowledgeBase.open(settings.model_copy(update={"sources": (source,)})) as base:
+        answer = base.search("alpha", explain=True)
+    assert (set(paths(answer)), answer.degraded) == ({"a.md", "a.py"}, ())
+    assert {result.explain.space for result in answer.results if result.explain} == {
+        space,
+        space_of(code).name,
+    }
+    assert all(result.explain and result.explain.vector_rank == 1 for result in answer.results)
+
+
+def test_reciprocal_rank_answers_too(lake: Lake, space: str, settings: Settings):
+    write(lake, space, [row("alpha", "a.py"), row("beta", "b.py")])
+    publish(lake)
+    by_rank = settings.model_copy(update={"query": QuerySettings(fusion="reciprocal_rank")})
+    with KnowledgeBase.open(by_rank) as base:
+        answer = base.search("alpha")
+    assert (paths(answer)[0], answer.results[0].score) == ("a.py", 1.0)
+
+
+def test_an_answer_is_plain_json(base: KnowledgeBase, lake: Lake, space: str):
+    import json
+
+    write(lake, space, [row("alpha", "a.py")])
+    publish(lake)
+    plain = base.search("alpha since:2020").as_json()
+    assert set(plain) == {"query_id", "took_ms", "release", "degraded", "results", "timings_ms", "cached"}
+    assert set(plain["results"][0]) == {"id", "content", "score", "metadata", "citation", "related"}
+    assert json.loads(json.dumps(plain)) == plain
+    explained = base.search("alpha since:2020", explain=True).as_json()
+    assert json.loads(json.dumps(explained)) == explained
+    assert 0 < explained["results"][0]["explain"]["fused"] <= 1
+    assert explained["explain"]["filters"] == [{"since": "2020-01-01T00:00:00+00:00"}]
