@@ -30,8 +30,8 @@ from rich.table import Table
 from benchmarks.pictures import bars, picture
 from knowledge_pipeline.config.settings import Embedding, Settings
 from knowledge_pipeline.embedding.base import Embedder
-from knowledge_pipeline.embedding.cores import usable_cores
 from knowledge_pipeline.embedding.model_folders import model_folder
+from knowledge_pipeline.embedding.parallel import usable_cores
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.records import embedded_text
 from knowledge_pipeline.stages import chunks, snapshot

@@ -21,7 +21,7 @@ from benchmarks.graph_accuracy_python import Truth, by_jedi, by_pyright
 from benchmarks.graph_accuracy_score import Answer, Score, Site, confidences, scored, table
 from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.facts import Edge, Facts
-from knowledge_pipeline.code_graph.layout import defines
+from knowledge_pipeline.code_graph.project_layout import defines
 from knowledge_pipeline.code_graph.resolve import resolve
 
 KINDS = ("calls", "references", "imports", "extends")

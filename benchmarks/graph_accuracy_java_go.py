@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
 from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.facts import Edge, Facts
-from knowledge_pipeline.code_graph.layout import defines
+from knowledge_pipeline.code_graph.project_layout import defines
 from knowledge_pipeline.code_graph.resolve import resolve
 from knowledge_pipeline.languages import language_of
 

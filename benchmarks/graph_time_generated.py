@@ -30,7 +30,7 @@ from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.records import digest
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.code_graph import indexes
-from knowledge_pipeline.store.code_graph.columns import shown
+from knowledge_pipeline.store.code_graph.symbol_payload import shown
 from knowledge_pipeline.store.lake import Lake
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)

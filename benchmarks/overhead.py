@@ -29,7 +29,7 @@ from benchmarks.refresh import Repository, standard_library
 from knowledge_pipeline.config import file
 from knowledge_pipeline.defs.jobs import refresh as refresh_job
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.refresh_run import local_instance
+from knowledge_pipeline.defs.runs.recorded_refresh import local_instance
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.defs.daemon import Daemon, running

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.peer_scripts.measuring import main
 from benchmarks.peer_scripts.tool import Kind, Tool, Vectors
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.initial import write_initial
+from knowledge_pipeline.config.template import write_initial
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import pipeline

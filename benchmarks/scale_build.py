@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.scale_corpus import CHUNKS_A_REPOSITORY, git, repositories, static_model
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.store import indexes, locations
+from knowledge_pipeline.store import indexes, lance_storage
 from knowledge_pipeline.store.lake import Lake
 
 MODEL_TOKENS = 254  # what the default model reads of a text: the chunks are as large as its
@@ -99,7 +99,7 @@ def held(lake: Lake) -> dict[str, Any]:
         table = lake.index(space, dimensions)
         found |= {"chunks": table.count(), "unindexed": indexes.unindexed_rows(table)}
     folders = (place for place in sorted(lake.folder.iterdir()) if place.is_dir())
-    return found | {"disk": {place.name: locations.size(place) for place in folders}}
+    return found | {"disk": {place.name: lance_storage.size(place) for place in folders}}
 
 
 def peak_mb() -> float:

@@ -49,7 +49,7 @@ from knowledge_pipeline.query.filters import where
 from knowledge_pipeline.records import digest
 from knowledge_pipeline.serve.tokens import Tokens
 from knowledge_pipeline.store import indexes, release
-from knowledge_pipeline.store.index_columns import shown
+from knowledge_pipeline.store.index_payload import shown
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import open_index
 

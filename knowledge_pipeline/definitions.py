@@ -10,7 +10,6 @@ from knowledge_pipeline.defs.evaluation import EVALUATION, evaluation_of
 from knowledge_pipeline.defs.failures import loading
 from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
 from knowledge_pipeline.defs.maintenance import maintenance
-from knowledge_pipeline.defs.models import SQL_MODELS, models_of
 from knowledge_pipeline.defs.partitions import types_in
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import lost_runs
@@ -24,6 +23,7 @@ from knowledge_pipeline.defs.sensors.configuration import (
     sources_in_config,
 )
 from knowledge_pipeline.defs.settings_assets import changed_settings, settings_specs
+from knowledge_pipeline.defs.sql_models import SQL_MODELS, models_of
 
 with loading():
     project = ProjectResource()

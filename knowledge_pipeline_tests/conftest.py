@@ -11,7 +11,7 @@ import pytest
 from knowledge_pipeline.config.settings import Embedding, Settings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.pipeline import Outcome
-from knowledge_pipeline.store import index_columns
+from knowledge_pipeline.store import index_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
@@ -77,7 +77,7 @@ TIMES = ("indexed_at", "updated_at")
 
 def without_times(shown: str) -> str:
     """The column `shown` of an index, but for times of writing."""
-    return str({name: value for name, value in index_columns.read(shown).items() if name not in TIMES})
+    return str({name: value for name, value in index_payload.read(shown).items() if name not in TIMES})
 
 
 def tables(project: Project, *, archived: bool = True) -> dict[str, list[dict[str, Any]]]:

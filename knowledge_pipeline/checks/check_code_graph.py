@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from knowledge_pipeline.checks.check_integrity import under_way
+from knowledge_pipeline.checks.check_types import Finding, sample, share
 from knowledge_pipeline.checks.code_graph_counts import graph_counts
-from knowledge_pipeline.checks.result import Finding, sample, share
 from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.store.changed_sources import written_sources
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import without
 from knowledge_pipeline.store.release import live, written_until
-from knowledge_pipeline.store.table_changes import written_sources
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER
 
 _LEAST_USES = 100  # of a language, to judge by

@@ -19,16 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.checks.result import Finding, sample
+from knowledge_pipeline.checks.check_types import Finding, sample
 from knowledge_pipeline.config.settings import Settings, SourceConfig, SourceType
 from knowledge_pipeline.embedding.base import unsound
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.errors import Busy
+from knowledge_pipeline.store.changed_sources import written_sources
 from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import without
 from knowledge_pipeline.store.release import live, written_until
-from knowledge_pipeline.store.table_changes import written_sources
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 _Row = dict[str, Any]

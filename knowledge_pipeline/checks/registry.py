@@ -6,17 +6,17 @@ them. The others inform, and are run by a schedule.
 
 from __future__ import annotations
 
-from knowledge_pipeline.checks.check_budgets import find_cost, find_stale
 from knowledge_pipeline.checks.check_code_graph import find_dangling_edges, find_unresolved
+from knowledge_pipeline.checks.check_freshness_cost import find_cost, find_stale
 from knowledge_pipeline.checks.check_integrity import find_differences, find_double_ids, find_unsound_vectors
-from knowledge_pipeline.checks.check_shares import (
+from knowledge_pipeline.checks.check_thresholds import (
     find_duplicates,
     find_odd_sizes,
     find_orphaned_vectors,
     find_skipped,
     find_unindexed,
 )
-from knowledge_pipeline.checks.result import Check, Finding
+from knowledge_pipeline.checks.check_types import Check, Finding
 from knowledge_pipeline.config.settings import Settings, SourceType
 from knowledge_pipeline.store.lake import Lake
 

@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any, cast
 
-from knowledge_pipeline.chunking.bounded import bounded
+from knowledge_pipeline.chunking.bounded_json import bounded
 from knowledge_pipeline.chunking.openapi.yaml_positions import read_placed
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Metadata

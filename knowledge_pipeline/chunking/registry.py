@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from knowledge_pipeline.chunking.base import Chunker, Limits, Measured, Span
-from knowledge_pipeline.chunking.custom import extractor_identity
-from knowledge_pipeline.chunking.extractors import with_metadata
+from knowledge_pipeline.chunking.custom_extractors import extractor_identity
 from knowledge_pipeline.chunking.headings import has_headings
+from knowledge_pipeline.chunking.metadata_extractors import with_metadata
 from knowledge_pipeline.config.settings import Chunking, SourceConfig, Strategy
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.languages import GRAMMARS, is_code
@@ -40,9 +40,9 @@ _WAYS: dict[_Way, _Entry] = {
     "sentence": _Entry("prose", "chunk_sentences", max_tokens=1000, overlap_tokens=200),
     "paragraph": _Entry("prose", "chunk_paragraphs"),
     "semantic": _Entry("semantic", "chunk_semantic", min_tokens=64),
-    "ast_aware": _Entry("code", "chunk_code", min_tokens=64),
+    "ast_aware": _Entry("code.chunk", "chunk_code", min_tokens=64),
     "lines": _Entry("lines", "chunk_lines"),
-    "endpoint": _Entry("openapi", "chunk_endpoints", max_tokens=1024, min_tokens=32),
+    "endpoint": _Entry("openapi.chunk", "chunk_endpoints", max_tokens=1024, min_tokens=32),
     "commit": _Entry("commits", "chunk_commit"),
     "conversation": _Entry("conversation", "chunk_conversation"),
 }
@@ -191,13 +191,13 @@ def _with_fitting_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokeniz
 
 
 def _versions() -> list[int]:
-    modules = ("registry", "extractors", "documents_metadata", *{e.module: 0 for e in _WAYS.values()})
+    modules = ("registry", "metadata_extractors", "document_metadata", *{e.module: 0 for e in _WAYS.values()})
     found = (importlib.import_module(f"knowledge_pipeline.chunking.{name}") for name in modules)
     return [int(module.VERSION) for module in found]  # one without a version is a mistake
 
 
 def _content_hash(source: SourceConfig) -> str:
-    from knowledge_pipeline.chunking.extractors import coverage_of
+    from knowledge_pipeline.chunking.metadata_extractors import coverage_of
 
     coverage_of(source)  # a report that cannot be read is refused here, before any work
     path = source.metadata.coverage

@@ -25,7 +25,7 @@ from knowledge_pipeline.cli import (
     serve,
     sql,
     status,
-    tokens,
+    token,
 )
 from knowledge_pipeline.cli.exit_codes import DONE, INTERRUPTED, WRONG_USAGE, tell, tell_interrupted
 from knowledge_pipeline.cli.session import Session, add_command, share_options
@@ -76,7 +76,7 @@ COMMANDS = (
     mcp.mcp,
 )
 SOURCES_COMMANDS = (commands.list_, commands.add, commands.remove, commands.test)
-TOKEN_COMMANDS = (tokens.create, tokens.list_, tokens.revoke)
+TOKEN_COMMANDS = (token.create, token.list_, token.revoke)
 GRAPH_COMMANDS = (
     graph.usages,
     graph.references,

@@ -10,7 +10,7 @@ import typer
 
 from knowledge_pipeline.cli.filter_options import Narrowing, narrowed
 from knowledge_pipeline.cli.options import TaskChoice
-from knowledge_pipeline.cli.render.text import counted, one_line, shortened
+from knowledge_pipeline.cli.render.terminal_text import counted, one_line, shortened
 from knowledge_pipeline.cli.search import places
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 

@@ -110,8 +110,8 @@ def eval_(
     file, any passage of the file counts. A comparison has the interval of the change, and
     the questions that were won and lost. Nothing is written down: a refresh does that.
     """
-    from knowledge_pipeline.cli.render.comparison import show_comparison, show_steps
-    from knowledge_pipeline.cli.render.evaluation import show_scores
+    from knowledge_pipeline.cli.render.eval_comparison import show_comparison, show_steps
+    from knowledge_pipeline.cli.render.eval_scores import show_scores
     from knowledge_pipeline.cli.setting_overrides import overridden
     from knowledge_pipeline.evaluation.golden import load
 

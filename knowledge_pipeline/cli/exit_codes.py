@@ -21,7 +21,7 @@ from pathlib import Path
 
 import typer
 
-from knowledge_pipeline.cli.render.text import one_line, shortened, spelled_out, visible
+from knowledge_pipeline.cli.render.terminal_text import one_line, shortened, spelled_out, visible
 from knowledge_pipeline.errors import (
     ConfigError,
     KnowledgeError,

@@ -11,7 +11,7 @@ import typer
 
 from knowledge_pipeline.cli.exit_codes import FAILED
 from knowledge_pipeline.cli.options import source_ids
-from knowledge_pipeline.cli.render.text import counted, visible
+from knowledge_pipeline.cli.render.terminal_text import counted, visible
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ def init(
     It goes into the folder, or where --config says. Nothing is indexed yet.
     """
     from knowledge_pipeline.config.file import load
-    from knowledge_pipeline.config.initial import write_initial
+    from knowledge_pipeline.config.template import write_initial
 
     path = session.config.expanduser() if session.config else folder / "knowledge.yaml"
     path = path / "knowledge.yaml" if path.is_dir() else path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowledge_pipeline.cli.render.progress import Lines
-from knowledge_pipeline.cli.render.text import counted, spoken_size
+from knowledge_pipeline.cli.render.terminal_text import counted, spoken_size
 from knowledge_pipeline.cli.session import Session, example
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def mcp(
         raise ConfigError(
             "`knowledge mcp` needs a package that is not installed: pip install 'knowledge-pipeline[serve]'"
         )
-    from knowledge_pipeline.serve.mcp.stdio import run
+    from knowledge_pipeline.serve.mcp.stdio_transport import run
     from knowledge_pipeline.serve.service import Service
 
     token = _token(token_env)

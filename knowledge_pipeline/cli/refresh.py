@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from knowledge_pipeline.cli.options import AllowEmpty, Dagster, Sources, TokenVariable
-from knowledge_pipeline.cli.render import refresh as outcomes
+from knowledge_pipeline.cli.render import refresh_outcome as outcomes
 from knowledge_pipeline.cli.render.progress import progress
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.errors import ConfigError
@@ -46,7 +46,7 @@ def index(
         if branch or token_env:
             raise WrongUsage("--branch and --token-env say more about --repo, which is missing")
         return _refresh(session, (), dagster=dagster)
-    from knowledge_pipeline.cli.sources.declare import Repository, declare
+    from knowledge_pipeline.cli.sources.source_entries import Repository, declare
 
     session.screen.note(f"Looking at {repo}")
     declared, ids = declare(session, Repository(repo, branch, token_env))
@@ -112,7 +112,7 @@ def _refresh(
         raise ConfigError(_NOTHING_DECLARED.format(path=session.config_path))
     chosen = pipeline.chosen(session.settings, dict.fromkeys(ids))
     if dagster:
-        from knowledge_pipeline.cli.dagster_run import record
+        from knowledge_pipeline.cli.dagster_refresh import record
 
         named = [source.id for source in chosen]
         return record(session, named, full=full, reembed=reembed, allow_empty=allow_empty)

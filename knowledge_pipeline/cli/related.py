@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knowledge_pipeline.cli.render.text import counted, one_line, shortened
+from knowledge_pipeline.cli.render.terminal_text import counted, one_line, shortened
 from knowledge_pipeline.cli.session import Session, example
-from knowledge_pipeline.query.wording import said
+from knowledge_pipeline.query.describe import said
 
 if TYPE_CHECKING:
     from knowledge_pipeline.query.search.assemble import Related, Relation

@@ -8,7 +8,7 @@ import typer
 
 from knowledge_pipeline.cli.exit_codes import FAILED
 from knowledge_pipeline.cli.options import Yes, source_ids
-from knowledge_pipeline.cli.render.text import counted, spoken_time
+from knowledge_pipeline.cli.render.terminal_text import counted, spoken_time
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:

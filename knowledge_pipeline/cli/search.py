@@ -11,7 +11,7 @@ import typer
 
 from knowledge_pipeline.cli.filter_options import Narrowing, narrowed
 from knowledge_pipeline.cli.options import SearchKind
-from knowledge_pipeline.cli.render import answers
+from knowledge_pipeline.cli.render import search_results
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.errors import NotFound
 
@@ -78,7 +78,7 @@ def search(
             answer = base.search(
                 query or "", type=type or "semantic", filters=filters, limit=limit, explain=explain
             )
-    answers.show(session.screen, answer, lines=lines)
+    search_results.show(session.screen, answer, lines=lines)
 
 
 @narrowed
@@ -110,7 +110,7 @@ def similar(
     wanted = sys.stdin.read(_MAX_CHARS) if text == "-" else text
     with _knowledge(session) as base:
         answer = _similar(base, wanted, file, filters, limit=limit, explain=explain)
-    answers.show(session.screen, answer, lines=lines)
+    search_results.show(session.screen, answer, lines=lines)
 
 
 @example("""
@@ -124,7 +124,7 @@ def get(
     """Show one chunk, or all chunks of a document, whole."""
     with _knowledge(session) as base:
         answer = base.get(id)
-    answers.show(session.screen, answer, lines=None, scores=False)
+    search_results.show(session.screen, answer, lines=None, scores=False)
 
 
 @narrowed
@@ -154,7 +154,7 @@ def debug(
             answer = base.similar(text=query, filters=filters, limit=limit, explain=True)
         else:
             answer = base.search(query, type=type, filters=filters, limit=limit, explain=True)
-    answers.show_steps(session.screen, answer)
+    search_results.show_steps(session.screen, answer)
 
 
 def _knowledge(session: Session) -> KnowledgeBase:

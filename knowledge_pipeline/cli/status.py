@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from knowledge_pipeline.cli.render import counts
-from knowledge_pipeline.cli.render.text import one_line, shortened, spoken_size, spoken_time
+from knowledge_pipeline.cli.render import store_summary
+from knowledge_pipeline.cli.render.terminal_text import one_line, shortened, spoken_size, spoken_time
 from knowledge_pipeline.cli.session import Session, example
 
 
@@ -22,7 +22,7 @@ def status(
     ] = False,
 ) -> None:
     """Show what is live and what is stored of every source."""
-    from knowledge_pipeline.store.locations import size
+    from knowledge_pipeline.store.lance_storage import size
     from knowledge_pipeline.store.release import live
 
     release = live(session.lake)
@@ -37,11 +37,13 @@ def status(
         }
         if release
         else None,
-        "sources": counts.of_sources(session.lake, session.settings_without_secrets, detailed=detailed),
+        "sources": store_summary.of_sources(
+            session.lake, session.settings_without_secrets, detailed=detailed
+        ),
     }
     if detailed:
-        found["spaces"] = counts.of_spaces(session.lake)
-        found["code_graph"] = counts.of_graph(session.lake)
+        found["spaces"] = store_summary.of_spaces(session.lake)
+        found["code_graph"] = store_summary.of_graph(session.lake)
         found["disk_bytes"] = size(session.lake.root)
     if session.as_json:
         session.screen.answer(found)

@@ -7,6 +7,6 @@ with KnowledgeClient("https://knowledge.example.org", token) as client:
 
 from __future__ import annotations
 
-from knowledge_pipeline.client.client import KnowledgeClient
+from knowledge_pipeline.client.knowledge_client import KnowledgeClient
 
 __all__ = ["KnowledgeClient"]

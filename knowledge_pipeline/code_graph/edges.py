@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
+from knowledge_pipeline.code_graph.access_paths import head_of, last_of, steps_of
 from knowledge_pipeline.code_graph.entities import Found, Known, Outside, Place
 from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Use
 from knowledge_pipeline.code_graph.languages.base import Language
-from knowledge_pipeline.code_graph.paths import head_of, last_of, steps_of
 
 LEAST = 0.3
 """What is less sure than this is no edge to a definition."""

@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from knowledge_pipeline.code_graph.access_paths import steps_of
 from knowledge_pipeline.code_graph.entities import Found, Instance, Known, Place, add
+from knowledge_pipeline.code_graph.evaluation_cache import Key, Questions
 from knowledge_pipeline.code_graph.facts import Binding, Import
-from knowledge_pipeline.code_graph.index import FileIndex
-from knowledge_pipeline.code_graph.members import Members
-from knowledge_pipeline.code_graph.names import Names
-from knowledge_pipeline.code_graph.paths import steps_of
-from knowledge_pipeline.code_graph.questions import Key, Questions
-from knowledge_pipeline.code_graph.steps import Steps
-from knowledge_pipeline.code_graph.view import View
+from knowledge_pipeline.code_graph.file_index import FileIndex
+from knowledge_pipeline.code_graph.member_lookup import Members
+from knowledge_pipeline.code_graph.name_lookup import Names
+from knowledge_pipeline.code_graph.step_resolution import Steps
+from knowledge_pipeline.code_graph.traced_view import View
 
 DECLARED = 0.9
 INFERRED = 0.8

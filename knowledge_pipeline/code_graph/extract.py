@@ -10,10 +10,10 @@ from importlib.resources.abc import Traversable
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.facts_builder import Captures, Extraction, Reading
 from knowledge_pipeline.code_graph.languages.extractions import EXTRACTIONS, MANIFESTS
-from knowledge_pipeline.code_graph.reading import Captures, Extraction, Reading
 from knowledge_pipeline.syntax.grammars import GRAMMARS, find, parse
 from knowledge_pipeline.syntax.outline import Outline
 

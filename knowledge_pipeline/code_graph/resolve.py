@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from knowledge_pipeline.code_graph.access_paths import last_of, parent_of, steps_of
 from knowledge_pipeline.code_graph.edges import edges_out, edges_to, unresolved
 from knowledge_pipeline.code_graph.entities import Found, Instance, Known, Module, Outside
 from knowledge_pipeline.code_graph.evaluate import Evaluator
 from knowledge_pipeline.code_graph.extract import facts_version
 from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Import, Use
-from knowledge_pipeline.code_graph.guess import guessed
-from knowledge_pipeline.code_graph.index import TYPE_KINDS, FileIndex
-from knowledge_pipeline.code_graph.interface import interface
+from knowledge_pipeline.code_graph.file_index import TYPE_KINDS, FileIndex
+from knowledge_pipeline.code_graph.file_interface import interface
 from knowledge_pipeline.code_graph.languages.registry import language_of
-from knowledge_pipeline.code_graph.layout import Project
-from knowledge_pipeline.code_graph.paths import last_of, parent_of, steps_of
-from knowledge_pipeline.code_graph.view import Trace, View, world_of
+from knowledge_pipeline.code_graph.method_guesses import guessed
+from knowledge_pipeline.code_graph.project_layout import Project
+from knowledge_pipeline.code_graph.traced_view import Trace, View, world_of
 
 __all__ = [
     "Alias",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.config.file import check, listed, read
-from knowledge_pipeline.config.splice import with_entry, without_entry
+from knowledge_pipeline.config.yaml_edit import with_entry, without_entry
 from knowledge_pipeline.config.yaml_lines import Parsed, parse
 from knowledge_pipeline.errors import Busy, ConfigError, NotFound
 

@@ -8,7 +8,7 @@ from knowledge_pipeline.checks.registry import blocking
 from knowledge_pipeline.config.settings import SourceType
 from knowledge_pipeline.defs.assets import stage_keys
 from knowledge_pipeline.defs.evaluation import CHECK, EVALUATION
-from knowledge_pipeline.defs.runs.recording import RELEASE
+from knowledge_pipeline.defs.runs.event_log import RELEASE
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition

@@ -15,14 +15,14 @@ from knowledge_pipeline.defs.checks import checks_of, result_of
 from knowledge_pipeline.defs.evaluation import EVALUATION
 from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.freshness import release_freshness
-from knowledge_pipeline.defs.metadata.lineage import stage_specs
+from knowledge_pipeline.defs.metadata.asset_specs import stage_specs
 from knowledge_pipeline.defs.metadata.provenance import begin
 from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import note_process
+from knowledge_pipeline.defs.runs.event_log import RELEASE, publish, refresh_recorded, release_metadata
 from knowledge_pipeline.defs.runs.executor import TAGS_OF_SOURCES
-from knowledge_pipeline.defs.runs.recording import RELEASE, publish, refresh_recorded, release_metadata
-from knowledge_pipeline.defs.runs.refresh import RefreshConfig, refresh_one
+from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig, refresh_one
 from knowledge_pipeline.defs.runs.requests import sources_per_run
 from knowledge_pipeline.stages.pipeline import STAGES, chosen, stages_of
 from knowledge_pipeline.store import schemas

@@ -16,8 +16,8 @@ from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus as _Status,
 )
 
+from knowledge_pipeline.checks.check_types import Check, Finding
 from knowledge_pipeline.checks.registry import blocking, informing
-from knowledge_pipeline.checks.result import Check, Finding
 from knowledge_pipeline.config.settings import SourceType
 from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.resources import ProjectResource

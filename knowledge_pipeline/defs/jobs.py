@@ -11,9 +11,9 @@ from pydantic import Field
 from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import note_process
+from knowledge_pipeline.defs.runs.event_log import refresh_recorded
 from knowledge_pipeline.defs.runs.executor import TAGS_OF_SOURCES
-from knowledge_pipeline.defs.runs.recording import refresh_recorded
-from knowledge_pipeline.defs.runs.refresh import RefreshConfig
+from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
 from knowledge_pipeline.maintenance.purge import purge_former_types, purge_source
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake

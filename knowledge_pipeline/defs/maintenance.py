@@ -7,8 +7,8 @@ from pydantic import Field
 
 from knowledge_pipeline.defs.failures import failures
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs.event_log import log_release
 from knowledge_pipeline.defs.runs.progress import progress
-from knowledge_pipeline.defs.runs.recording import log_release
 from knowledge_pipeline.maintenance import maintain as stage
 from knowledge_pipeline.maintenance.work import GRACE_S, Maintained, Upkeep
 from knowledge_pipeline.stages.context import Stats

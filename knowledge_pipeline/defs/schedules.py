@@ -10,10 +10,10 @@ import dagster as dg
 from knowledge_pipeline.config.operation import Schedules
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.refresh import RefreshConfig
+from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
 from knowledge_pipeline.defs.runs.requests import refresh_requests
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.stages.due import Schedule, due
+from knowledge_pipeline.stages.schedules import Schedule, due
 
 _REFRESHES: dict[Schedule, tuple[str, str]] = {
     "hourly": ("Refreshes the sources whose trigger is hourly.", "no source has the trigger hourly"),

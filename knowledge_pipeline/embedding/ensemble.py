@@ -15,7 +15,7 @@ import numpy as np
 
 from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Embedder, Space, Usage
-from knowledge_pipeline.embedding.cores import on_all_cores
+from knowledge_pipeline.embedding.parallel import on_all_cores
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import Tokenize

@@ -20,12 +20,12 @@ import numpy as np
 
 from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Space, Usage
-from knowledge_pipeline.embedding.exports import export_path
-from knowledge_pipeline.embedding.loaded import LoadedModel
+from knowledge_pipeline.embedding.loaded_model import LoadedModel
 from knowledge_pipeline.embedding.model_folders import model_folder
+from knowledge_pipeline.embedding.onnx_export import export_path
 from knowledge_pipeline.embedding.spaces import space_name
-from knowledge_pipeline.embedding.tokens import model_tokenizer
-from knowledge_pipeline.endpoints.estimates import encodable
+from knowledge_pipeline.embedding.tokenizer import model_tokenizer
+from knowledge_pipeline.endpoints.token_estimates import encodable
 from knowledge_pipeline.errors import ModelMissing
 from knowledge_pipeline.records import Tokenize
 

@@ -19,13 +19,13 @@ import tenacity
 from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Space, Usage
 from knowledge_pipeline.embedding.batching import batches
-from knowledge_pipeline.embedding.openai_answers import parse_vectors, used_tokens
+from knowledge_pipeline.embedding.openai_responses import parse_vectors, used_tokens
 from knowledge_pipeline.embedding.spaces import space_name
-from knowledge_pipeline.endpoints import estimates
+from knowledge_pipeline.endpoints import token_estimates
 from knowledge_pipeline.endpoints.address import authorization, endpoint_url, shown, trusted
-from knowledge_pipeline.endpoints.answers import Refusal, Section, Trouble, parse_answer
-from knowledge_pipeline.endpoints.estimates import encodable, estimated_tokens
-from knowledge_pipeline.endpoints.pace import Pace, asked_to_wait_s, wait_s
+from knowledge_pipeline.endpoints.rate_limit import Pace, asked_to_wait_s, wait_s
+from knowledge_pipeline.endpoints.responses import Refusal, Section, Trouble, parse_answer
+from knowledge_pipeline.endpoints.token_estimates import encodable, estimated_tokens
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelMissing
 from knowledge_pipeline.records import Tokenize
 
@@ -212,5 +212,5 @@ def _gives_up(state: tenacity.RetryCallState, patience: _Patience) -> bool:
 
 
 def _cut(text: str, max_tokens: int) -> str:
-    kept = estimates.cut(encodable(text), max_tokens)
+    kept = token_estimates.cut(encodable(text), max_tokens)
     return kept if kept.strip() else " "  # OpenAI refuses an empty text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Embedder, Space
 from knowledge_pipeline.embedding.ensemble import Ensemble, ensemble_space, is_ensemble, members
-from knowledge_pipeline.embedding.onnx import EXPORTED, ExportedEmbedder, exported_space
+from knowledge_pipeline.embedding.packaged_onnx import EXPORTED, ExportedEmbedder, exported_space
 
 
 def open_embedder(settings: Embedding) -> Embedder:
@@ -16,7 +16,7 @@ def open_embedder(settings: Embedding) -> Embedder:
         ConfigError: the settings of an endpoint are incomplete, or those of several models make no sense.
     """
     if settings.ray is not None:
-        from knowledge_pipeline.embedding.spread import SpreadEmbedder
+        from knowledge_pipeline.embedding.ray_embedder import SpreadEmbedder
 
         alone = settings.model_copy(update={"ray": None})
         return SpreadEmbedder(alone, settings.ray, open_embedder(alone), open_embedder)

@@ -17,12 +17,12 @@ import tenacity
 
 from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.endpoints.address import authorization, endpoint_url, shown, trusted
-from knowledge_pipeline.endpoints.answers import Refusal, Section, Trouble, parse_answer
-from knowledge_pipeline.endpoints.estimates import encodable, estimated_tokens
-from knowledge_pipeline.endpoints.pace import Pace, asked_to_wait_s, wait_s
+from knowledge_pipeline.endpoints.rate_limit import Pace, asked_to_wait_s, wait_s
+from knowledge_pipeline.endpoints.responses import Refusal, Section, Trouble, parse_answer
+from knowledge_pipeline.endpoints.token_estimates import encodable, estimated_tokens
 from knowledge_pipeline.errors import KnowledgeError, LanguageModelUnavailable, ModelMissing
-from knowledge_pipeline.llm.answers import Dialect, Said, parse_said, told_tokens
-from knowledge_pipeline.llm.calls import Call, Completion, Message, current_payer
+from knowledge_pipeline.llm.model_calls import Call, Completion, Message, current_payer
+from knowledge_pipeline.llm.responses import Dialect, Said, parse_said, told_tokens
 
 REST_S = 30.0  # an endpoint that is down, or refuses everything, is left alone for so long
 MAX_RETRY_AFTER_S = 120.0  # an endpoint that asks for more is unavailable

@@ -17,17 +17,17 @@ import pyarrow as pa
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.maintenance.garbage import forgotten_spaces, leftovers
+from knowledge_pipeline.maintenance.garbage_collection import forgotten_spaces, leftovers
 from knowledge_pipeline.maintenance.work import Maintained, Upkeep, Work
 from knowledge_pipeline.stages.context import Report, silent
 from knowledge_pipeline.store import indexes, logs, schemas
-from knowledge_pipeline.store.cleanup import vector_tables
 from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import lock
 from knowledge_pipeline.store.reconcile import without
 from knowledge_pipeline.store.release import forget, publish_same, releases, stray_tags
+from knowledge_pipeline.store.table_files import vector_tables
 from knowledge_pipeline.store.tables import Table
 
 

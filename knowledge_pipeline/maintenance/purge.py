@@ -12,7 +12,7 @@ from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.locations import remove
+from knowledge_pipeline.store.lance_storage import remove
 from knowledge_pipeline.store.release import forget, live, publish
 from knowledge_pipeline.store.tables import Table, portions
 

@@ -9,10 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.store.cleanup import discard, has_unfinished_writes, may_be_scattered, versions_in_use
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.locations import Place, size
+from knowledge_pipeline.store.lance_storage import Place, size
 from knowledge_pipeline.store.release import Release
+from knowledge_pipeline.store.table_files import (
+    discard,
+    has_unfinished_writes,
+    may_be_scattered,
+    versions_in_use,
+)
 from knowledge_pipeline.store.tables import Table
 
 Action = Literal["vectors", "compaction", "indexes", "releases", "versions", "logs", "leftovers"]

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.releases import LiveIndex
+from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from knowledge_pipeline.query.health import Component, health_of
 from knowledge_pipeline.query.log.feedback import Judgement, judge
 from knowledge_pipeline.query.log.model_calls import ModelCalls
 from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.query.relations import Relations
-from knowledge_pipeline.query.releases import LiveIndex
 from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine, SearchType

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from knowledge_pipeline.errors import NotFound, QuestionRefused
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import clean, where
-from knowledge_pipeline.query.releases import Opened
+from knowledge_pipeline.query.open_release import Opened
 from knowledge_pipeline.query.search.assemble import Related, Relation, plain
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.relations.mentions import KINDS, Mention, most_telling

@@ -12,7 +12,7 @@ from typing import Any
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import Filters, where
-from knowledge_pipeline.query.releases import LiveIndex
+from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader

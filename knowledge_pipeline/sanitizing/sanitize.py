@@ -13,7 +13,7 @@ from importlib import metadata
 
 from knowledge_pipeline.config.settings import Sanitize
 from knowledge_pipeline.sanitizing.findings import Finding, redact, united
-from knowledge_pipeline.sanitizing.personal import find_personal
+from knowledge_pipeline.sanitizing.personal_data import find_personal
 from knowledge_pipeline.sanitizing.secrets import find_secrets
 
 VERSION = 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from knowledge_pipeline.sanitizing.assignments import find_assignments
 from knowledge_pipeline.sanitizing.findings import Finding, occurrences
-from knowledge_pipeline.sanitizing.formats import find_formats
+from knowledge_pipeline.sanitizing.token_formats import find_formats
 
 _KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")

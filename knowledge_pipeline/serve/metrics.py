@@ -24,7 +24,7 @@ from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.serve.observers import Observer, Outcome, Told
-from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline.serve.refresh_queue import Refreshes
 from knowledge_pipeline.store import release as releases
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake

@@ -8,7 +8,7 @@ import uvicorn
 
 from knowledge_pipeline.serve.http.app import make_app
 from knowledge_pipeline.serve.logs import written
-from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline.serve.refresh_queue import Refreshes
 from knowledge_pipeline.serve.service import Service
 
 GRACE_S = 10  # for what is being answered when the server is told to end

@@ -19,9 +19,9 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import AnswerTimedOut, ConfigError, Forbidden, KnowledgeError, Unauthenticated
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.serve.limits import RateLimits
 from knowledge_pipeline.serve.logs import Lines
 from knowledge_pipeline.serve.observers import Observer, Observers
+from knowledge_pipeline.serve.rate_limits import RateLimits
 from knowledge_pipeline.serve.tokens import Scope, Token, Tokens
 from knowledge_pipeline.store.lake import Lake
 

@@ -11,6 +11,7 @@ from knowledge_pipeline.config.connections import (
     SlackExportConnection,
 )
 from knowledge_pipeline.config.settings import Connection, GitConnection, LocalConnection, SourceConfig
+from knowledge_pipeline.sources.api_sources import channel_filters, open_service
 from knowledge_pipeline.sources.archive.records import open_archive
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketTree
@@ -18,16 +19,15 @@ from knowledge_pipeline.sources.files.documents import FileSource, code_in, ever
 from knowledge_pipeline.sources.files.extraction import extraction_version
 from knowledge_pipeline.sources.files.extraction_worker import Extractor
 from knowledge_pipeline.sources.files.local import LocalTree
-from knowledge_pipeline.sources.files.reading import READING_VERSION
+from knowledge_pipeline.sources.files.text_decoding import READING_VERSION
 from knowledge_pipeline.sources.files.trees import Tree
 from knowledge_pipeline.sources.git.history import FolderHistory, GitHistory, MirrorHistory
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.remote import remote_of
 from knowledge_pipeline.sources.git.tree import GitTree
-from knowledge_pipeline.sources.location import Place, host_of, place
 from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
-from knowledge_pipeline.sources.services import channel_filters, open_service
 from knowledge_pipeline.sources.slack.export import SlackExport
+from knowledge_pipeline.sources.web_location import Place, host_of, place
 
 __all__ = ["Place", "host_of", "open_source", "place"]
 

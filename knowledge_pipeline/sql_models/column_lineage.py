@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 from sqlglot.lineage import lineage
 
-from knowledge_pipeline.store.duck import RAW
+from knowledge_pipeline.store.duckdb_session import RAW
 
 Origin = tuple[str, str]
 """A model or raw table, and a column of it."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from knowledge_pipeline.errors import ConfigError, NotFound
 from knowledge_pipeline.records import digest
-from knowledge_pipeline.store.duck import RAW
+from knowledge_pipeline.store.duckdb_session import RAW
 
 FOLDER = Path(__file__).parent.parent.parent / "dbt_like_sql"
 """Beside the package: in the repository, and where a wheel is installed."""

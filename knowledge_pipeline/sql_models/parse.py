@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.sql_models.column_lineage import Origin, origins
 from knowledge_pipeline.sql_models.files import Column, Model, Plot
-from knowledge_pipeline.store.duck import RAW, opened
+from knowledge_pipeline.store.duckdb_session import RAW, opened
 from knowledge_pipeline.store.lake import Lake
 
 _WRITING = (exp.Into, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.sql_models.files import Model, Plot, needed, raw_columns
-from knowledge_pipeline.store.duck import RAW, Duck, opened
+from knowledge_pipeline.store.duckdb_session import RAW, Duck, opened
 from knowledge_pipeline.store.lake import Lake
 
 _SHOWN_ROWS = 10

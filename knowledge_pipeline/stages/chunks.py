@@ -29,7 +29,7 @@ from knowledge_pipeline.relations.mentions import (
 )
 from knowledge_pipeline.relations.names import Ground, names_of
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.sources.location import host_of, place
+from knowledge_pipeline.sources.web_location import host_of, place
 from knowledge_pipeline.stages.context import Pass, Stats, measured
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.reconcile import difference, fingerprints, reconcile

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.embedding.base import Embedder, unsound
+from knowledge_pipeline.embedding.ray_embedder import SpreadEmbedder
 from knowledge_pipeline.embedding.registry import open_embedder
-from knowledge_pipeline.embedding.spread import SpreadEmbedder
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import embedded_text
 from knowledge_pipeline.stages.context import Pass, Stats, at_once, measured
-from knowledge_pipeline.stages.journal import note_embedding
+from knowledge_pipeline.stages.run_log import note_embedding
 from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.reconcile import Difference, reconcile, without
 from knowledge_pipeline.store.spool import Spool

@@ -22,7 +22,7 @@ from knowledge_pipeline.evaluation.scores import ALL, DEPTH, QUALITY, Summary, s
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.log.model_calls import ModelCalls
-from knowledge_pipeline.query.releases import ChosenIndex
+from knowledge_pipeline.query.open_release import ChosenIndex
 from knowledge_pipeline.query.search.assemble import Answer, Result
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.records import digest

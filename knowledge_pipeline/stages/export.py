@@ -19,7 +19,7 @@ from typing import Any, Literal
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.sources.files.original import original_bytes
-from knowledge_pipeline.sources.names import path_of
+from knowledge_pipeline.sources.path_encoding import path_of
 from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table

@@ -34,7 +34,7 @@ from knowledge_pipeline.sources.registry import place
 from knowledge_pipeline.stages.context import Pass, Stats, at_once, measured
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import eq, is_null, one_of
-from knowledge_pipeline.store.index_columns import shown
+from knowledge_pipeline.store.index_payload import shown
 from knowledge_pipeline.store.reconcile import Difference, difference_of, reconcile, without
 from knowledge_pipeline.store.tables import Table, portions
 

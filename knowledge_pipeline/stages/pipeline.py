@@ -14,9 +14,9 @@ from knowledge_pipeline.errors import KnowledgeError, NotFound, ReleaseRefused
 from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
 from knowledge_pipeline.stages.code_graph import refresh as graph
 from knowledge_pipeline.stages.context import Pass, Report, Stats, silent
-from knowledge_pipeline.stages.journal import note_refreshes
+from knowledge_pipeline.stages.run_log import note_refreshes
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.locations import Mark
+from knowledge_pipeline.store.lance_storage import Mark
 
 STAGES: dict[str, Callable[[Pass], Stats]] = {
     "snapshot": snapshot.refresh,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from knowledge_pipeline.checks.check_integrity import unreleased_types
+from knowledge_pipeline.checks.check_types import Finding
 from knowledge_pipeline.checks.registry import blocking
-from knowledge_pipeline.checks.result import Finding
 from knowledge_pipeline.config.settings import Settings, SourceType
 from knowledge_pipeline.errors import Busy, ReleaseRefused
 from knowledge_pipeline.stages import evaluate

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowledge_pipeline.store import segments
+from knowledge_pipeline.store import index_segments
 from knowledge_pipeline.store.tables import Table
 
 SCALAR_FROM_ROWS = 10_000  # below, a scan is as fast
@@ -48,7 +48,7 @@ def wanting(table: Table) -> bool:
     built = table.indexes
     missing = any(column not in built for column in _wanted(rows))
     behind = "words" in built and _tail(table, built["words"]) > TAIL_ROWS
-    return missing or behind or (bool(built) and segments.many_graphs(table.newest()))
+    return missing or behind or (bool(built) and index_segments.many_graphs(table.newest()))
 
 
 def rebuild(table: Table) -> None:

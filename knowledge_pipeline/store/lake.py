@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.locations import Mark, Place, dataset, mark
+from knowledge_pipeline.store.lance_storage import Mark, Place, dataset, mark
 from knowledge_pipeline.store.locks import lock
 from knowledge_pipeline.store.object_store import Remote
 from knowledge_pipeline.store.tables import Table

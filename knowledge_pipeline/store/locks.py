@@ -15,7 +15,7 @@ from pathlib import Path
 import filelock
 
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.locations import Place
+from knowledge_pipeline.store.lance_storage import Place
 from knowledge_pipeline.store.object_store import Remote
 
 TOLD_AFTER_S = 2.0

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.store import locations
+from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.filters import Filter
-from knowledge_pipeline.store.locations import Place
+from knowledge_pipeline.store.lance_storage import Place
 
 Row = Mapping[str, Any]
 
@@ -172,7 +172,7 @@ def _pairs(found: pa.Table, score: str) -> Iterator[tuple[int, float]]:
 async def open_index(root: Place, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
     try:
-        dataset = await asyncio.to_thread(locations.dataset, root / "index" / f"{space}.lance", version)
+        dataset = await asyncio.to_thread(lance_storage.dataset, root / "index" / f"{space}.lance", version)
         dimensions = dataset.schema.field("vector").type.list_size
     except (OSError, RuntimeError, ValueError) as error:
         raise _unreadable(space, version, error) from error

@@ -19,7 +19,7 @@ import pyarrow as pa
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.locations import Mark, Place
+from knowledge_pipeline.store.lance_storage import Mark, Place
 from knowledge_pipeline.store.schemas import RELEASES
 from knowledge_pipeline.store.tables import Table
 

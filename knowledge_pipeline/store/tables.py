@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.store import locations, segments
+from knowledge_pipeline.store import index_segments, lance_storage
 from knowledge_pipeline.store.filters import Filter, literal, one_of
-from knowledge_pipeline.store.locations import Mark, Place
+from knowledge_pipeline.store.lance_storage import Mark, Place
 from knowledge_pipeline.store.object_store import Remote
 from knowledge_pipeline.store.schemas import VERSION
 
@@ -76,7 +76,7 @@ class Table:
     @property
     def mark(self) -> Mark:
         """What tells the newest version from any other, and from one of a table made anew."""
-        return locations.mark(self.path)
+        return lance_storage.mark(self.path)
 
     def opened(self) -> lancedb.table.Table:
         """A LanceDB handle at the newest version, for building indexes: its import takes two seconds.
@@ -85,7 +85,7 @@ class Table:
             StoreError: the table was written with another schema.
         """
         self.newest()
-        return locations.connect(self.path.parent).open_table(self.name)
+        return lance_storage.connect(self.path.parent).open_table(self.name)
 
     def newest(self) -> Any:
         """Lance's dataset at the newest version, to change or to read.
@@ -93,7 +93,7 @@ class Table:
         Raises:
             StoreError: the table was written with another schema.
         """
-        found = locations.dataset(self.path)
+        found = lance_storage.dataset(self.path)
         self.require_schema(found.schema)
         return found
 
@@ -103,7 +103,7 @@ class Table:
         Raises:
             StoreError: as `newest`.
         """
-        found = locations.newest(self.path, str(self.path), self.mark)
+        found = lance_storage.newest(self.path, str(self.path), self.mark)
         self.require_schema(found.schema)
         return found if version is None else found.checkout_version(version)
 
@@ -180,7 +180,7 @@ class Table:
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table is known not to hold, in one commit."""
         reader = self._reader(batches)
-        self._commit(lambda: locations.append(reader, self._made(), self.path))
+        self._commit(lambda: lance_storage.append(reader, self._made(), self.path))
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Insert rows, replacing those with the same key, in one commit.
@@ -234,8 +234,8 @@ class Table:
 
     def _made(self) -> Any:
         if not self.exists:
-            locations.make_folder(self.path.parent)
-            locations.make(self.path, self.schema)
+            lance_storage.make_folder(self.path.parent)
+            lance_storage.make(self.path, self.schema)
         return self.newest()
 
     @property
@@ -259,7 +259,7 @@ class Table:
 
     def compact(self) -> None:
         """Merge small fragments where no large index has to be made anew for it, and drop old versions."""
-        self.merge_fragments(spared=segments.dear_fragments(self.newest()))
+        self.merge_fragments(spared=index_segments.dear_fragments(self.newest()))
         self.forget_versions()
 
     @property
@@ -286,7 +286,7 @@ class Table:
 
     def extend_indexes(self, *, thorough: bool = False) -> None:
         """Take the rows that no index holds yet into the indexes; see `segments.merges`."""
-        for merge in segments.merges(self.newest(), thorough=thorough):
+        for merge in index_segments.merges(self.newest(), thorough=thorough):
             told = {"num_indices_to_merge": merge.segments, "index_names": merge.names}
             self.newest().optimize.optimize_indices(**told)
 

@@ -10,9 +10,9 @@ from itertools import chain
 
 from tree_sitter import Node
 
+from knowledge_pipeline.syntax.definition_names import body_start, head_start, name_of
 from knowledge_pipeline.syntax.grammars import Syntax
 from knowledge_pipeline.syntax.imports import Binding, bindings
-from knowledge_pipeline.syntax.names import body_start, head_start, name_of
 
 TYPES = frozenset({"class", "interface", "struct", "enum", "trait", "impl", "object", "extension"})
 """Kinds whose functions are methods."""

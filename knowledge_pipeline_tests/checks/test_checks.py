@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from knowledge_pipeline.checks.check_types import SAMPLE_ROWS, Check, Finding
 from knowledge_pipeline.checks.registry import CHECKS, blocking, blocking_findings
-from knowledge_pipeline.checks.result import SAMPLE_ROWS, Check, Finding
 from knowledge_pipeline.config.operation import Checks
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import Busy, ReleaseRefused
 from knowledge_pipeline.sql_models import files, run
 from knowledge_pipeline.stages import chunks, pipeline, release, snapshot
 from knowledge_pipeline.stages.context import Pass, Stats
-from knowledge_pipeline.stages.journal import note_refreshes
+from knowledge_pipeline.stages.run_log import note_refreshes
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.logs import append
 from knowledge_pipeline.store.release import live

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.chunking.documents_metadata import links
+from knowledge_pipeline.chunking.document_metadata import links
 from knowledge_pipeline.chunking.registry import chunk_document, fingerprint
 from knowledge_pipeline.config.settings import MetadataSettings, SourceConfig
 from knowledge_pipeline.errors import ConfigError

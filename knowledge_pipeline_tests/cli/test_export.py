@@ -14,7 +14,7 @@ import pytest
 from knowledge_pipeline.config.file import load
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.sources.archive.records import read_record
-from knowledge_pipeline.sources.names import uri_of
+from knowledge_pipeline.sources.path_encoding import uri_of
 from knowledge_pipeline.stages.export import Exported, exported, name_of, write
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.cli.conftest import GUIDE, Run

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.cli.render.progress import Lines, spoken_rate, spoken_span
 from knowledge_pipeline.cli.render.screen import cell
-from knowledge_pipeline.cli.render.text import counted, one_line, shortened, spelled_out, visible
+from knowledge_pipeline.cli.render.terminal_text import counted, one_line, shortened, spelled_out, visible
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 

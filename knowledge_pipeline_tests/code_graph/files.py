@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.facts import Edge, Facts
-from knowledge_pipeline.code_graph.layout import defines, names_between
+from knowledge_pipeline.code_graph.project_layout import defines, names_between
 from knowledge_pipeline.code_graph.resolve import Resolved, Trace, interface, renewed, resolve
 from knowledge_pipeline.languages import language_of
 

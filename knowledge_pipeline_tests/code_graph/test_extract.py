@@ -12,10 +12,10 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.codec import from_json, to_json
 from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.facts import Binding, Import, Use
-from knowledge_pipeline.code_graph.interface import interface
+from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
+from knowledge_pipeline.code_graph.file_interface import interface
 from knowledge_pipeline.languages import GRAMMARS
 
 SOURCES = [

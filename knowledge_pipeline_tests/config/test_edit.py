@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.edit import add_source, remove_source
-from knowledge_pipeline.config.splice import with_entry, without_entry
+from knowledge_pipeline.config.yaml_edit import with_entry, without_entry
 from knowledge_pipeline.config.yaml_lines import parse
 from knowledge_pipeline.errors import ConfigError, NotFound
 

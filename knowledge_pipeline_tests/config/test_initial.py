@@ -8,8 +8,8 @@ import pytest
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.edit import add_source, remove_source
-from knowledge_pipeline.config.initial import initial, write_initial
 from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.template import initial, write_initial
 from knowledge_pipeline.errors import ConfigError
 
 

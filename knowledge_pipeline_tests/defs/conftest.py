@@ -15,10 +15,10 @@ from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, refresh_of
 from knowledge_pipeline.defs.assets import chain, release_of
 from knowledge_pipeline.defs.evaluation import EVALUATION, evaluation_of
 from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
-from knowledge_pipeline.defs.models import models_of
 from knowledge_pipeline.defs.partitions import sources_of, types_in
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.settings_assets import settings_specs
+from knowledge_pipeline.defs.sql_models import models_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.fakes.storage import ON_POSTGRES

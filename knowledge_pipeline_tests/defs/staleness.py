@@ -8,7 +8,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContextForTest
 
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.defs.metadata.lineage import stage_specs
+from knowledge_pipeline.defs.metadata.asset_specs import stage_specs
 from knowledge_pipeline.defs.metadata.provenance import begin, data_version
 from knowledge_pipeline.defs.partitions import ids_by_type, sources_of, types_in
 from knowledge_pipeline.defs.settings_assets import settings_specs

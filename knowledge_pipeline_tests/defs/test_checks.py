@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
+from knowledge_pipeline.checks.check_types import Finding, sample
 from knowledge_pipeline.checks.registry import CHECKS, blocking, blocking_findings, informing
-from knowledge_pipeline.checks.result import Finding, sample
 from knowledge_pipeline.defs.checks import (
     checks_job,
     checks_of,

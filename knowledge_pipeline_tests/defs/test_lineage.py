@@ -7,8 +7,7 @@ import pytest
 
 from knowledge_pipeline.config.settings import Settings, SourceType
 from knowledge_pipeline.defs.freshness import freshness_of, release_freshness
-from knowledge_pipeline.defs.metadata.columns import COLUMNS, arrow_schema, table_schema
-from knowledge_pipeline.defs.metadata.lineage import (
+from knowledge_pipeline.defs.metadata.asset_specs import (
     code_references,
     column_lineage,
     kinds,
@@ -16,6 +15,7 @@ from knowledge_pipeline.defs.metadata.lineage import (
     table_metadata,
     upstream,
 )
+from knowledge_pipeline.defs.metadata.columns import COLUMNS, arrow_schema, table_schema
 from knowledge_pipeline.defs.settings_assets import settings_specs
 from knowledge_pipeline.stages import index
 from knowledge_pipeline.stages.pipeline import STAGES, stages_of

@@ -9,7 +9,7 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
-from knowledge_pipeline.defs.models import SQL_MODELS, models_of
+from knowledge_pipeline.defs.sql_models import SQL_MODELS, models_of
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.logs import append
 from knowledge_pipeline_tests.defs.conftest import Workplace

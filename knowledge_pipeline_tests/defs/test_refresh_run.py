@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.runs import refresh_run
+from knowledge_pipeline.defs.runs import recorded_refresh
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.release import live
 from knowledge_pipeline_tests.defs.conftest import Workplace, errors
@@ -26,13 +26,13 @@ def test_sources_are_refreshed_recorded_and_released_in_one_run(workplace: Workp
     workplace.declare("one", a_py=CODE)
     workplace.declare("gone")
     workplace.declare("docs", "markdown", a_md="# Title\n\nText.\n")
-    recorded = refresh_run.materialize(workplace.path)
+    recorded = recorded_refresh.materialize(workplace.path)
     assert recorded.failure is not None
     assert recorded.failure.startswith("1 of 3 sources failed, the others are done: gone: ")
     release = live(workplace.lake)
     assert release is not None
     assert release.rows == 2
-    with refresh_run.local_instance(home) as instance:
+    with recorded_refresh.local_instance(home) as instance:
         (run,) = instance.get_runs()
         assert (run.run_id, run.status.value) == (recorded.run, "FAILURE")
         assert run.tags["source/docs"] == "yes"
@@ -43,7 +43,7 @@ def test_sources_are_refreshed_recorded_and_released_in_one_run(workplace: Workp
 def test_only_the_chosen_sources_are_refreshed(workplace: Workplace, home) -> None:
     workplace.declare("one", a_py=CODE)
     workplace.declare("two", a_py=CODE)
-    assert refresh_run.materialize(workplace.path, ["two"]).failure is None
+    assert recorded_refresh.materialize(workplace.path, ["two"]).failure is None
     assert workplace.lake.stored_sources() == {"two": "code"}
 
 
@@ -59,17 +59,17 @@ def test_a_run_whose_process_was_killed_is_ended_by_the_next_one(workplace: Work
     )
     killed = subprocess.run([sys.executable, "-c", program, str(workplace.path)], capture_output=True)
     assert killed.returncode == -signal.SIGKILL
-    with refresh_run.local_instance(home) as instance:
+    with recorded_refresh.local_instance(home) as instance:
         assert [run.status.value for run in instance.get_runs()] == ["STARTED"]
-    assert refresh_run.materialize(workplace.path).failure is None
-    with refresh_run.local_instance(home) as instance:
+    assert recorded_refresh.materialize(workplace.path).failure is None
+    with recorded_refresh.local_instance(home) as instance:
         assert [run.status.value for run in instance.get_runs()] == ["SUCCESS", "FAILURE"]
 
 
 def test_an_unknown_source_is_named_before_any_run(workplace: Workplace, home) -> None:
     workplace.declare("one", a_py=CODE)
     with pytest.raises(NotFound, match="there is no source 'two'"):
-        refresh_run.materialize(workplace.path, ["two"])
+        recorded_refresh.materialize(workplace.path, ["two"])
 
 
 def test_the_refresh_job_records_sources_of_any_type(
@@ -146,6 +146,6 @@ def test_the_full_reindex_job_makes_every_row_anew(
 
 def test_an_instance_of_our_own_making_sends_no_telemetry(tmp_path, monkeypatch):
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    with refresh_run.local_instance(tmp_path / ".dagster") as instance:
+    with recorded_refresh.local_instance(tmp_path / ".dagster") as instance:
         assert not instance.telemetry_enabled
     monkeypatch.delenv("DAGSTER_HOME")

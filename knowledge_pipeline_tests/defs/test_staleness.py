@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.config.settings import SourceType
-from knowledge_pipeline.defs.metadata.lineage import stage_specs
+from knowledge_pipeline.defs.metadata.asset_specs import stage_specs
 from knowledge_pipeline.defs.metadata.provenance import Provenance, begin, begin_release
 from knowledge_pipeline.defs.partitions import sources_of
 from knowledge_pipeline.defs.settings_assets import unreported

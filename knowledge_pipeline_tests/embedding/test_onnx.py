@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from knowledge_pipeline.config.settings import Embedding
-from knowledge_pipeline.embedding.onnx import EXPORTED
+from knowledge_pipeline.embedding.packaged_onnx import EXPORTED
 from knowledge_pipeline.embedding.registry import open_embedder, space_of
 from knowledge_pipeline.errors import ModelMissing
 

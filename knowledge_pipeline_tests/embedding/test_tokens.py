@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.embedding.model_folders import model_folder
-from knowledge_pipeline.embedding.tokens import encodable, estimated_tokens, model_tokenizer
+from knowledge_pipeline.embedding.tokenizer import encodable, estimated_tokens, model_tokenizer
 
 _TEXTS = st.text(st.characters(), max_size=200)  # lone surrogates included
 

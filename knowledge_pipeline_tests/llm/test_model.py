@@ -12,8 +12,8 @@ import pytest
 
 from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.errors import ConfigError, LanguageModelUnavailable, ModelMissing
-from knowledge_pipeline.llm.calls import Call, Completion, Message, Payer, on_behalf_of
 from knowledge_pipeline.llm.model import LanguageModel
+from knowledge_pipeline.llm.model_calls import Call, Completion, Message, Payer, on_behalf_of
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 

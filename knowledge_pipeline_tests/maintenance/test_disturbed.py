@@ -15,7 +15,7 @@ from knowledge_pipeline.config.settings import Embedding
 from knowledge_pipeline.maintenance import maintain as maintenance
 from knowledge_pipeline.maintenance.work import Upkeep
 from knowledge_pipeline.stages import pipeline, release
-from knowledge_pipeline.store import locations
+from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.release import live, releases
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.maintenance.test_maintenance import AT_ONCE, maintain, texts
@@ -107,7 +107,7 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
     calm = tmp_path / "calm"
     shutil.copytree(project.lake.root, calm / "store")
     shutil.copytree(project.root / "folders", calm / "folders")
-    held, said, size = tables(project), texts(project), locations.size(project.lake.root)
+    held, said, size = tables(project), texts(project), lance_storage.size(project.lake.root)
     undisturbed = declared(calm, project.embedding)
     began = time.monotonic()
     maintain(undisturbed)
@@ -133,7 +133,7 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
     assert maintain(project).done == {}
     assert shape(project) == shape(undisturbed)
     assert (texts(project), tables(project)) == (said, held)
-    assert locations.size(project.lake.root) < size
+    assert lance_storage.size(project.lake.root) < size
     write(project, "one", 99)
     assert project.refresh().failures == {}
     assert texts(project) != said

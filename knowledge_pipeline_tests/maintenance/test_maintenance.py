@@ -22,7 +22,7 @@ from knowledge_pipeline.maintenance.work import Maintained, Upkeep
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.remote import remote_of
 from knowledge_pipeline.stages import release
-from knowledge_pipeline.store import cleanup, locations, logs
+from knowledge_pipeline.store import lance_storage, logs, table_files
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.locks import lock
 from knowledge_pipeline.store.readers import open_index
@@ -58,7 +58,7 @@ def texts(project: Project) -> list[str]:
 
 def vectors(project: Project) -> Table:
     """The only embeddings there are."""
-    ((table,),) = cleanup.vector_tables(project.lake).values()
+    ((table,),) = table_files.vector_tables(project.lake).values()
     return table
 
 
@@ -130,12 +130,12 @@ def churned(project: Project, templates: Path) -> Project:
 
 def test_a_churned_store_is_smaller_afterwards_and_says_the_same(churned: Project, templates: Path) -> None:
     project, said = churned, json.loads((templates / "churned.json").read_text())
-    held, found, size = tables(project), texts(project), locations.size(project.lake.root)
+    held, found, size = tables(project), texts(project), lance_storage.size(project.lake.root)
     done = maintain(project)
     assert done.touched and done.skipped == {}
-    assert locations.size(project.lake.root) < size
+    assert lance_storage.size(project.lake.root) < size
     released = 4096 if done.release else 0  # at most: its row, its tags, and what that table drops meanwhile
-    assert abs(size - locations.size(project.lake.root) - done.freed) <= released
+    assert abs(size - lance_storage.size(project.lake.root) - done.freed) <= released
     assert (tables(project), texts(project)) == (held, found)
     kept = [each.release for each in releases(project.lake) if each != done.release]
     assert len(kept) >= 9

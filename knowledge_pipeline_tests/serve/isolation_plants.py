@@ -11,13 +11,13 @@ import pytest
 from knowledge_pipeline.errors import Forbidden, NotFound
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.rows import GraphRows
+from knowledge_pipeline.query.code_graph.visible_graph import GraphRows
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.log import feedback
 from knowledge_pipeline.query.search import engine
 from knowledge_pipeline.query.search.cache import AnswerCache
+from knowledge_pipeline.serve.declared_sources import Declared
 from knowledge_pipeline.serve.service import Service
-from knowledge_pipeline.serve.source_settings import Declared
 from knowledge_pipeline.serve.tokens import Token
 from knowledge_pipeline.store import filters
 

@@ -14,7 +14,7 @@ import httpx
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.endpoints.address import trusted
-from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline.serve.refresh_queue import Refreshes
 from knowledge_pipeline.serve.server import server_of
 from knowledge_pipeline.serve.service import Service
 

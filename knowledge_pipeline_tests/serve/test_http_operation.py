@@ -13,7 +13,7 @@ import pytest
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.operation import Webhooks
-from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline.serve.refresh_queue import Refreshes
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_http_search import API, ask, refused
 from knowledge_pipeline_tests.serve.test_webhooks import github, gitlab

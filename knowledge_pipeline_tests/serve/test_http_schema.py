@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode, checks
 
-from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline.serve.refresh_queue import Refreshes
 from knowledge_pipeline_tests.serve.running import Running
 
 # `positive_data_acceptance` is left out: no schema can say which templates, sources and dates there are.

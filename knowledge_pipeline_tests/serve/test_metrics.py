@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline.serve.refresh_queue import Refreshes
 from knowledge_pipeline.serve.tokens import Tokens
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.running import Running

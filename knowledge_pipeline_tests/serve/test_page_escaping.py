@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.serve.page.code import lines_of, marked
-from knowledge_pipeline.serve.page.highlight import Marks, cut
-from knowledge_pipeline.serve.page.prose import html_of
+from knowledge_pipeline.serve.page.code_html import lines_of, marked
+from knowledge_pipeline.serve.page.markdown_html import html_of
+from knowledge_pipeline.serve.page.term_matching import Marks, cut
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.serve.attacks import ATTACK, attacked_by
 from knowledge_pipeline_tests.serve.running import Running

@@ -12,8 +12,8 @@ from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
 from knowledge_pipeline.query.search.assemble import Citation
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.form import Asked
-from knowledge_pipeline.serve.page.picture import MOST, drawing
+from knowledge_pipeline.serve.page.graph_drawing import MOST, drawing
+from knowledge_pipeline.serve.page.page_query import Asked
 from knowledge_pipeline.serve.page.rendering import ago
 
 WEB = "https://forge.example/o/r/blob/main/a.py"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
-from knowledge_pipeline.serve import refreshes as module
-from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline.serve import refresh_queue as module
+from knowledge_pipeline.serve.refresh_queue import Refreshes
 
 # Stands in for the command line: notes how it was called, waits until it may go on, and prints and ends
 # as a file tells it to.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
 from knowledge_pipeline.query.search.assemble import Answer, Citation, Result, Span
-from knowledge_pipeline.serve.mcp.graph_texts import of_graph
-from knowledge_pipeline.serve.render_text import fenced, of_answer, of_document
+from knowledge_pipeline.serve.mcp.graph_text_renderer import of_graph
+from knowledge_pipeline.serve.text_renderer import fenced, of_answer, of_document
 
 
 def result(start: int = 0, text: str = "def pay():\n    pass", **metadata) -> Result:

@@ -10,7 +10,7 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.serve.tools import acall, call, search_knowledge_base, stream
+from knowledge_pipeline.serve.openai_tools import acall, call, search_knowledge_base, stream
 
 TOOLS = "/api/v1/knowledge/tools"
 ASKED = json.dumps({"query": "payment", "languages": ["python"], "limit": 2, "since": None})

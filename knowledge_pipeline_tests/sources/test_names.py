@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.sources.names import bytes_of_path, path_of, path_of_bytes, shown, uri_of
+from knowledge_pipeline.sources.path_encoding import bytes_of_path, path_of, path_of_bytes, shown, uri_of
 
 raw_paths = st.binary(min_size=1, max_size=40) | st.text(alphabet="a%é/\n2F80", max_size=12).map(str.encode)
 

@@ -15,7 +15,7 @@ from knowledge_pipeline.errors import ConfigError, NotFound, QuestionRefused
 from knowledge_pipeline.sql_models import run
 from knowledge_pipeline.sql_models.files import Model, load
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.duck import opened
+from knowledge_pipeline.store.duckdb_session import opened
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append

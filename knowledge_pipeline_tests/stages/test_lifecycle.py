@@ -18,7 +18,7 @@ import pytest
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.sources.services import open_service
+from knowledge_pipeline.sources.api_sources import open_service
 from knowledge_pipeline.stages.pipeline import Outcome
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer

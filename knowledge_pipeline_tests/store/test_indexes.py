@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.store import indexes, segments
+from knowledge_pipeline.store import index_segments, indexes
 from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.lake import Lake
@@ -203,7 +203,7 @@ def test_a_graph_table_has_every_index_that_its_questions_use(
 def test_segments_are_taken_in_while_the_newer_rows_are_a_fair_part_of_them(
     sizes: list[int], tail: int, most_rows: int | None, count: int
 ) -> None:
-    assert segments.merged(sizes, tail, most_rows=most_rows) == count
+    assert index_segments.merged(sizes, tail, most_rows=most_rows) == count
 
 
 def test_edits_beside_a_large_graph_of_vectors_leave_it_as_it_is_until_maintenance(
@@ -211,7 +211,7 @@ def test_edits_beside_a_large_graph_of_vectors_leave_it_as_it_is_until_maintenan
 ) -> None:
     monkeypatch.setattr(indexes, "TAIL_ROWS", 30)
     monkeypatch.setattr(indexes, "VECTOR_FROM_ROWS", 1000)
-    monkeypatch.setattr(segments, "DEAR_ROWS", 500)
+    monkeypatch.setattr(index_segments, "DEAR_ROWS", 500)
     lake = Lake(tmp_path)
     table = lake.index("space", DIMENSIONS)
     vectors = np.random.default_rng(9).normal(size=(1800, DIMENSIONS)).astype("f4")
@@ -231,7 +231,7 @@ def test_edits_beside_a_large_graph_of_vectors_leave_it_as_it_is_until_maintenan
     kept = [number for number in range(1800) if number >= 600 or number % 20 >= 10]
     assert table.count() == len(kept)
     assert asyncio.run(misses(lake, vectors, Filter("true"), kept[::37])) == (0, 0)
-    monkeypatch.setattr(segments, "FEW", 1)
+    monkeypatch.setattr(index_segments, "FEW", 1)
     assert indexes.wanting(table)
     indexes.unite(table)
     assert len(segments_of(table, "vector")) == 1

@@ -15,7 +15,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages.release import rollback
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.locations import size
+from knowledge_pipeline.store.lance_storage import size
 from knowledge_pipeline.store.release import live
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.bucket.s3_server import Fault, S3Bucket

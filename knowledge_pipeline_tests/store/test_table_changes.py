@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store import schemas
+from knowledge_pipeline.store.changed_sources import written_sources
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.table_changes import written_sources
 from knowledge_pipeline.store.tables import Table
 
 SCHEMA = pa.schema(

@@ -18,7 +18,7 @@ from knowledge_pipeline.chunking.code.headers import header
 from knowledge_pipeline.chunking.code.metadata import code_metadata
 from knowledge_pipeline.chunking.lines import chunk_lines, cut, distinct
 from knowledge_pipeline.chunking.merging import Group, joined, merged
-from knowledge_pipeline.chunking.pieces import Piece, opened, pieces
+from knowledge_pipeline.chunking.syntax_pieces import Piece, opened, pieces
 from knowledge_pipeline.config.settings import Chunking
 from knowledge_pipeline.syntax.grammars import GRAMMARS, parse
 from knowledge_pipeline.syntax.outline import CALLABLES, TYPES, Definition, Outline

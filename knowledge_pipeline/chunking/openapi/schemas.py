@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import unquote
 
-from knowledge_pipeline.chunking.bounded import bounded
+from knowledge_pipeline.chunking.bounded_json import bounded
 
 _MAX_REFS = 30  # references followed one into the other
 _MAX_DEPTH = 8

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.cli.render.screen import Screen, console
-from knowledge_pipeline.cli.render.text import counted, one_line, visible
+from knowledge_pipeline.cli.render.terminal_text import counted, one_line, visible
 
 if TYPE_CHECKING:
     from rich.tree import Tree

@@ -33,7 +33,7 @@ def progress(screen: Screen) -> Iterator[ReportFor]:
     if screen.as_json or screen.quiet:
         yield lambda source: lambda stage, done, total: None
     elif sys.stderr.isatty():
-        from knowledge_pipeline.cli.render.bars import bars
+        from knowledge_pipeline.cli.render.progress_bars import bars
 
         with bars() as report_for:
             yield report_for

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from knowledge_pipeline.cli.render.text import one_line, spelled_out, visible
+from knowledge_pipeline.cli.render.terminal_text import one_line, spelled_out, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,9 +11,10 @@ import typer
 from knowledge_pipeline.cli.exit_codes import FAILED
 from knowledge_pipeline.cli.options import SourceKind, TokenVariable, Yes, source_ids
 from knowledge_pipeline.cli.releases import confirmed
-from knowledge_pipeline.cli.render.text import counted
+from knowledge_pipeline.cli.render.terminal_text import counted
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.cli.sources.declare import (
+from knowledge_pipeline.cli.sources.service_entries import KINDS, service_entry, service_name
+from knowledge_pipeline.cli.sources.source_entries import (
     Entry,
     Repository,
     config_to_write,
@@ -21,7 +22,6 @@ from knowledge_pipeline.cli.sources.declare import (
     validated,
     write,
 )
-from knowledge_pipeline.cli.sources.service_entries import KINDS, service_entry, service_name
 from knowledge_pipeline.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def remove(
 """)
 def test(session: Session, id: Id) -> None:
     """Read a source without storing anything: how many documents it lists, and what one looks like."""
-    from knowledge_pipeline.cli.sources.test import try_source
+    from knowledge_pipeline.cli.sources.probe import try_source
     from knowledge_pipeline.stages.pipeline import chosen
 
     (source,) = chosen(session.settings, [id])

@@ -13,7 +13,7 @@ import typer
 from knowledge_pipeline.cli.exit_codes import sentence_of, tell_sentence
 from knowledge_pipeline.cli.options import Sources
 from knowledge_pipeline.cli.render.progress import progress
-from knowledge_pipeline.cli.render.text import counted
+from knowledge_pipeline.cli.render.terminal_text import counted
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.cli.watch.folders import Watched
 from knowledge_pipeline.cli.watch.remotes import Polled

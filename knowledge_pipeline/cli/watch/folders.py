@@ -149,7 +149,7 @@ class Watched:
 
 def _held(lake: Lake, source: SourceConfig) -> Callable[[str], bool]:
     """Whether a path is one of the documents at the last refresh, or a folder of them."""
-    from knowledge_pipeline.sources.names import path_of
+    from knowledge_pipeline.sources.path_encoding import path_of
     from knowledge_pipeline.store.filters import is_null
 
     @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.facts import Facts
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 
 class Language:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from knowledge_pipeline.code_graph.facts_builder import Extraction
 from knowledge_pipeline.code_graph.languages.bash import facts as bash_facts
 from knowledge_pipeline.code_graph.languages.c_family import facts as c_family_facts
 from knowledge_pipeline.code_graph.languages.c_sharp import facts as c_sharp_facts
@@ -21,7 +22,6 @@ from knowledge_pipeline.code_graph.languages.rust import facts as rust_facts
 from knowledge_pipeline.code_graph.languages.scala import facts as scala_facts
 from knowledge_pipeline.code_graph.languages.swift import facts as swift_facts
 from knowledge_pipeline.code_graph.languages.swift import modules as swift_modules
-from knowledge_pipeline.code_graph.reading import Extraction
 
 EXTRACTIONS: Mapping[str, Extraction] = {
     "bash": bash_facts.EXTRACTION,

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.languages.typed import children
+from knowledge_pipeline.code_graph.access_paths import last_of
+from knowledge_pipeline.code_graph.facts_builder import Reading
+from knowledge_pipeline.code_graph.languages.declared_types import children
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.paths import last_of
-from knowledge_pipeline.code_graph.reading import Reading
 
 _MODIFIERS = (
     "modifiers",

@@ -5,8 +5,8 @@ from typing import Any
 
 import dagster as dg
 
+from knowledge_pipeline.defs.metadata.asset_specs import table_metadata
 from knowledge_pipeline.defs.metadata.code_graph import graph_metadata
-from knowledge_pipeline.defs.metadata.lineage import table_metadata
 from knowledge_pipeline.embedding.registry import space_of
 from knowledge_pipeline.stages.context import Pass, Stats
 from knowledge_pipeline.store.filters import Filter, eq

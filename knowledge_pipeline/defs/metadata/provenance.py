@@ -16,7 +16,7 @@ import dagster as dg
 from dagster import DagsterEventType
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig, SourceType
-from knowledge_pipeline.defs.metadata.lineage import upstream
+from knowledge_pipeline.defs.metadata.asset_specs import upstream
 from knowledge_pipeline.defs.partitions import ids_by_type
 from knowledge_pipeline.defs.settings_assets import (
     DATA_VERSION,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from knowledge_pipeline.defs.assets import RefreshConfig
-from knowledge_pipeline.defs.runs.refresh_run import materialize
+from knowledge_pipeline.defs.runs.recorded_refresh import materialize
 from knowledge_pipeline.errors import KnowledgeError
 
 

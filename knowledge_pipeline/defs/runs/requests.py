@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.defs.runs.refresh import RefreshConfig
+from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.store.tables import portions
 

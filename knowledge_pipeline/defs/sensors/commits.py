@@ -19,7 +19,7 @@ from knowledge_pipeline.defs.sensors.unfinished_runs import READING, WAITING, un
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.sources.git import remote_heads
 from knowledge_pipeline.sources.git.remote_heads import Watched
-from knowledge_pipeline.stages.due import by_repository
+from knowledge_pipeline.stages.schedules import by_repository
 
 REPOSITORIES_APART = 25
 """Repositories with news in one tick, above which their sources share runs: after a night without a

@@ -20,7 +20,7 @@ from knowledge_pipeline.defs.sensors.source_changes import (
     removals,
 )
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.stages.due import by_repository
+from knowledge_pipeline.stages.schedules import by_repository
 from knowledge_pipeline.store.lake import Lake
 
 _EQUAL = "partitions equal the configuration"

@@ -13,6 +13,7 @@ from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt
+from knowledge_pipeline.query.agent_context.prompt_templates import Prompt, load
 from knowledge_pipeline.query.agent_context.searches import Searched, SearchRun, Task, TaskKind, searched
 from knowledge_pipeline.query.agent_context.select import (
     Candidate,
@@ -22,7 +23,6 @@ from knowledge_pipeline.query.agent_context.select import (
     ranked,
     select,
 )
-from knowledge_pipeline.query.agent_context.templating import Prompt, load
 from knowledge_pipeline.query.agent_context.tokens import Count, counter
 from knowledge_pipeline.query.search.assemble import Citation, Result, plain
 from knowledge_pipeline.query.search.engine import Engine

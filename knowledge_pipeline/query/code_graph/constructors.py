@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from knowledge_pipeline.query.code_graph.answers import Node
-from knowledge_pipeline.store.code_graph.columns import node_id
+from knowledge_pipeline.store.code_graph.symbol_payload import node_id
 
 _NAMES = {
     "python": frozenset({"__init__", "__new__", "__post_init__"}),

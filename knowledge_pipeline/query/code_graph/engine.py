@@ -14,13 +14,13 @@ from typing import Any, Literal
 from knowledge_pipeline.errors import NotFound, QuestionRefused
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
+from knowledge_pipeline.query.code_graph.members import Within
 from knowledge_pipeline.query.code_graph.related import related
-from knowledge_pipeline.query.code_graph.rows import GraphRows
 from knowledge_pipeline.query.code_graph.target import Target, find_target
+from knowledge_pipeline.query.code_graph.visible_graph import GraphRows
 from knowledge_pipeline.query.code_graph.walk import DEPENDS, Direction, Walk
-from knowledge_pipeline.query.code_graph.within import Within
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.releases import Index
+from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.query.stopwatch import Stopwatch
 
 CallDirection = Literal["callers", "callees", "both"]

@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from knowledge_pipeline.errors import NotFound, QuestionRefused
 from knowledge_pipeline.languages import language_of
 from knowledge_pipeline.query.code_graph.answers import Node
-from knowledge_pipeline.query.code_graph.rows import DEFINED, GraphRows, nodes_of
+from knowledge_pipeline.query.code_graph.visible_graph import DEFINED, GraphRows, nodes_of
 from knowledge_pipeline.query.filters import Filters, clean
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter

@@ -14,8 +14,8 @@ from typing import Literal
 
 from knowledge_pipeline.query.code_graph.answers import Link, Node, Side
 from knowledge_pipeline.query.code_graph.constructors import constructed
-from knowledge_pipeline.query.code_graph.rows import EDGE, LEAVING, SURE, GraphRows, outside
-from knowledge_pipeline.query.code_graph.within import Within
+from knowledge_pipeline.query.code_graph.members import Within
+from knowledge_pipeline.query.code_graph.visible_graph import EDGE, LEAVING, SURE, GraphRows, outside
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.readers import Row
 

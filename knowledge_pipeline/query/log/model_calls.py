@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.llm.calls import Call
+from knowledge_pipeline.llm.model_calls import Call
 from knowledge_pipeline.query.log.row_writer import CLOSE_S, EVERY_S, RowWriter
 from knowledge_pipeline.store.lake import Lake
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from knowledge_pipeline.query.search.hits import Passage
 from knowledge_pipeline.relations.mentions import Mention
-from knowledge_pipeline.store import index_columns
+from knowledge_pipeline.store import index_payload
 from knowledge_pipeline.store.readers import Row
 
 _TIMES = ("indexed_at", "updated_at")
@@ -16,12 +16,12 @@ COLUMNS = ("text", "shown", *_TIMES)
 _FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
 _PLACE = ("start_char", "start_line", "end_line")
 _NO_METADATA = {"id", "content_hash", "header", "url", *_PLACE, "archived", "metadata"}
-_METADATA = tuple(name for name in index_columns.COLUMNS if name not in _NO_METADATA)
+_METADATA = tuple(name for name in index_payload.COLUMNS if name not in _NO_METADATA)
 
 
 def passage_of(row: Row) -> Passage:
     """A row with `COLUMNS` as a passage."""
-    shown = index_columns.read(row["shown"])
+    shown = index_payload.read(row["shown"])
     fields: dict[str, Any] = {name: shown[name] for name in (*_FIELDS, *_PLACE)}
     metadata = _metadata(shown) | {name: row[name].isoformat() for name in _TIMES}
     symbols = dict.fromkeys([shown["symbol"], *metadata.get("symbols", ())])

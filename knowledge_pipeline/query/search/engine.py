@@ -14,16 +14,16 @@ from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import Filters, where
+from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.relations import Relations, related_to
-from knowledge_pipeline.query.releases import Index, LiveIndex
 from knowledge_pipeline.query.search.assemble import Answer, result_of
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.enrichment import beside
 from knowledge_pipeline.query.search.explain import understood
-from knowledge_pipeline.query.search.generate import Generator
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
 from knowledge_pipeline.query.search.pipeline import Answering
 from knowledge_pipeline.query.search.profiles import PROFILES, SearchType, profile_of
+from knowledge_pipeline.query.search.query_expansion import Generator
 from knowledge_pipeline.query.search.query_vectors import QueryVectors
 from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS, Asked, again, answer_of, bounded
 from knowledge_pipeline.query.search.rerank import Reranker

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.rows import GraphRows
+from knowledge_pipeline.query.code_graph.visible_graph import GraphRows
 from knowledge_pipeline.query.filters import where
+from knowledge_pipeline.query.open_release import Opened
 from knowledge_pipeline.query.relations import Subject, relations_of
-from knowledge_pipeline.query.releases import Opened
 from knowledge_pipeline.query.search.assemble import Neighbours, Relation, Result
 from knowledge_pipeline.query.search.hits import Passage
 from knowledge_pipeline.query.search.neighbours import neighbours_of

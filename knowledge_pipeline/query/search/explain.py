@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.search.generate import Preparation
-from knowledge_pipeline.query.search.sub_query import Caught
+from knowledge_pipeline.query.search.query_expansion import Preparation
+from knowledge_pipeline.query.search.text_search import Caught
 from knowledge_pipeline.query.search.understand import Question
 
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.query import Reranking
-from knowledge_pipeline.endpoints.estimates import cut, estimated_tokens
+from knowledge_pipeline.endpoints.token_estimates import cut, estimated_tokens
 from knowledge_pipeline.errors import LanguageModelUnavailable, ModelMissing
-from knowledge_pipeline.llm.calls import Message
+from knowledge_pipeline.llm.model_calls import Message
 from knowledge_pipeline.query.search.hits import Hit, Passage
 from knowledge_pipeline.query.search.llm_replies import numbers_in
 from knowledge_pipeline.query.search.rerank import Reranked

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 
 from knowledge_pipeline.query.code_graph.constructors import class_of
-from knowledge_pipeline.query.code_graph.rows import DEFINED, SURE, GraphRows
+from knowledge_pipeline.query.code_graph.visible_graph import DEFINED, SURE, GraphRows
 from knowledge_pipeline.query.search.assemble import Neighbour, Neighbours
 from knowledge_pipeline.query.search.hits import Passage
 from knowledge_pipeline.store import filters

@@ -11,19 +11,19 @@ import numpy as np
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.config.settings import QuerySettings
 from knowledge_pipeline.query.filters import clean
-from knowledge_pipeline.query.releases import Opened
+from knowledge_pipeline.query.open_release import Opened
 from knowledge_pipeline.query.search.assemble import Answer, Result, assemble
 from knowledge_pipeline.query.search.enrichment import Beside, NoGraph, beside, graph_of
-from knowledge_pipeline.query.search.expand import expanded
 from knowledge_pipeline.query.search.explain import searched_beside, without_vector
-from knowledge_pipeline.query.search.generate import Generator, Preparation, prepared
+from knowledge_pipeline.query.search.graph_boost import expanded
 from knowledge_pipeline.query.search.hits import Hit, Passage
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
+from knowledge_pipeline.query.search.query_expansion import Generator, Preparation, prepared
 from knowledge_pipeline.query.search.query_vectors import QueryVectors, mean_of
 from knowledge_pipeline.query.search.request import Asked, answer_of
 from knowledge_pipeline.query.search.rerank import Reranker
 from knowledge_pipeline.query.search.retrieve import VectorIn
-from knowledge_pipeline.query.search.sub_query import Caught, Ground, Seeker, Sought, merged
+from knowledge_pipeline.query.search.text_search import Caught, Ground, Seeker, Sought, merged
 from knowledge_pipeline.query.search.understand import without_filters
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable

@@ -9,7 +9,7 @@ from typing import Any
 
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.releases import Opened
+from knowledge_pipeline.query.open_release import Opened
 from knowledge_pipeline.query.search.assemble import Answer, Result
 from knowledge_pipeline.query.search.profiles import PROFILES, Profile, SearchType
 from knowledge_pipeline.query.search.understand import Question

@@ -17,7 +17,7 @@ from knowledge_pipeline.config.settings import SourceType
 from knowledge_pipeline.errors import QuestionRefused
 from knowledge_pipeline.languages import language_of
 from knowledge_pipeline.query.filters import Filters, clean
-from knowledge_pipeline.query.search.function_words import without_function_words
+from knowledge_pipeline.query.search.stopwords import without_function_words
 
 MAX_CHARS = 4000
 

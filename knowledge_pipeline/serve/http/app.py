@@ -13,27 +13,27 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from knowledge_pipeline.config.operation import Serve
+from knowledge_pipeline.serve.declared_sources import Declared
 from knowledge_pipeline.serve.http import (
+    admin,
     context,
-    counts,
     documents,
     graph,
     health,
+    inventory,
     metrics,
-    operation,
     search,
     tools,
     webhooks,
 )
-from knowledge_pipeline.serve.http.bodies import Bodies
-from knowledge_pipeline.serve.http.hosts import HostNames
+from knowledge_pipeline.serve.http.body_limit import Bodies
+from knowledge_pipeline.serve.http.host_check import HostNames
 from knowledge_pipeline.serve.http.problems import Problem, tell_problems
-from knowledge_pipeline.serve.http.requests import Requests
-from knowledge_pipeline.serve.mcp import http
+from knowledge_pipeline.serve.http.request_middleware import Requests
+from knowledge_pipeline.serve.mcp import http_transport
 from knowledge_pipeline.serve.page import routes as page
-from knowledge_pipeline.serve.refreshes import Refreshes
+from knowledge_pipeline.serve.refresh_queue import Refreshes
 from knowledge_pipeline.serve.service import Service
-from knowledge_pipeline.serve.source_settings import Declared
 from knowledge_pipeline.serve.webhooks import MAX_BYTES, Deliveries
 
 _DESCRIPTION = """
@@ -54,7 +54,7 @@ _SHOWN_TO_PAGES = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-D
 
 def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     """The application that answers for a service, and closes it when it ends."""
-    mcp = http.Endpoint(service)
+    mcp = http_transport.Endpoint(service)
     refreshing = refreshes or Refreshes(service.config)
 
     @asynccontextmanager
@@ -82,14 +82,14 @@ def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     app.state.declared = Declared(service.config)
     app.state.deliveries = Deliveries()
     app.state.checkup = health.Checkup(service.base)
-    for module in (health, search, tools, context, graph, documents, counts, operation, webhooks):
+    for module in (health, search, tools, context, graph, documents, inventory, admin, webhooks):
         app.include_router(module.routes)
     if service.metrics:
         service.metrics.include(refreshing)
         app.include_router(metrics.routes)
     app.include_router(page.routes)
     app.include_router(documents.by_id)  # last: ids could be taken for other routes
-    app.router.routes.append(Route(http.PATH, mcp, include_in_schema=False))
+    app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
     tell_problems(app)
     _describe_problems(app)
     _pass_through(app, service.settings.serve)
@@ -108,7 +108,7 @@ def _pass_through(app: FastAPI, serve: Serve) -> None:
             CORSMiddleware,
             allow_origins=list(serve.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "X-Request-ID", *http.HEADERS],
+            allow_headers=["Authorization", "Content-Type", "X-Request-ID", *http_transport.HEADERS],
             expose_headers=_SHOWN_TO_PAGES,
         )
     app.add_middleware(HostNames, serve=serve)

@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from knowledge_pipeline.query.agent_context.searches import Task
+from knowledge_pipeline.serve.http.dependencies import Asks
 from knowledge_pipeline.serve.http.models_documents import ContextTold, TaskAsked
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
-from knowledge_pipeline.serve.http.queries import Asks
 from knowledge_pipeline.serve.http.search import PREFIX
 
 routes = APIRouter(prefix=PREFIX, tags=["search"], responses=problems(*ANSWERING))

@@ -15,10 +15,10 @@ from fastapi.responses import JSONResponse, Response
 from starlette.convertors import Convertor, register_url_convertor
 
 from knowledge_pipeline.serve.documents import whole_document
+from knowledge_pipeline.serve.http.dependencies import Asks
 from knowledge_pipeline.serve.http.models import AnswerTold
 from knowledge_pipeline.serve.http.models_documents import DocumentTold, RelatedAsked, RelationsTold
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
-from knowledge_pipeline.serve.http.queries import Asks
 from knowledge_pipeline.serve.http.search import PREFIX
 
 _BY_ID = tuple(status for status in ANSWERING if status not in (400, 408, 413))  # there is no body

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from knowledge_pipeline.serve.http.dependencies import Asks, Inquiry
 from knowledge_pipeline.serve.http.models_graph import (
     GraphAsked,
     GraphCalls,
@@ -17,7 +18,6 @@ from knowledge_pipeline.serve.http.models_graph import (
     GraphWalk,
 )
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
-from knowledge_pipeline.serve.http.queries import Asks, Inquiry
 from knowledge_pipeline.serve.http.search import PREFIX
 
 routes = APIRouter(prefix=f"{PREFIX}/graph", tags=["code graph"], responses=problems(*ANSWERING))

@@ -14,9 +14,9 @@ from fastapi.responses import JSONResponse
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.query.health import Component, store_of
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.serve.http.dependencies import Serving
 from knowledge_pipeline.serve.http.models_documents import HealthTold, ReadyTold
 from knowledge_pipeline.serve.http.problems import problems
-from knowledge_pipeline.serve.http.queries import Serving
 from knowledge_pipeline.store.lake import Lake
 
 KEPT_S = 5.0  # an answer is given again for so long: who asks more often asks no more of the parts

@@ -13,7 +13,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from knowledge_pipeline.errors import Forbidden
-from knowledge_pipeline.serve.http.queries import Asking, Serving, origin_of
+from knowledge_pipeline.serve.http.dependencies import Asking, Serving, origin_of
 from knowledge_pipeline.serve.service import Asker
 
 PATH = "/metrics"

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from knowledge_pipeline.config.settings import SourceId, SourceType
 from knowledge_pipeline.serve.http.models import Asked, Told
-from knowledge_pipeline.serve.refreshes import RefreshState
+from knowledge_pipeline.serve.refresh_queue import RefreshState
 
 ConnectionType = Literal[
     "local", "git", "github", "gitlab", "jira", "confluence", "slack", "slack_export", "s3", "gcs"

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.search.profiles import SearchType
 from knowledge_pipeline.query.search.understand import Intent, understand
+from knowledge_pipeline.serve.http.dependencies import Asks, Inquiry
 from knowledge_pipeline.serve.http.models import (
     AnswerTold,
     DocumentsAsked,
@@ -19,7 +20,6 @@ from knowledge_pipeline.serve.http.models import (
     TicketsAsked,
 )
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
-from knowledge_pipeline.serve.http.queries import Asks, Inquiry
 from knowledge_pipeline.serve.http.streaming import STREAMED, told
 
 PREFIX = "/api/v1/knowledge"

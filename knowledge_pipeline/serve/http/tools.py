@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
-from knowledge_pipeline.serve.arguments import KnowledgeQuery
+from knowledge_pipeline.serve.http.dependencies import Asks
 from knowledge_pipeline.serve.http.models import AnswerTold, Told
 from knowledge_pipeline.serve.http.problems import ANSWERING, problems
-from knowledge_pipeline.serve.http.queries import Asks
 from knowledge_pipeline.serve.http.search import PREFIX
 from knowledge_pipeline.serve.http.streaming import STREAMED, told
-from knowledge_pipeline.serve.tools import NAME, Form, how, search_knowledge_base
+from knowledge_pipeline.serve.openai_tools import NAME, Form, how, search_knowledge_base
+from knowledge_pipeline.serve.tool_inputs import KnowledgeQuery
 
 routes = APIRouter(prefix=f"{PREFIX}/tools", tags=["search"])
 

@@ -12,7 +12,7 @@ from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.serve import webhooks
 from knowledge_pipeline.serve.http.models_operation import HookTold
 from knowledge_pipeline.serve.http.problems import problems
-from knowledge_pipeline.serve.refreshes import Refresh
+from knowledge_pipeline.serve.refresh_queue import Refresh
 from knowledge_pipeline.serve.webhooks import Forge, Push
 
 PREFIX = "/webhooks"

@@ -11,7 +11,7 @@ from knowledge_pipeline.query.agent_context.searches import MAX_TASK_CHARS, Task
 from knowledge_pipeline.query.code_graph.engine import MAX_DEPTH, MAX_NODES
 from knowledge_pipeline.query.code_graph.target import MAX_CHARS as MAX_TARGET_CHARS
 from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
-from knowledge_pipeline.serve.arguments import MAX_NAME_CHARS, Arguments, Asked, Dated, Limit, Name, Words
+from knowledge_pipeline.serve.tool_inputs import MAX_NAME_CHARS, Arguments, Asked, Dated, Limit, Name, Words
 
 
 class CodeSearch(Asked):

@@ -20,10 +20,10 @@ from mcp_types import (
 from mcp_types import Tool as ListedTool
 
 from knowledge_pipeline.errors import KnowledgeError, QuestionRefused
-from knowledge_pipeline.serve.arguments import read, schema_of
-from knowledge_pipeline.serve.mcp.instructions import INSTRUCTIONS
+from knowledge_pipeline.serve.mcp.descriptions import INSTRUCTIONS
 from knowledge_pipeline.serve.mcp.tools import TOOLS, Reply, Tool
 from knowledge_pipeline.serve.service import Asker, Service
+from knowledge_pipeline.serve.tool_inputs import read, schema_of
 
 NAME = "knowledge"
 

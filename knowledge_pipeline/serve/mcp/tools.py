@@ -15,13 +15,13 @@ from knowledge_pipeline.query.agent_context.searches import Task
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.search.assemble import Answer
-from knowledge_pipeline.serve.arguments import Arguments, KnowledgeQuery
 from knowledge_pipeline.serve.http.models_documents import ContextTold
 from knowledge_pipeline.serve.http.models_graph import GraphTold
-from knowledge_pipeline.serve.mcp import inputs, instructions
-from knowledge_pipeline.serve.mcp.graph_texts import of_graph
+from knowledge_pipeline.serve.mcp import descriptions, inputs
+from knowledge_pipeline.serve.mcp.graph_text_renderer import of_graph
 from knowledge_pipeline.serve.mcp.outputs import FoundAnswerTold, PagedTold
-from knowledge_pipeline.serve.render_text import of_answer, of_context, of_document
+from knowledge_pipeline.serve.text_renderer import of_answer, of_context, of_document
+from knowledge_pipeline.serve.tool_inputs import Arguments, KnowledgeQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Tool:
 
     name: str
     title: str
-    instructions: str
+    descriptions: str
     inputs: type[Arguments]
     gives: type[BaseModel]
     ask: Ask
@@ -118,18 +118,18 @@ def _told(answer: Answer) -> dict[str, Any]:
 
 def _searches() -> Iterator[Tool]:
     yield Tool(
-        "knowledge_query", "Ask everything", instructions.QUERY, KnowledgeQuery, FoundAnswerTold, _query
+        "knowledge_query", "Ask everything", descriptions.QUERY, KnowledgeQuery, FoundAnswerTold, _query
     )
     yield Tool(
-        "code_search", "Search code by meaning", instructions.CODE, inputs.CodeSearch, FoundAnswerTold, _code
+        "code_search", "Search code by meaning", descriptions.CODE, inputs.CodeSearch, FoundAnswerTold, _code
     )
     yield Tool(
-        "search_code", "Search code like code", instructions.LIKE, inputs.SearchCode, FoundAnswerTold, _like
+        "search_code", "Search code like code", descriptions.LIKE, inputs.SearchCode, FoundAnswerTold, _like
     )
     yield Tool(
         "search_jira_tickets",
         "Search Jira tickets",
-        instructions.TICKETS,
+        descriptions.TICKETS,
         inputs.SearchTickets,
         FoundAnswerTold,
         _of("jira"),
@@ -137,18 +137,18 @@ def _searches() -> Iterator[Tool]:
     yield Tool(
         "search_confluence",
         "Search Confluence pages",
-        instructions.PAGES,
+        descriptions.PAGES,
         inputs.SearchPages,
         FoundAnswerTold,
         _of("confluence"),
     )
     yield Tool(
-        "get_document", "Read a document", instructions.DOCUMENT, inputs.GetDocument, PagedTold, _document
+        "get_document", "Read a document", descriptions.DOCUMENT, inputs.GetDocument, PagedTold, _document
     )
     yield Tool(
         "build_context",
         "Gather what a task needs",
-        instructions.CONTEXT,
+        descriptions.CONTEXT,
         inputs.BuildContext,
         ContextTold,
         _context,
@@ -157,13 +157,13 @@ def _searches() -> Iterator[Tool]:
 
 def _graph_questions() -> Iterator[Tool]:
     asked: tuple[tuple[str, str, str, type[Arguments], tuple[str, ...]], ...] = (
-        ("find_usages", "Find usages", instructions.USAGES, inputs.Targeted, ()),
-        ("find_references", "Find references", instructions.REFERENCES, inputs.Targeted, ()),
-        ("get_call_graph", "Show calls", instructions.CALLS, inputs.Calls, ("depth", "direction")),
-        ("get_class_hierarchy", "Show inheritance", instructions.HIERARCHY, inputs.Hierarchy, ("depth",)),
-        ("get_dependencies", "Show dependencies", instructions.DEPENDENCIES, inputs.Stepped, ("depth",)),
-        ("analyze_dependencies", "Show the impact of a change", instructions.IMPACT, inputs.Deep, ("depth",)),
-        ("find_related_code", "Find related code", instructions.RELATED, inputs.Related, ()),
+        ("find_usages", "Find usages", descriptions.USAGES, inputs.Targeted, ()),
+        ("find_references", "Find references", descriptions.REFERENCES, inputs.Targeted, ()),
+        ("get_call_graph", "Show calls", descriptions.CALLS, inputs.Calls, ("depth", "direction")),
+        ("get_class_hierarchy", "Show inheritance", descriptions.HIERARCHY, inputs.Hierarchy, ("depth",)),
+        ("get_dependencies", "Show dependencies", descriptions.DEPENDENCIES, inputs.Stepped, ("depth",)),
+        ("analyze_dependencies", "Show the impact of a change", descriptions.IMPACT, inputs.Deep, ("depth",)),
+        ("find_related_code", "Find related code", descriptions.RELATED, inputs.Related, ()),
     )
     for name, title, told, model, more in asked:
         yield Tool(name, title, told, model, GraphTold, _of_graph(name, *more))

@@ -17,11 +17,11 @@ from knowledge_pipeline.query.agent_context.excerpts import Excerpt, Part, excer
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.search.assemble import Answer, Result
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.form import Asked
-from knowledge_pipeline.serve.page.highlight import Marks
+from knowledge_pipeline.serve.page.page_query import Asked
 from knowledge_pipeline.serve.page.rendering import PageRoute, page
 from knowledge_pipeline.serve.page.results import Line, code_lines, is_shown_as_code, prose_of, shown
 from knowledge_pipeline.serve.page.sessions import Visiting
+from knowledge_pipeline.serve.page.term_matching import Marks
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -13,7 +13,7 @@ from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Node
 from knowledge_pipeline.query.code_graph.interface import GraphQuestions
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.picture import drawing
+from knowledge_pipeline.serve.page.graph_drawing import drawing
 from knowledge_pipeline.serve.page.rendering import PageRoute, page
 from knowledge_pipeline.serve.page.sessions import Visiting
 

@@ -7,7 +7,7 @@ import re
 from urllib.parse import unquote, urlencode, urlsplit
 
 from knowledge_pipeline.query.search.assemble import Citation, Related, Result
-from knowledge_pipeline.serve.page.prose import Leads
+from knowledge_pipeline.serve.page.markdown_html import Leads
 
 _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")
 

@@ -14,12 +14,12 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
-from knowledge_pipeline.query.wording import said
+from knowledge_pipeline.query.describe import said
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.files import address_of
-from knowledge_pipeline.serve.page.form import TABS, Asked
+from knowledge_pipeline.serve.page.page_query import TABS, Asked
 from knowledge_pipeline.serve.page.results import kind_of
+from knowledge_pipeline.serve.page.static_files import address_of
 
 TOKEN_COOKIE = "knowledge_token"  # noqa: S105 - a name
 CHECK_COOKIE = "knowledge_check"

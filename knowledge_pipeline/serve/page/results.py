@@ -13,9 +13,9 @@ from knowledge_pipeline.languages import is_code
 from knowledge_pipeline.query.agent_context.excerpts import Part, excerpts
 from knowledge_pipeline.query.search.assemble import Answer, Neighbours, Relation, Result
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.code import lines_of, marked
-from knowledge_pipeline.serve.page.highlight import Marks
-from knowledge_pipeline.serve.page.prose import html_of
+from knowledge_pipeline.serve.page.code_html import lines_of, marked
+from knowledge_pipeline.serve.page.markdown_html import html_of
+from knowledge_pipeline.serve.page.term_matching import Marks
 
 _LINES = 14  # of code that are shown at first
 _SPARED = 4  # lines that are not worth a click

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from knowledge_pipeline.serve.page import documents, feedback, files, graph, search, sessions, sources
+from knowledge_pipeline.serve.page import documents, feedback, graph, search, sessions, sources, static_files
 
 routes = APIRouter(include_in_schema=False)
-for _module in (search, documents, graph, sources, feedback, sessions, files):
+for _module in (search, documents, graph, sources, feedback, sessions, static_files):
     routes.include_router(_module.routes)

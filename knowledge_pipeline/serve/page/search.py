@@ -17,12 +17,12 @@ from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.query.search.profiles import MAX_RESULTS
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline.query.status import Status
-from knowledge_pipeline.serve.http.queries import Inquiry
-from knowledge_pipeline.serve.page.form import MORE, NARROWING, TABS, Asked
-from knowledge_pipeline.serve.page.highlight import Marks
+from knowledge_pipeline.serve.http.dependencies import Inquiry
+from knowledge_pipeline.serve.page.page_query import MORE, NARROWING, TABS, Asked
 from knowledge_pipeline.serve.page.rendering import PageRoute, page, told
 from knowledge_pipeline.serve.page.results import facets, shown
 from knowledge_pipeline.serve.page.sessions import Visiting
+from knowledge_pipeline.serve.page.term_matching import Marks
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

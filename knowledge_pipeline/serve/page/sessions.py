@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from knowledge_pipeline.errors import Forbidden, QuestionRefused, Unauthenticated
-from knowledge_pipeline.serve.http.queries import Inquiry, origin_of, service_of
+from knowledge_pipeline.serve.http.dependencies import Inquiry, origin_of, service_of
 from knowledge_pipeline.serve.page.rendering import CHECK_COOKIE, TOKEN_COOKIE, PageRoute, keep, sign_in
 
 _KEPT_DAYS = 30

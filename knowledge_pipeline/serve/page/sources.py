@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.serve.counts import collections_of
+from knowledge_pipeline.serve.inventory import collections_of
 from knowledge_pipeline.serve.page.rendering import PageRoute, page
 from knowledge_pipeline.serve.page.sessions import Visiting
 

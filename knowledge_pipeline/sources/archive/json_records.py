@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from knowledge_pipeline.sources.archive.facts import moment_of
+from knowledge_pipeline.sources.archive.record_header import moment_of
 from knowledge_pipeline.sources.conversation import Turn, conversation
 
 _LISTS_OF_TURNS = ("messages", "turns", "conversation", "comments", "entries", "events")

@@ -14,14 +14,14 @@ from typing import Any
 
 from knowledge_pipeline.languages import language_of
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.archive.facts import Facts, facts_of, kind_by_folder
 from knowledge_pipeline.sources.archive.front_matter import BrokenFrontMatter, front_matter_of
 from knowledge_pipeline.sources.archive.json_records import NotJson, record_of, shown_record
+from knowledge_pipeline.sources.archive.record_header import Facts, facts_of, kind_by_folder
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.files.documents import FileSource, every
 from knowledge_pipeline.sources.files.extraction import Extracted
 from knowledge_pipeline.sources.files.original import original_of
-from knowledge_pipeline.sources.files.reading import READING_VERSION, text_of
+from knowledge_pipeline.sources.files.text_decoding import READING_VERSION, text_of
 from knowledge_pipeline.sources.files.titles import title_of
 from knowledge_pipeline.sources.files.trees import Tree
 

@@ -18,7 +18,7 @@ from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavaila
 from knowledge_pipeline.sources.bucket.s3_errors import Refusals
 from knowledge_pipeline.sources.bucket.tree import Got, Sleep, Stored
 from knowledge_pipeline.sources.http_retry import TIMEOUT_S, TRIES, backoff_s, wait, wait_of
-from knowledge_pipeline.sources.names import path_of_bytes
+from knowledge_pipeline.sources.path_encoding import path_of_bytes
 
 _DEFAULT_REGION = "us-east-1"  # where nobody names one; the client follows AWS to the right one
 _Answer = TypeVar("_Answer")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
 from knowledge_pipeline.sources.confluence.client import Json, Wiki
-from knowledge_pipeline.sources.confluence.listed import KINDS, Page, batches, moment, storage_of
+from knowledge_pipeline.sources.confluence.content import KINDS, Page, batches, moment, storage_of
 
 _LIMIT = 250  # the most that v2 gives in one page
 _SPACES = 100  # the most spaces that one listing takes

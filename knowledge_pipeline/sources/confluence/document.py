@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.confluence.listed import Attached, Listed, Page
+from knowledge_pipeline.sources.confluence.content import Attached, Listed, Page
 from knowledge_pipeline.sources.confluence.storage import markdown_of
 
 _KEPT_WORDS = 200  # characters of the page that a comment on them quotes

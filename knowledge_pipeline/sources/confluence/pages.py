@@ -19,8 +19,7 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Service
 from knowledge_pipeline.sources.confluence.client import Wiki
 from knowledge_pipeline.sources.confluence.cloud import CloudEdition
-from knowledge_pipeline.sources.confluence.document import Pages
-from knowledge_pipeline.sources.confluence.listed import (
+from knowledge_pipeline.sources.confluence.content import (
     KINDS,
     Attached,
     Edition,
@@ -30,6 +29,7 @@ from knowledge_pipeline.sources.confluence.listed import (
     item_of,
     labels_of,
 )
+from knowledge_pipeline.sources.confluence.document import Pages
 from knowledge_pipeline.sources.confluence.search import (
     AT_ONCE,
     attached_of,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from knowledge_pipeline.sources.confluence.client import Json, Wiki
-from knowledge_pipeline.sources.confluence.listed import KINDS, Attached, moment, storage_of
+from knowledge_pipeline.sources.confluence.content import KINDS, Attached, moment, storage_of
 
 SEARCH = "rest/api/content/search"
 AT_ONCE = 100  # ids in one question, so that its address stays short

@@ -10,7 +10,7 @@ from itertools import islice
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
 from knowledge_pipeline.sources.confluence.client import Json, Wiki
-from knowledge_pipeline.sources.confluence.listed import KINDS, Page, labels_of, moment, storage_of
+from knowledge_pipeline.sources.confluence.content import KINDS, Page, labels_of, moment, storage_of
 from knowledge_pipeline.sources.confluence.search import SEARCH
 
 _LIMIT = 200  # more is cut down by the server, whose `next` is followed whatever it gave

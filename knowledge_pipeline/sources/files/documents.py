@@ -11,10 +11,10 @@ from knowledge_pipeline.languages import is_code, language_of
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.files.extraction import Extracted
-from knowledge_pipeline.sources.files.reading import text_of
+from knowledge_pipeline.sources.files.text_decoding import text_of
 from knowledge_pipeline.sources.files.titles import title_of
 from knowledge_pipeline.sources.files.trees import Entry, Tree, too_large
-from knowledge_pipeline.sources.names import path_of, shown, uri_of
+from knowledge_pipeline.sources.path_encoding import path_of, shown, uri_of
 from knowledge_pipeline.sources.patterns import Selection
 
 HEAD_BYTES = 65_536

@@ -13,7 +13,7 @@ from importlib.metadata import version as installed_version
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Metadata
-from knowledge_pipeline.sources.files.reading import READING_VERSION, text_of
+from knowledge_pipeline.sources.files.text_decoding import READING_VERSION, text_of
 
 _FORMAT = "2"
 

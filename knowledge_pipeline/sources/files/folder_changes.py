@@ -13,7 +13,7 @@ from pathlib import Path
 
 from knowledge_pipeline.config.settings import LocalConnection, SourceConfig
 from knowledge_pipeline.errors import SourceRefused
-from knowledge_pipeline.sources.files.ignored import Rules, rules_at, rules_below
+from knowledge_pipeline.sources.files.gitignore import Rules, rules_at, rules_below
 from knowledge_pipeline.sources.git.command import GitFailed, run
 from knowledge_pipeline.sources.patterns import Selection, selection
 

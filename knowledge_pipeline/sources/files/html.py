@@ -13,7 +13,7 @@ from markdownify import ATX, MarkdownConverter
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.extraction import Extracted
 from knowledge_pipeline.sources.files.html_tables import table_of, unfold_layouts
-from knowledge_pipeline.sources.files.reading import text_of
+from knowledge_pipeline.sources.files.text_decoding import text_of
 from knowledge_pipeline.sources.markdown_writing import coded, fenced, hanging, linked
 
 _UNREAD = (

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.files.ignored import Rules, rules_at, rules_below
+from knowledge_pipeline.sources.files.gitignore import Rules, rules_at, rules_below
 from knowledge_pipeline.sources.files.trees import Content, Entry, too_large
-from knowledge_pipeline.sources.names import bytes_of_path, path_of_bytes, uri_of
+from knowledge_pipeline.sources.path_encoding import bytes_of_path, path_of_bytes, uri_of
 from knowledge_pipeline.sources.patterns import Selection
 
 SUBMODULE = "git submodule; declare it as a source of its own"

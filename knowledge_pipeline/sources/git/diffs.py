@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge_pipeline.sources.git.command import GitFailed, command, environment
-from knowledge_pipeline.sources.names import path_of_bytes, shown
+from knowledge_pipeline.sources.path_encoding import path_of_bytes, shown
 
 MOST_BYTES = 1_000_000  # of one commit's diff; what comes after is not read
 TIMEOUT_S = 120.0

@@ -8,11 +8,11 @@ from datetime import datetime
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.local import SUBMODULE, SYMLINK
 from knowledge_pipeline.sources.files.trees import Content, Entry, too_large
-from knowledge_pipeline.sources.git.changed_paths import Touched, touched
 from knowledge_pipeline.sources.git.command import GitFailed, stream
 from knowledge_pipeline.sources.git.mirror import Mirror
+from knowledge_pipeline.sources.git.newest_commits import Touched, touched
 from knowledge_pipeline.sources.git.objects import Objects, Signature, signature
-from knowledge_pipeline.sources.names import path_of_bytes
+from knowledge_pipeline.sources.path_encoding import path_of_bytes
 from knowledge_pipeline.sources.patterns import Selection
 
 _HEAD_OF_AT_MOST_BYTES = 64_000_000  # a larger file is not read to see what it is

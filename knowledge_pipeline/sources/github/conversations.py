@@ -19,7 +19,7 @@ from knowledge_pipeline.sources.code_host import GONE, AskedTooMuch, Conversatio
 from knowledge_pipeline.sources.github.client import RATE_LIMIT, Answer, GithubClient
 from knowledge_pipeline.sources.github.errors import is_single_sign_on
 from knowledge_pipeline.sources.github.listing import Lister, Listing
-from knowledge_pipeline.sources.github.parts import Part, complete, selection
+from knowledge_pipeline.sources.github.nested_lists import Part, complete, selection
 
 
 class Conversations(code_host.Conversations[Answer]):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from knowledge_pipeline.sources.code_host import FORMAT, Node, facts_of, mentions
 from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.github.conversations import Conversations
-from knowledge_pipeline.sources.github.parts import ACTOR, Part
+from knowledge_pipeline.sources.github.nested_lists import ACTOR, Part
 from knowledge_pipeline.sources.github.turns import comment_turns, reference
 
 _TWIN = "number repository { nameWithOwner }"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.sources.jira.api import JiraApi
+from knowledge_pipeline.sources.jira.client import JiraApi
 
 _PAGE = 1000  # Jira gives fewer where it likes
 _READINGS = 3

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.sources.jira.api import JiraApi
+from knowledge_pipeline.sources.jira.client import JiraApi
 
 _MOST = 5000  # for Cloud, which gives fewer where it likes; the page says how many
 _MOST_SERVER = 1000

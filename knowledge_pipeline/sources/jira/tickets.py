@@ -13,7 +13,7 @@ from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Service
-from knowledge_pipeline.sources.jira.api import JiraApi, JiraRefused
+from knowledge_pipeline.sources.jira.client import JiraApi, JiraRefused
 from knowledge_pipeline.sources.jira.comments import all_comments
 from knowledge_pipeline.sources.jira.document import Ticket, moment, ticket_document
 from knowledge_pipeline.sources.jira.fields import SiteFields, site_fields

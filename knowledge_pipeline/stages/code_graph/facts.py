@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.code_graph.codec import from_json, to_json
 from knowledge_pipeline.code_graph.extract import extract, facts_version, is_manifest
 from knowledge_pipeline.code_graph.facts import Facts
-from knowledge_pipeline.code_graph.layout import defines, names_between
+from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
+from knowledge_pipeline.code_graph.project_layout import defines, names_between
 from knowledge_pipeline.code_graph.resolve import interface
 from knowledge_pipeline.config.settings import sanitize_of
 from knowledge_pipeline.languages import GRAMMARS, language_of

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.compute import list_parent_indices  # pyright: ignore[reportAttributeAccessIssue]
 
-from knowledge_pipeline.code_graph.codec import from_json
 from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.facts_codec import from_json
 from knowledge_pipeline.code_graph.resolve import Trace, renewed
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.tables import Table

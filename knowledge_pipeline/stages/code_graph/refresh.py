@@ -24,7 +24,7 @@ from knowledge_pipeline.records import digest
 from knowledge_pipeline.stages.code_graph.facts import Read, refresh_facts
 from knowledge_pipeline.stages.code_graph.project import StoredProject
 from knowledge_pipeline.stages.code_graph.rows import FileRows, RowMaker, trace_text
-from knowledge_pipeline.stages.code_graph.write import Made
+from knowledge_pipeline.stages.code_graph.writer import Made
 from knowledge_pipeline.stages.context import Pass, Stats, at_once, measured
 from knowledge_pipeline.stages.index import TURN_ROWS, context_of
 from knowledge_pipeline.store.filters import eq, one_of

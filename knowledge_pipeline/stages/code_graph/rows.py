@@ -14,7 +14,7 @@ from urllib.parse import quote
 from knowledge_pipeline.code_graph.facts import Edge, Facts
 from knowledge_pipeline.code_graph.resolve import Alias, Project, Resolved, Trace, full_name, resolve
 from knowledge_pipeline.records import digest
-from knowledge_pipeline.store.code_graph.columns import node_id, shown
+from knowledge_pipeline.store.code_graph.symbol_payload import node_id, shown
 
 Row = dict[str, Any]
 

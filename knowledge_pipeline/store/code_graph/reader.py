@@ -13,7 +13,7 @@ from typing import Any
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.filters import Filter, eq
-from knowledge_pipeline.store.locations import Place, dataset
+from knowledge_pipeline.store.lance_storage import Place, dataset
 from knowledge_pipeline.store.readers import Row
 
 _MOST_KEPT = 1_000  # ways in which callers see, whose answers are kept

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_pipeline.errors import ConfigError, QuestionRefused
-from knowledge_pipeline.query.agent_context.templating import fenced, load, one_line
+from knowledge_pipeline.query.agent_context.prompt_templates import fenced, load, one_line
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.query.code_graph.rows import GraphRows
+from knowledge_pipeline.query.code_graph.visible_graph import GraphRows
 from knowledge_pipeline.store.code_graph.reader import GraphReader
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.code_graph.world import World

@@ -9,7 +9,7 @@ from knowledge_pipeline.errors import NotFound, QuestionRefused
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.store.code_graph.columns import node_id
+from knowledge_pipeline.store.code_graph.symbol_payload import node_id
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.code_graph.world import World
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.code_graph import indexes
-from knowledge_pipeline.store.code_graph.columns import node_id, shown
+from knowledge_pipeline.store.code_graph.symbol_payload import node_id, shown
 from knowledge_pipeline.store.lake import Lake
 
 MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from knowledge_pipeline.config.settings import LanguageModelSettings
-from knowledge_pipeline.llm.calls import Call, Message, Payer, on_behalf_of
 from knowledge_pipeline.llm.model import LanguageModel
+from knowledge_pipeline.llm.model_calls import Call, Message, Payer, on_behalf_of
 from knowledge_pipeline.query.log.model_calls import ModelCalls
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer

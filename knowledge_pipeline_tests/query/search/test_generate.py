@@ -10,8 +10,8 @@ import pytest
 
 from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.query.search import generate
-from knowledge_pipeline.query.search.generate import Generated, Generator, Preparation, prepared
+from knowledge_pipeline.query.search import query_expansion
+from knowledge_pipeline.query.search.query_expansion import Generated, Generator, Preparation, prepared
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 
@@ -147,7 +147,7 @@ def test_a_failure_is_asked_for_again(server):
 
 
 def test_only_the_last_replies_are_kept(server, monkeypatch):
-    monkeypatch.setattr(generate, "KEPT", 2)
+    monkeypatch.setattr(query_expansion, "KEPT", 2)
 
     async def ask(generator: Generator) -> None:
         for question in ("a", "b", "a", "c", "a", "b"):  # "b" has gone when "c" came, "a" was used since

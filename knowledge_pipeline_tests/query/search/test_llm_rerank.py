@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.config.query import Reranking
 from knowledge_pipeline.config.settings import LanguageModelSettings
-from knowledge_pipeline.endpoints.estimates import estimated_tokens
+from knowledge_pipeline.endpoints.token_estimates import estimated_tokens
 from knowledge_pipeline.llm.model import LanguageModel
 from knowledge_pipeline.query.search.hits import Explanation, Hit, Passage
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker, allotted, prompt, reordered

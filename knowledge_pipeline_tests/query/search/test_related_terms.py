@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from knowledge_pipeline.query.search.corpus_expansion import MAX_NAMES, related_names
 from knowledge_pipeline.query.search.hits import Explanation, Hit, Passage
-from knowledge_pipeline.query.search.related_terms import MAX_NAMES, related_names
 from knowledge_pipeline.query.search.understand import understand
 
 

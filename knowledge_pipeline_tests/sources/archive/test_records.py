@@ -17,7 +17,7 @@ from pathspec import GitIgnoreSpec
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.archive.facts import moment_of
+from knowledge_pipeline.sources.archive.record_header import moment_of
 from knowledge_pipeline.sources.archive.records import Archive, open_archive, read_record
 from knowledge_pipeline.sources.files.local import LocalTree
 from knowledge_pipeline.sources.files.original import ORIGINAL, original_bytes

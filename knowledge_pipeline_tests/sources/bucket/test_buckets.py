@@ -23,8 +23,8 @@ from knowledge_pipeline.sources.bucket.tree import (
     BucketTree,
 )
 from knowledge_pipeline.sources.files.documents import FileSource, every, openapi_in, read_text
-from knowledge_pipeline.sources.location import Place, place
 from knowledge_pipeline.sources.patterns import DEFAULTS, Selection
+from knowledge_pipeline.sources.web_location import Place, place
 from knowledge_pipeline_tests.fakes.bucket import gcs_server, s3_server
 from knowledge_pipeline_tests.fakes.bucket.gcs_server import GcsServer
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.documents_metadata import links
+from knowledge_pipeline.chunking.document_metadata import links
 from knowledge_pipeline.sources.files.extraction import extract
 
 

@@ -13,7 +13,7 @@ from pypdf import PdfWriter
 from pypdf.annotations import FreeText, Link
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from knowledge_pipeline.chunking.documents_metadata import links
+from knowledge_pipeline.chunking.document_metadata import links
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.extraction import extract
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.reading import text_of
+from knowledge_pipeline.sources.files.text_decoding import text_of
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff"), min_size=1))

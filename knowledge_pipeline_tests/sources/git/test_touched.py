@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.sources.git.changed_paths import touched
+from knowledge_pipeline.sources.git.newest_commits import touched
 from knowledge_pipeline_tests.sources.repositories import START, Repository
 
 paths = st.sampled_from(["a", "b", "d/c", "\nodd\n"])

@@ -13,7 +13,7 @@ from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.base import Service
 from knowledge_pipeline.sources.code_host import MOST_FILES, ConversationFilters
 from knowledge_pipeline.sources.github.issues import Issues
-from knowledge_pipeline.sources.github.pulls import PullRequests
+from knowledge_pipeline.sources.github.pull_requests import PullRequests
 from knowledge_pipeline_tests.fakes.github.records import BOT, person
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, text_of

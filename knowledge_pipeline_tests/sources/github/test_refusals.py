@@ -10,7 +10,7 @@ import pytest
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.code_host import ConversationFilters
-from knowledge_pipeline.sources.github.pulls import PullRequests
+from knowledge_pipeline.sources.github.pull_requests import PullRequests
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, text_of
 

@@ -9,10 +9,10 @@ import re
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions
+from knowledge_pipeline.code_graph.expression_paths import Expressions
 from knowledge_pipeline.code_graph.facts import Import
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 
 BUILTINS = words(
     """

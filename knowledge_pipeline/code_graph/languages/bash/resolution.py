@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knowledge_pipeline.code_graph.languages.base import Language
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 
 class Bash(Language):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.access_paths import head_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
 from knowledge_pipeline.code_graph.languages.c_family.values import (
     EXPRESSIONS,
     TYPES,
@@ -17,10 +19,8 @@ from knowledge_pipeline.code_graph.languages.c_family.values import (
     scoped,
     values_of,
 )
-from knowledge_pipeline.code_graph.languages.typed import children, declare, elements, give, promised
+from knowledge_pipeline.code_graph.languages.declared_types import children, declare, elements, give, promised
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.paths import head_of
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
 BUILTINS = words(

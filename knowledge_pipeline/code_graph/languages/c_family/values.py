@@ -9,8 +9,8 @@ import re
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions, Writer, part_of
-from knowledge_pipeline.code_graph.languages.typed import Types, Values, promised, under
+from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer, part_of
+from knowledge_pipeline.code_graph.languages.declared_types import Types, Values, promised, under
 from knowledge_pipeline.code_graph.languages.words import words
 
 _POINTERS = words("unique_ptr shared_ptr weak_ptr optional reference_wrapper atomic const_ptr")

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.access_paths import last_of, parent_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
+from knowledge_pipeline.code_graph.facts_builder import Captures, Extraction, Reading
 from knowledge_pipeline.code_graph.languages.c_sharp.values import EXPRESSIONS, handed_to, types_of
-from knowledge_pipeline.code_graph.languages.typed import Values, children, declare, elements, give
+from knowledge_pipeline.code_graph.languages.declared_types import Values, children, declare, elements, give
 from knowledge_pipeline.code_graph.languages.visibility import said_private
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.paths import last_of, parent_of
-from knowledge_pipeline.code_graph.reading import Captures, Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
 BUILTINS = words(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions, Writer, part_of
-from knowledge_pipeline.code_graph.languages.typed import Types, Values, children, promised
+from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer, part_of
+from knowledge_pipeline.code_graph.languages.declared_types import Types, Values, children, promised
 from knowledge_pipeline.code_graph.languages.words import words
 
 TYPES = Types(

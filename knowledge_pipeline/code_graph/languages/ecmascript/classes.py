@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.facts_builder import Reading
 from knowledge_pipeline.code_graph.languages.ecmascript.names import plain
 from knowledge_pipeline.code_graph.languages.ecmascript.types import parameters, promised, under
 from knowledge_pipeline.code_graph.languages.ecmascript.values import bare
-from knowledge_pipeline.code_graph.reading import Reading
 from knowledge_pipeline.syntax.outline import TYPES
 
 _BIGINT_BYTES = 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
 from knowledge_pipeline.code_graph.languages.ecmascript.classes import (
     of_alias,
     of_field,
@@ -30,9 +31,9 @@ from knowledge_pipeline.code_graph.languages.ecmascript.imports import (
     take_required,
 )
 from knowledge_pipeline.code_graph.languages.ecmascript.names import named, plain
-from knowledge_pipeline.code_graph.languages.ecmascript.parts import elements, results
 from knowledge_pipeline.code_graph.languages.ecmascript.patterns import give, names_in
 from knowledge_pipeline.code_graph.languages.ecmascript.types import MAX_PARAMETERS, promised
+from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import elements, results
 from knowledge_pipeline.code_graph.languages.ecmascript.values import (
     EXPRESSIONS,
     TAKES_ELEMENT,
@@ -41,7 +42,6 @@ from knowledge_pipeline.code_graph.languages.ecmascript.values import (
 )
 from knowledge_pipeline.code_graph.languages.visibility import not_exported
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 
 BUILTINS = words(
     """

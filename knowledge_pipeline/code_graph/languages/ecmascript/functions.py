@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.access_paths import parent_of
+from knowledge_pipeline.code_graph.facts_builder import Reading
 from knowledge_pipeline.code_graph.languages.ecmascript.names import plain
-from knowledge_pipeline.code_graph.languages.ecmascript.parts import elements, taken
 from knowledge_pipeline.code_graph.languages.ecmascript.patterns import give
 from knowledge_pipeline.code_graph.languages.ecmascript.types import MAX_PARAMETERS, Values, promised
+from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import elements, taken
 from knowledge_pipeline.code_graph.languages.ecmascript.values import bare
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.paths import parent_of
-from knowledge_pipeline.code_graph.reading import Reading
 
 _MAX_OBJECTS = 3  # within each other
 _MAX_PROPERTIES = 40

@@ -7,8 +7,8 @@ from functools import partial
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Import
+from knowledge_pipeline.code_graph.facts_builder import Reading
 from knowledge_pipeline.code_graph.languages.ecmascript.values import bare, imported, module_name, string
-from knowledge_pipeline.code_graph.reading import Reading
 
 _MODULE = "module.exports"
 

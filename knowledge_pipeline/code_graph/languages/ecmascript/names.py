@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.access_paths import parent_of
+from knowledge_pipeline.code_graph.facts_builder import VARIABLES
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.paths import parent_of
-from knowledge_pipeline.code_graph.reading import VARIABLES
 from knowledge_pipeline.syntax.outline import TYPES, Definition
 
 _MAX_STEPS = 12

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.languages.ecmascript.parts import taken
+from knowledge_pipeline.code_graph.facts_builder import Reading
 from knowledge_pipeline.code_graph.languages.ecmascript.types import Values
-from knowledge_pipeline.code_graph.reading import Reading
+from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import taken
 
 _MAX_DEPTH = 6
 _NAMES = frozenset({"identifier", "shorthand_property_identifier_pattern"})

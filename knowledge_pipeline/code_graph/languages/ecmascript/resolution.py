@@ -13,7 +13,7 @@ from knowledge_pipeline.code_graph.languages.ecmascript.modules import (
     package_of,
 )
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 _COMMON = words(
     """

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Writer
+from knowledge_pipeline.code_graph.expression_paths import Writer
 from knowledge_pipeline.code_graph.languages.words import words
 
 _MAX_DEPTH = 8

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions, Writer
+from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer
 from knowledge_pipeline.code_graph.languages.ecmascript.names import plain
-from knowledge_pipeline.code_graph.languages.ecmascript.parts import elements, results
 from knowledge_pipeline.code_graph.languages.ecmascript.types import Values, promised, under
+from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import elements, results
 from knowledge_pipeline.code_graph.languages.words import words
 
 _MAX_PARTS = 100

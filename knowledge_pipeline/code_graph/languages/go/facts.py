@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.access_paths import head_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import, SymbolKind
-from knowledge_pipeline.code_graph.languages.go.modules import local_names
-from knowledge_pipeline.code_graph.languages.go.values import BUILTINS, EXPRESSIONS, TYPES
-from knowledge_pipeline.code_graph.languages.typed import (
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.languages.declared_types import (
     Values,
     children,
     declare,
@@ -20,9 +20,9 @@ from knowledge_pipeline.code_graph.languages.typed import (
     promised,
     under,
 )
+from knowledge_pipeline.code_graph.languages.go.modules import local_names
+from knowledge_pipeline.code_graph.languages.go.values import BUILTINS, EXPRESSIONS, TYPES
 from knowledge_pipeline.code_graph.languages.visibility import lower_case
-from knowledge_pipeline.code_graph.paths import head_of
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
 

@@ -13,7 +13,7 @@ from knowledge_pipeline.code_graph.languages.go.modules import (
 )
 from knowledge_pipeline.code_graph.languages.go.values import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 
 class Go(Language):

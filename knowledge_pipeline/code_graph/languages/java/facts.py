@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.access_paths import last_of, parent_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.languages.java.values import BUILTINS, EXPRESSIONS, TYPES
-from knowledge_pipeline.code_graph.languages.typed import (
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.languages.declared_types import (
     children,
     declare,
     elements,
@@ -18,10 +19,9 @@ from knowledge_pipeline.code_graph.languages.typed import (
     plain_text,
     promised,
 )
+from knowledge_pipeline.code_graph.languages.java.values import BUILTINS, EXPRESSIONS, TYPES
 from knowledge_pipeline.code_graph.languages.visibility import said_private
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.paths import last_of, parent_of
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 
 _FIELDS = frozenset({"field_declaration", "constant_declaration"})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.languages.java.values import BUILTINS
-from knowledge_pipeline.code_graph.languages.packages import Packaged
+from knowledge_pipeline.code_graph.languages.package_language import Packaged
 from knowledge_pipeline.code_graph.languages.words import words
 
 COLLECTIONS: Mapping[str, str] = {

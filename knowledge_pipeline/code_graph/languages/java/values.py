@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions, Writer
-from knowledge_pipeline.code_graph.languages.typed import Types, plain_text, promised
+from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer
+from knowledge_pipeline.code_graph.languages.declared_types import Types, plain_text, promised
 from knowledge_pipeline.code_graph.languages.words import words
 
 BUILTINS = words(

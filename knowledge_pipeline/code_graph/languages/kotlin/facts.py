@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.access_paths import head_of, parent_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.languages.declared_types import (
+    Values,
+    children,
+    declare,
+    elements,
+    give,
+    promised,
+    under,
+)
 from knowledge_pipeline.code_graph.languages.kotlin.imports import imported, package, qualified
 from knowledge_pipeline.code_graph.languages.kotlin.values import (
     BUILTINS,
@@ -18,18 +29,7 @@ from knowledge_pipeline.code_graph.languages.kotlin.values import (
     type_of,
     value_of,
 )
-from knowledge_pipeline.code_graph.languages.typed import (
-    Values,
-    children,
-    declare,
-    elements,
-    give,
-    promised,
-    under,
-)
 from knowledge_pipeline.code_graph.languages.visibility import said_private
-from knowledge_pipeline.code_graph.paths import head_of, parent_of
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 
 
 def _promised(reading: Reading, node: Node | None) -> Values:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.languages.typed import children, plain_text
-from knowledge_pipeline.code_graph.reading import Reading
+from knowledge_pipeline.code_graph.facts_builder import Reading
+from knowledge_pipeline.code_graph.languages.declared_types import children, plain_text
 from knowledge_pipeline.syntax.outline import Definition
 
 

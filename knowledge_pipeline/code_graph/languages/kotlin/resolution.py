@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.languages.java.resolution import COLLECTIONS, COMMON
 from knowledge_pipeline.code_graph.languages.kotlin.values import BUILTINS
-from knowledge_pipeline.code_graph.languages.packages import Packaged
+from knowledge_pipeline.code_graph.languages.package_language import Packaged
 from knowledge_pipeline.code_graph.languages.words import words
 
 

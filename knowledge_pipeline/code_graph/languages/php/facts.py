@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions, Writer, part_of
+from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer, part_of
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.languages.typed import (
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.languages.declared_types import (
     Types,
     Values,
     children,
@@ -23,7 +24,6 @@ from knowledge_pipeline.code_graph.languages.typed import (
 )
 from knowledge_pipeline.code_graph.languages.visibility import said_private
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
 BUILTINS = words(

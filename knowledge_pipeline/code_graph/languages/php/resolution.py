@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from knowledge_pipeline.code_graph.languages.packages import Packaged
+from knowledge_pipeline.code_graph.languages.package_language import Packaged
 from knowledge_pipeline.code_graph.languages.php.facts import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 
 class Php(Packaged):

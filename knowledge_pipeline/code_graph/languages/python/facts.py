@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.access_paths import parent_of
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.languages.python.arguments import hand_over
+from knowledge_pipeline.code_graph.facts_builder import Captures, Extraction, Reading
+from knowledge_pipeline.code_graph.languages.python.call_bindings import hand_over
 from knowledge_pipeline.code_graph.languages.python.functions import (
     Values,
     bind,
@@ -21,8 +23,6 @@ from knowledge_pipeline.code_graph.languages.python.functions import (
 )
 from knowledge_pipeline.code_graph.languages.python.values import EXPRESSIONS, of_elements, of_place
 from knowledge_pipeline.code_graph.languages.visibility import underscored
-from knowledge_pipeline.code_graph.paths import parent_of
-from knowledge_pipeline.code_graph.reading import Captures, Extraction, Reading
 
 BUILTINS = frozenset(dir(builtins)) - {"super"}
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.access_paths import parent_of
+from knowledge_pipeline.code_graph.facts_builder import Reading
 from knowledge_pipeline.code_graph.languages.python.types import promised
 from knowledge_pipeline.code_graph.languages.python.values import of_elements
-from knowledge_pipeline.code_graph.paths import parent_of
-from knowledge_pipeline.code_graph.reading import Reading
 
 Values = list[tuple[str, str]]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.python.facts import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 _SUFFIXES = (".py", ".pyi", ".pyw")
 _COMMON_OF = (str, bytes, dict, list, set, frozenset, tuple, int, float, bool, object)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions, Writer
+from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer
 from knowledge_pipeline.code_graph.languages.python.types import promised
 from knowledge_pipeline.code_graph.languages.words import words
 

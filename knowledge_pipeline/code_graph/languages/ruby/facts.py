@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions, Writer, part_of
+from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer, part_of
 from knowledge_pipeline.code_graph.facts import Import, SymbolKind
-from knowledge_pipeline.code_graph.languages.typed import give
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.languages.declared_types import give
 from knowledge_pipeline.code_graph.languages.visibility import after_private
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
 BUILTINS = words(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.ruby.facts import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 
 class Ruby(Language):

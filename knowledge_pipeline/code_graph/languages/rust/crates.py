@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 _ROOTS = ("lib.rs", "main.rs", "build.rs")
 _OWN_CRATES = ("tests", "examples", "benches", "src/bin")

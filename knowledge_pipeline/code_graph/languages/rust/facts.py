@@ -10,15 +10,21 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.access_paths import head_of
 from knowledge_pipeline.code_graph.facts import Import
+from knowledge_pipeline.code_graph.facts_builder import Captures, Extraction, Reading
+from knowledge_pipeline.code_graph.languages.declared_types import (
+    Values,
+    children,
+    declare,
+    elements,
+    promised,
+)
 from knowledge_pipeline.code_graph.languages.rust.imports import imported, module
 from knowledge_pipeline.code_graph.languages.rust.patterns import matched
 from knowledge_pipeline.code_graph.languages.rust.values import EXPRESSIONS, TYPES
-from knowledge_pipeline.code_graph.languages.typed import Values, children, declare, elements, promised
 from knowledge_pipeline.code_graph.languages.visibility import not_pub
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.paths import head_of
-from knowledge_pipeline.code_graph.reading import Captures, Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
 BUILTINS = words(

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
+from knowledge_pipeline.code_graph.facts_builder import Reading
+from knowledge_pipeline.code_graph.languages.declared_types import children
 from knowledge_pipeline.code_graph.languages.rust.values import placed, scoped
-from knowledge_pipeline.code_graph.languages.typed import children
-from knowledge_pipeline.code_graph.reading import Reading
 
 
 def imported(reading: Reading, node: Node) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
-from knowledge_pipeline.code_graph.languages.typed import Values, declare, elements, give
+from knowledge_pipeline.code_graph.access_paths import head_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
+from knowledge_pipeline.code_graph.facts_builder import Reading
+from knowledge_pipeline.code_graph.languages.declared_types import Values, declare, elements, give
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.paths import head_of
-from knowledge_pipeline.code_graph.reading import Reading
 
 _HOLDS = words("Some Ok Option.Some Result.Ok")
 _SAME = words("ref_pattern mut_pattern reference_pattern match_pattern")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from knowledge_pipeline.code_graph.access_paths import head_of
 from knowledge_pipeline.code_graph.facts import Facts
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.rust.crates import crate_of, module_of, modules_of
 from knowledge_pipeline.code_graph.languages.rust.facts import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.layout import Layout
-from knowledge_pipeline.code_graph.paths import head_of
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 _HOLDERS: Mapping[str, str] = {
     **dict.fromkeys(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions, Writer, part_of
-from knowledge_pipeline.code_graph.languages.typed import Types, Values, promised, under
+from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer, part_of
+from knowledge_pipeline.code_graph.languages.declared_types import Types, Values, promised, under
 from knowledge_pipeline.code_graph.languages.words import words
 
 _TRANSPARENT = words("Box Rc Arc Cow Pin Ref RefMut MutexGuard RwLockReadGuard RwLockWriteGuard NonNull")

@@ -10,12 +10,19 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.languages.declared_types import (
+    Values,
+    children,
+    declare,
+    elements,
+    give,
+    promised,
+)
 from knowledge_pipeline.code_graph.languages.scala.values import BUILTINS, EXPRESSIONS, TYPES, handed_to
-from knowledge_pipeline.code_graph.languages.typed import Values, children, declare, elements, give, promised
 from knowledge_pipeline.code_graph.languages.visibility import said_private
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
 _CLAUSE = re.compile(r"((?:[\w$]+\s*\.\s*)*)(?:\{([^{}]*)\}|([\w$*]+(?:\s+as\s+\w+)?))")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Writer, part_of
+from knowledge_pipeline.code_graph.expression_paths import Writer, part_of
+from knowledge_pipeline.code_graph.languages.declared_types import promised
 from knowledge_pipeline.code_graph.languages.swift.types import TYPES, result_of
-from knowledge_pipeline.code_graph.languages.typed import promised
 from knowledge_pipeline.code_graph.languages.words import words
 
 _MAX_UP = 12

@@ -9,14 +9,10 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import part_of
+from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.languages.swift.context import handed_to
-from knowledge_pipeline.code_graph.languages.swift.patterns import caught, conditions, looped, switched
-from knowledge_pipeline.code_graph.languages.swift.properties import receive, required, stored_or_computed
-from knowledge_pipeline.code_graph.languages.swift.types import TYPES, result_of, type_after
-from knowledge_pipeline.code_graph.languages.swift.values import BUILTINS, EXPRESSIONS
-from knowledge_pipeline.code_graph.languages.typed import (
+from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.languages.declared_types import (
     Values,
     children,
     declare,
@@ -25,8 +21,12 @@ from knowledge_pipeline.code_graph.languages.typed import (
     promised,
     under,
 )
+from knowledge_pipeline.code_graph.languages.swift.context import handed_to
+from knowledge_pipeline.code_graph.languages.swift.patterns import caught, conditions, looped, switched
+from knowledge_pipeline.code_graph.languages.swift.properties import receive, required, stored_or_computed
+from knowledge_pipeline.code_graph.languages.swift.types import TYPES, result_of, type_after
+from knowledge_pipeline.code_graph.languages.swift.values import BUILTINS, EXPRESSIONS
 from knowledge_pipeline.code_graph.languages.visibility import said_private
-from knowledge_pipeline.code_graph.reading import Extraction, Reading
 from knowledge_pipeline.syntax.outline import Definition
 
 

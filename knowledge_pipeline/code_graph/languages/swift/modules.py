@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 _FOLDERS = ("Sources", "Source", "Tests", "Plugins")
 _TARGET = re.compile(r"\.(?:executableTarget|testTarget|target|macro|plugin)\s*\(\s*name:\s*\"([^\"]+)\"")

@@ -6,10 +6,17 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.access_paths import head_of
+from knowledge_pipeline.code_graph.facts_builder import Reading
+from knowledge_pipeline.code_graph.languages.declared_types import (
+    Values,
+    children,
+    declare,
+    elements,
+    give,
+    promised,
+)
 from knowledge_pipeline.code_graph.languages.swift.types import TYPES
-from knowledge_pipeline.code_graph.languages.typed import Values, children, declare, elements, give, promised
-from knowledge_pipeline.code_graph.paths import head_of
-from knowledge_pipeline.code_graph.reading import Reading
 
 _MAX_DEPTH = 8
 

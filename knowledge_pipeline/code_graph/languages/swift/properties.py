@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.facts_builder import Reading
+from knowledge_pipeline.code_graph.languages.declared_types import Values, children, declare, give, promised
 from knowledge_pipeline.code_graph.languages.swift.patterns import bind_pattern
 from knowledge_pipeline.code_graph.languages.swift.types import TYPES
-from knowledge_pipeline.code_graph.languages.typed import Values, children, declare, give, promised
-from knowledge_pipeline.code_graph.reading import Reading
 
 _BODIES = ("class_body", "enum_class_body", "protocol_body")
 

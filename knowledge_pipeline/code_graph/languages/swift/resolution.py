@@ -9,7 +9,7 @@ from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.swift.modules import name_of, root_of, roots_named
 from knowledge_pipeline.code_graph.languages.swift.values import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.code_graph.layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout
 
 _MEMBERS = "members of "
 

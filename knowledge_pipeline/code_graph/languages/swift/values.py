@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expressions import Expressions, Writer, part_of
+from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer, part_of
+from knowledge_pipeline.code_graph.languages.declared_types import Values, children, promised, under
 from knowledge_pipeline.code_graph.languages.swift.context import expected, handed_to
 from knowledge_pipeline.code_graph.languages.swift.types import TYPES
-from knowledge_pipeline.code_graph.languages.typed import Values, children, promised, under
 from knowledge_pipeline.code_graph.languages.words import words
 
 BUILTINS = words(

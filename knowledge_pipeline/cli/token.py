@@ -1,0 +1,146 @@
+"""`token create|list|revoke`: who may ask a server."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from knowledge_pipeline.cli.render.terminal_text import spoken_time
+from knowledge_pipeline.cli.session import Session, WrongUsage, example
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.serve.tokens import Scope, Token, Tokens
+
+_SPAN = re.compile(r"(\d{1,5})\s*([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+@example("""
+    knowledge token create "Ann's editor" --tenant acme --principal ann
+    knowledge token create "search page" --expires 90d --rate 60
+    knowledge token create deploy --everything --scope query --scope admin
+""")
+def create(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, or what for.")],
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", metavar="NAME", help="Sees what this tenant sees.")
+    ] = None,
+    principal: Annotated[
+        list[str] | None,
+        typer.Option("--principal", metavar="NAME", help="Sees private documents of this one (repeatable)."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="Sees all tenants and all private documents.")
+    ] = False,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", metavar="NAME", help="query, admin (repeatable).  [default: query]"),
+    ] = None,
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            "--rate", metavar="N", help="Requests a minute.  [default: serve.requests_per_minute]", min=1
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="SPAN", help="When it ends: 12h, 90d, 52w.")
+    ] = None,
+) -> None:
+    """Make a token for a server's clients, and print it, once.
+
+    Only its digest is stored. Without --tenant and --everything it sees what is public.
+    """
+    token, secret = _tokens(session).create(
+        name,
+        tenant=tenant,
+        principals=tuple(principal or ()),
+        everything=everything,
+        scopes=cast("list[Scope]", scope or ["query"]),
+        requests_per_minute=rate,
+        expires_in=_span(expires) if expires else None,
+    )
+    if session.as_json:
+        session.screen.answer({**_row(token), "token": secret})
+    else:
+        session.screen.note(f"Token {token.id} for {token.name}. It is not shown again:")
+        session.screen.say(secret)
+
+
+@example("""
+    knowledge token list
+    knowledge token list --json
+""")
+def list_(session: Session) -> None:
+    """List the tokens that were ever made, and what they allow."""
+    rows = [_row(token) for token in _tokens(session).all()]
+    if session.as_json:
+        session.screen.answer({"tokens": rows})
+    elif rows:
+        session.screen.table([_spoken(row) for row in rows])
+    else:
+        session.screen.say("There is no token yet: run `knowledge token create NAME`.")
+
+
+@example("""
+    knowledge token list
+    knowledge token revoke 3f2a9c01
+""")
+def revoke(
+    session: Session,
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, or its name.")],
+) -> None:
+    """End a token; a running server refuses it within a second."""
+    ended = _tokens(session).revoke(token)
+    if session.as_json:
+        session.screen.answer(_row(ended))
+    else:
+        session.screen.say(f"Token {ended.id} ({ended.name}) is revoked.")
+
+
+def _tokens(session: Session) -> Tokens:
+    from knowledge_pipeline.serve.tokens import Tokens
+
+    return Tokens(session.lake)
+
+
+def _span(text: str) -> timedelta:
+    found = _SPAN.fullmatch(text.strip().lower())
+    if not found or not int(found[1]):
+        raise WrongUsage(f"found --expires {text!r}; allowed: hours, days or weeks, such as 12h, 90d, 52w")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _row(token: Token) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    ended = "revoked" if token.revoked_at else "expired" if not token.valid(now) else "valid"
+    return {
+        "id": token.id,
+        "name": token.name,
+        "state": ended,
+        "tenant": token.tenant,
+        "principals": list(token.principals),
+        "everything": token.everything,
+        "scopes": sorted(token.scopes),
+        "requests_per_minute": token.requests_per_minute,
+        "created_at": token.created_at.isoformat(),
+        "expires_at": token.expires_at.isoformat() if token.expires_at else None,
+        "revoked_at": token.revoked_at.isoformat() if token.revoked_at else None,
+    }
+
+
+def _spoken(row: dict[str, Any]) -> dict[str, Any]:
+    sees = "everything" if row["everything"] else row["tenant"] or "what is public"
+    named = f" ({', '.join(row['principals'])})" if row["principals"] else ""
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "state": row["state"],
+        "sees": sees + named,
+        "scopes": ", ".join(row["scopes"]),
+        "created": spoken_time(row["created_at"]),
+        "expires": spoken_time(row["expires_at"]),
+    }

@@ -1,0 +1,92 @@
+"""Refresh sources as one recorded run inside this process: what `knowledge refresh --dagster` does.
+
+Nothing is launched and no daemon is needed; `dagster dev` shows the run.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+
+from knowledge_pipeline.defs.jobs import refresh
+from knowledge_pipeline.defs.partitions import ids_by_type, sources_of
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs.dead_workers import end_lost_runs
+from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
+from knowledge_pipeline.defs.runs.requests import source_tags
+from knowledge_pipeline.stages import pipeline
+
+_PROJECT_FILE = Path(__file__).parent.parent.parent / "dagster.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the run came to."""
+
+    run: str
+    failure: str | None  # one sentence, where anything failed
+
+
+def materialize(config_path: Path, sources: Iterable[str] = (), how: RefreshConfig | None = None) -> Recorded:
+    """Refresh chosen sources, or all, and release what they gave, on the instance of `DAGSTER_HOME`.
+
+    Args:
+        config_path: a `knowledge.yaml`; beside it lies `.dagster`, which is used where
+            `DAGSTER_HOME` is not set.
+        sources: ids; none means all.
+        how: by default an ordinary refresh.
+
+    Raises:
+        ConfigError: the file is missing or wrong.
+        NotFound: no source has such an id.
+    """
+    project = ProjectResource(config_path=str(config_path.absolute()), pools=False)
+    settings = project.settings()
+    ids = [source.id for source in pipeline.chosen(settings, sources)]
+    with local_instance(config_path.absolute().parent / ".dagster") as instance:
+        end_lost_runs(instance)
+        for source_type, known in ids_by_type(settings).items():
+            instance.add_dynamic_partitions(str(sources_of(source_type).name), known)
+        config = {"sources": ids, **(how or RefreshConfig()).model_dump()}
+        result = refresh.execute_in_process(
+            {
+                "ops": {"refresh_sources": {"config": config}},
+                "loggers": {"console": {"config": {"log_level": "WARNING"}}},
+            },
+            instance,
+            resources={"project": project},
+            raise_on_error=False,
+            tags={
+                "knowledge/trigger": "command",
+                **source_tags(ids),
+            },
+        )
+        return Recorded(result.run_id, _failure(result))
+
+
+def _failure(result: dg.ExecuteInProcessResult) -> str | None:
+    for event in result.get_step_failure_events():
+        failed = event.step_failure_data
+        sentence = failed.user_failure_data.description if failed.user_failure_data else None
+        return sentence or (failed.error.message.strip() if failed.error else "failed")
+    return None if result.success else f"run {result.run_id} failed before its first step"
+
+
+@contextmanager
+def local_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
+    """The instance of `DAGSTER_HOME`, else one in `folder`; both are what `dagster dev` shows there.
+
+    One in `folder` gets the project's `dagster.yaml`, as `make dev` gives it, telemetry off.
+    """
+    if "DAGSTER_HOME" not in os.environ:
+        folder.mkdir(parents=True, exist_ok=True)
+        if _PROJECT_FILE.exists() and not (folder / _PROJECT_FILE.name).exists():
+            shutil.copyfile(_PROJECT_FILE, folder / _PROJECT_FILE.name)
+    home = Path(os.environ.setdefault("DAGSTER_HOME", str(folder)))  # our dagster.yaml reads it there
+    home.mkdir(parents=True, exist_ok=True)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        yield instance

@@ -1,0 +1,106 @@
+"""Code as lines of HTML, coloured by Pygments, with the words that were asked for marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from markupsafe import Markup, escape
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.lexers.special import TextLexer
+from pygments.token import Token
+from pygments.util import ClassNotFound
+
+from knowledge_pipeline.serve.page.term_matching import Marks, cut
+
+COLOURED_CHARS = 200_000  # of one text; above it there are no colours
+
+_ALIASES = {
+    "c_sharp": "csharp",
+    "common_lisp": "common-lisp",
+    "cuda": "cuda",
+    "elisp": "emacs-lisp",
+    "go_module": "text",
+    "jinja": "html+jinja",
+    "markdown": "markdown",
+    "notebook": "json",
+    "objective_c": "objective-c",
+    "objective_cpp": "objective-c++",
+    "visual_basic": "vb.net",
+}
+_COLOURS = (  # the first that holds a token gives its class in page.css
+    (Token.Comment, "c"),
+    (Token.Literal.String.Doc, "d"),
+    (Token.Literal.String, "s"),
+    (Token.Literal.Number, "m"),
+    (Token.Keyword, "k"),
+    (Token.Operator.Word, "k"),
+    (Token.Name.Function, "f"),
+    (Token.Name.Class, "t"),
+    (Token.Name.Decorator, "a"),
+    (Token.Name.Attribute, "a"),
+    (Token.Name.Tag, "k"),
+    (Token.Name.Builtin, "b"),
+    (Token.Name.Exception, "b"),
+    (Token.Generic.Heading, "k"),
+    (Token.Generic.Subheading, "f"),
+    (Token.Generic.Inserted, "s"),
+    (Token.Generic.Deleted, "x"),
+)
+
+
+def lines_of(text: str, language: str | None, marks: Marks) -> list[Markup]:
+    """A text as HTML, one piece for each of its lines, without the line ends."""
+    lines, ranges = [list[str]()], marks.ranges(text)
+    for start, colour, piece in _coloured(text, language):
+        for inner, marked in cut(start, piece, ranges):
+            for number, part in enumerate(inner.split("\n")):
+                if number:
+                    lines.append([])
+                if part:
+                    lines[-1].append(_told(part, colour, marked=marked))
+    return [Markup("".join(line)) for line in lines]  # noqa: S704 - made of escaped parts alone
+
+
+def marked(text: str, marks: Marks) -> Markup:
+    """A text without colours, as HTML."""
+    pieces = cut(0, text, marks.ranges(text))
+    told = (_told(piece, "", marked=found) for piece, found in pieces)
+    return Markup("".join(told))  # noqa: S704 - made of escaped parts alone
+
+
+def _told(text: str, colour: str, *, marked: bool) -> str:
+    told = escape(text)
+    if marked:
+        told = f"<mark>{told}</mark>"
+    return f'<span class="{colour}">{told}</span>' if colour else str(told)
+
+
+def _coloured(text: str, language: str | None) -> Iterator[tuple[int, str, str]]:
+    """Pieces with their places and classes; together they are the text."""
+    lexer = _lexer(language or "text") if len(text) <= COLOURED_CHARS else _lexer("text")
+    done = 0
+    for start, token, piece in lexer.get_tokens_unprocessed(text):
+        if start < done or not piece:  # a lexer that gives a piece twice would repeat text
+            continue
+        if start > done:
+            yield done, "", text[done:start]
+        yield start, _class(token), piece
+        done = start + len(piece)
+    if done < len(text):
+        yield done, "", text[done:]
+
+
+@cache
+def _lexer(language: str) -> Lexer:
+    try:
+        return get_lexer_by_name(_ALIASES.get(language, language))
+    except ClassNotFound:
+        return TextLexer()
+
+
+@cache
+def _class(token: Any) -> str:
+    return next((name for kind, name in _COLOURS if token in kind), "")

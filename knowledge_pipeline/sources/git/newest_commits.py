@@ -1,0 +1,109 @@
+"""The newest commit that touched each path of a branch, kept beside the mirror.
+
+"Newest" is the greatest (time of commit, id) among the commits that can be reached from
+the tip and whose diff names the path; a merge names only what it changed against all of
+its parents. Being a maximum, it can be carried on: what is known at an ancestor of the
+tip, and the commits since, give what a pass over everything gives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from knowledge_pipeline.sources.git.command import GitFailed, run, stream
+from knowledge_pipeline.sources.path_encoding import path_of_bytes
+
+_FORMAT = 1
+_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
+
+Touched = dict[str, tuple[int, str]]
+"""Path to (seconds since 1970, commit id)."""
+
+
+def touched(repository: Path, tip: str, *, branch: str | None, cache: Path) -> Touched:
+    """The newest commit of every path that any commit up to `tip` touched.
+
+    Args:
+        repository: the git folder.
+        tip: id of a commit.
+        branch: names the cached file only: one branch carries its own on.
+        cache: folder of the cached files, made if missing.
+
+    Raises:
+        GitFailed: the history cannot be read.
+    """
+    file = cache / f"touched-{sha256((branch or '').encode()).hexdigest()[:12]}.json"
+    known_tip, known = _load(file)
+    if known_tip == tip:
+        return known
+    since = [f"^{known_tip}"] if known_tip and _is_ancestor(repository, known_tip, tip) else []
+    newest = known if since else {}
+    for path, when, commit in _touches(repository, tip, since):
+        if (when, commit) > newest.get(path, (-(1 << 63), "")):
+            newest[path] = (when, commit)
+    _save(file, tip, newest)
+    return newest
+
+
+def _touches(repository: Path, tip: str, since: list[str]) -> Iterator[tuple[str, int, str]]:
+    options = [
+        "-z",
+        "--root",
+        "-c",
+        "--name-only",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-color",
+    ]
+    arguments = [
+        "log",
+        *options,
+        "--no-show-signature",
+        "--no-notes",
+        "--format=tformat://%H %ct",
+        tip,
+        *since,
+        "--",
+    ]
+    commit, when, first = "", 0, False
+    for entry in stream(arguments, repository=repository):
+        if entry.startswith(_MARK):
+            commit_id, _, seconds = entry[2:].decode("ascii").partition(" ")
+            commit, when, first = commit_id, int(seconds or 0), True
+        elif entry:
+            # git puts one line feed between a commit and its first path
+            yield path_of_bytes(entry.removeprefix(b"\n") if first else entry), when, commit
+            first = False
+
+
+def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
+    try:
+        run(["merge-base", "--is-ancestor", older, newer], repository=repository)
+    except GitFailed:  # it is not, or is gone since a force push
+        return False
+    return True
+
+
+def _load(file: Path) -> tuple[str, Touched]:
+    try:
+        cached = json.loads(file.read_bytes())
+        if cached["format"] == _FORMAT:
+            return cached["tip"], {path: (when, commit) for path, (when, commit) in cached["paths"].items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # missing or damaged: a cache is made anew
+    return "", {}
+
+
+def _save(file: Path, tip: str, newest: Touched) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    content = json.dumps({"format": _FORMAT, "tip": tip, "paths": newest}, separators=(",", ":"))
+    handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
+    with os.fdopen(handle, "w", encoding="ascii") as new:
+        new.write(content)
+    Path(name).replace(file)
