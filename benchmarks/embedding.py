@@ -28,14 +28,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pictures import bars, picture
-from knowledge_pipeline.config.settings import Embedding, Settings
+from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.embedding.base import Embedder
-from knowledge_pipeline.embedding.model_folders import model_folder
-from knowledge_pipeline.embedding.parallel import usable_cores
+from knowledge_pipeline.embedding.model_folders import find_model_folder
+from knowledge_pipeline.embedding.parallel import count_usable_cores
 from knowledge_pipeline.embedding.registry import open_embedder
-from knowledge_pipeline.records import embedded_text
+from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages import chunks, snapshot
-from knowledge_pipeline.stages.context import Pass
+from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.store.lake import Lake
 
 HERE = Path(__file__).resolve().parents[1]
@@ -84,12 +84,14 @@ def repository_texts(count: int) -> list[str]:
         settings = Settings.model_validate({"store": lake.root, "sources": sources})
         found: set[str] = set()
         for source in settings.sources:
-            this = Pass(lake, settings, source)
+            this = RefreshContext(lake, settings, source)
             snapshot.refresh(this)
             chunks.refresh(this)
-            for row in lake.chunks(source.type, source.id).rows(["header", "text", "skipped"]).to_pylist():
+            for row in (
+                lake.chunks(source.type, source.id).read_rows(["header", "text", "skipped"]).to_pylist()
+            ):
                 if row["skipped"] is None:
-                    found.add(embedded_text(row["header"], row["text"]))
+                    found.add(build_embedded_text(row["header"], row["text"]))
     by_length = sorted(found, key=lambda text: (len(text), text))
     return [by_length[at] for at in np.linspace(0, len(by_length) - 1, count).astype(int)]
 
@@ -120,7 +122,7 @@ def gflop_of(model: str, embedder: Embedder, texts: list[str]) -> float:
     if model == _BGE:
         layers, width, between = _BGE_SHAPE
     else:
-        config = json.loads((model_folder(model) / "config.json").read_text())
+        config = json.loads((find_model_folder(model) / "config.json").read_text())
         layers, width, between = (
             config[key] for key in ("num_hidden_layers", "hidden_size", "intermediate_size")
         )
@@ -133,22 +135,22 @@ def gflop_of(model: str, embedder: Embedder, texts: list[str]) -> float:
 
 def figures(texts: list[str], backends: list[str], batches: list[int]) -> list[Figure]:
     """Every backend and batch of the model that has backends; then the carried one, and the default."""
-    reference = open_embedder(Embedding(model=_MINILM, backend="torch")).embed(texts)
+    reference = open_embedder(EmbeddingSettings(model=_MINILM, backend="torch")).embed(texts)
     ways = [
-        Embedding.model_validate({"model": _MINILM, "backend": backend, "batch_size": batch})
+        EmbeddingSettings.model_validate({"model": _MINILM, "backend": backend, "batch_size": batch})
         for backend in backends
         for batch in ([None] if backend == "onnx-int8" else batches)
     ]
     made = [_figure(way, texts, reference) for way in ways]
-    return [*made, _figure(Embedding(model=_BGE), texts, None), _figure(_default(), texts, None)]
+    return [*made, _figure(EmbeddingSettings(model=_BGE), texts, None), _figure(_default(), texts, None)]
 
 
-def _default() -> Embedding:
+def _default() -> EmbeddingSettings:
     """As the default goes on once its export pays."""
-    return Embedding(backend="onnx")
+    return EmbeddingSettings(backend="onnx")
 
 
-def _figure(way: Embedding, texts: list[str], reference: np.ndarray | None) -> Figure:
+def _figure(way: EmbeddingSettings, texts: list[str], reference: np.ndarray | None) -> Figure:
     embedder = open_embedder(way)
     embedder.embed(texts[:4])  # loads the model
     before = embedder.usage.tokens
@@ -156,7 +158,7 @@ def _figure(way: Embedding, texts: list[str], reference: np.ndarray | None) -> F
     reference = vectors if reference is None else reference
     cosines = (vectors * reference).sum(axis=1)
     singles = way.model.split("+")
-    gflop = sum(gflop_of(name, open_embedder(Embedding(model=name)), texts) for name in singles)
+    gflop = sum(gflop_of(name, open_embedder(EmbeddingSettings(model=name)), texts) for name in singles)
     return Figure(
         model=way.model,
         backend="carried int8" if way.model == _BGE else way.backend,
@@ -232,8 +234,8 @@ def main() -> None:
     texts = repository_texts(options.texts)
     load = os.getloadavg()[0]
     machine = (
-        f"{usable_cores()} cores, {platform.machine()}, Python {platform.python_version()}; "
-        f"load {load:.1f} before" + (", so not alone" if load > 0.5 * usable_cores() else "")
+        f"{count_usable_cores()} cores, {platform.machine()}, Python {platform.python_version()}; "
+        f"load {load:.1f} before" + (", so not alone" if load > 0.5 * count_usable_cores() else "")
     )
     found = figures(texts, options.backends, options.batches)
     most = limit()

@@ -20,8 +20,8 @@ from pathlib import Path
 from benchmarks.graph_accuracy_python import Truth, by_jedi, by_pyright
 from benchmarks.graph_accuracy_score import Answer, Score, Site, confidences, scored, table
 from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.facts import Edge, Facts
-from knowledge_pipeline.code_graph.project_layout import defines
+from knowledge_pipeline.code_graph.facts import Edge, FileFacts
+from knowledge_pipeline.code_graph.project_layout import list_defined_names
 from knowledge_pipeline.code_graph.resolve import resolve
 
 KINDS = ("calls", "references", "imports", "extends")
@@ -57,18 +57,18 @@ class Package:
         self.files = {path: extract(path, text, "python") for path, text in texts.items()}
         self.names: dict[str, set[str]] = {}
         for path, facts in self.files.items():
-            for name in defines(facts):
+            for name in list_defined_names(facts):
                 self.names.setdefault(name, set()).add(path)
 
     def paths(self) -> set[str]:
         """All files."""
         return set(self.files)
 
-    def facts(self, path: str) -> Facts:
+    def facts(self, path: str) -> FileFacts:
         """What a file says."""
         return self.files[path]
 
-    def defining(self, name: str) -> set[str]:
+    def files_defining(self, name: str) -> set[str]:
         """Files that define a name."""
         return self.names.get(name, set())
 

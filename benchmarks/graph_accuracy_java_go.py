@@ -19,10 +19,10 @@ from pathlib import Path, PurePosixPath
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
 from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.facts import Edge, Facts
-from knowledge_pipeline.code_graph.project_layout import defines
+from knowledge_pipeline.code_graph.facts import Edge, FileFacts
+from knowledge_pipeline.code_graph.project_layout import list_defined_names
 from knowledge_pipeline.code_graph.resolve import resolve
-from knowledge_pipeline.languages import language_of
+from knowledge_pipeline.languages import detect_language
 
 KINDS = ("calls", "references", "imports", "extends")
 _HERE = Path(__file__).parent
@@ -37,23 +37,23 @@ class Sources:
     """The files of a folder as the code graph's project."""
 
     def __init__(self, root: Path, suffixes: tuple[str, ...]) -> None:
-        self.files: dict[str, Facts] = {}
+        self.files: dict[str, FileFacts] = {}
         self._defining: dict[str, set[str]] = {}
         for file in sorted(each for each in root.rglob("*") if each.name.endswith(suffixes)):
             path, text = file.relative_to(root).as_posix(), file.read_text("utf-8", "replace")
-            self.files[path] = extract(path, text, language_of(path, text) or "text")
-            for name in defines(self.files[path]):
+            self.files[path] = extract(path, text, detect_language(path, text) or "text")
+            for name in list_defined_names(self.files[path]):
                 self._defining.setdefault(name, set()).add(path)
 
     def paths(self) -> set[str]:
         """All files."""
         return set(self.files)
 
-    def facts(self, path: str) -> Facts:
+    def facts(self, path: str) -> FileFacts:
         """What a file says."""
         return self.files[path]
 
-    def defining(self, name: str) -> set[str]:
+    def files_defining(self, name: str) -> set[str]:
         """Files that define a name."""
         return self._defining.get(name, set())
 

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
 from knowledge_pipeline.code_graph.extract import extract, is_manifest
-from knowledge_pipeline.code_graph.facts import Edge, Facts
-from knowledge_pipeline.code_graph.project_layout import defines
+from knowledge_pipeline.code_graph.facts import Edge, FileFacts
+from knowledge_pipeline.code_graph.project_layout import list_defined_names
 from knowledge_pipeline.code_graph.resolve import resolve
-from knowledge_pipeline.languages import language_of
+from knowledge_pipeline.languages import detect_language
 
 KINDS = ("calls", "references", "imports", "extends")
 COMPILER = ("typescript@5.7.3", "@types/node@22.10.5", "@types/react@18.3.18")
@@ -61,24 +61,24 @@ class Package:
     """The files of a package as the code graph's project."""
 
     def __init__(self, root: Path, paths: list[str]) -> None:
-        self.files: dict[str, Facts] = {}
+        self.files: dict[str, FileFacts] = {}
         for path in paths:
             text = (root / path).read_text(errors="replace")
-            self.files[path] = extract(path, text, language_of(path, text) or "text")
+            self.files[path] = extract(path, text, detect_language(path, text) or "text")
         self.names: dict[str, set[str]] = {}
         for path, facts in self.files.items():
-            for name in defines(facts):
+            for name in list_defined_names(facts):
                 self.names.setdefault(name, set()).add(path)
 
     def paths(self) -> set[str]:
         """All files."""
         return set(self.files)
 
-    def facts(self, path: str) -> Facts:
+    def facts(self, path: str) -> FileFacts:
         """What a file says."""
         return self.files[path]
 
-    def defining(self, name: str) -> set[str]:
+    def files_defining(self, name: str) -> set[str]:
         """Files that define a name."""
         return self.names.get(name, set())
 

@@ -33,7 +33,7 @@ from benchmarks import graph_time_packages as packages
 from benchmarks.graph_time_edits import OWNER, Timed, timed_edits
 from benchmarks.graph_time_questions import Asked, asked, p95
 from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.languages import language_of
+from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.lake import Lake
 
@@ -89,10 +89,10 @@ def _some(folder: Path, language: str) -> list[tuple[str, str]]:
     read = 0
     for file in files:
         path = file.relative_to(folder).as_posix()
-        if language_of(path) not in (language, None):
+        if detect_language(path) not in (language, None):
             continue
         text = file.read_text(errors="replace")
-        if language_of(path, text) == language and read < _MOST_CHARS:
+        if detect_language(path, text) == language and read < _MOST_CHARS:
             found.append((path, text))
             read += len(text)
     return found

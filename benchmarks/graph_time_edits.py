@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge_pipeline.config.file import load
+from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.stages import snapshot
 from knowledge_pipeline.stages.code_graph import refresh
-from knowledge_pipeline.stages.context import Pass, Stats
+from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
@@ -92,10 +92,10 @@ def timed_edits(folder: Path, work: Path, edits: tuple[Edit, ...] = EDITS) -> It
     with OpenAIServer() as server:
         os.environ[_KEY] = server.key
         config = _config(folder, work, server)
-        settings = load(config)
+        settings = load_settings(config)
         for part in ("graph", "facts", "releases.lance"):
             shutil.rmtree(settings.store / part, ignore_errors=True)
-        this = Pass(Lake(settings.store), settings, settings.sources[0])
+        this = RefreshContext(Lake(settings.store), settings, settings.sources[0])
         first = _staged(this)
         yield Timed("everything", *first, _commanded(config))
         yield Timed("nothing", *_staged(this), _commanded(config))
@@ -120,7 +120,7 @@ def _config(folder: Path, work: Path, server: OpenAIServer) -> Path:
     return path
 
 
-def _staged(this: Pass) -> tuple[float, float, int]:
+def _staged(this: RefreshContext) -> tuple[float, float, int]:
     snapshot.refresh(this)
     started, worked = time.perf_counter(), time.process_time()
     stats: Stats = refresh.refresh(this)

@@ -27,10 +27,10 @@ from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.records import digest
+from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.code_graph import indexes
-from knowledge_pipeline.store.code_graph.symbol_payload import shown
+from knowledge_pipeline.store.code_graph.symbol_payload import build_payload
 from knowledge_pipeline.store.lake import Lake
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,9 +52,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         lake = Lake((given.folder or Path(temporary)) / "store")
-        if not lake.graphs():
+        if not lake.graph_tables():
             write(lake, given.files)
-        counts = {name: table.count() for name, table in lake.graphs().items()}
+        counts = {name: table.count_rows() for name, table in lake.graph_tables().items()}
         print(f"{counts['symbols']:,} symbols, {counts['edges']:,} edges")
         with KnowledgeBase.open(Settings(store=lake.root)) as base:
             measure(base, given.files, given.questions)
@@ -64,10 +64,10 @@ def write(lake: Lake, files: int) -> None:
     """Write the tables, build their indexes, release them."""
     started = time.perf_counter()
     for name, rows_of in (("symbols", _symbols), ("edges", _edges)):
-        table = lake.graph(name)
+        table = lake.graph_table(name)
         table.append(_batches(rows_of, table.schema, files))
-        indexes.maintain(table)
-    release.publish(lake, keep=1)
+        indexes.maintain_indexes(table)
+    release.publish_release(lake, keep=1)
     print(f"written in {time.perf_counter() - started:.1f} s")
 
 
@@ -144,14 +144,14 @@ def _symbols(source: str, file: int, files: int) -> Iterator[dict[str, Any]]:
     del files
     base = _file(source, file)
     common = {"signature": "def method(self)", "exported": True, "fingerprint": "x"}
-    node = digest(source, str(file), "")
+    node = hash_strings(source, str(file), "")
     span = {"start_line": 1, "end_line": 500}
     yield {
         **base, **common, **span, "id": node, "node": node, "kind": "file", "name": "",
         "simple": f"module{file}", "full_name": f"{source}.module{file}",
     }  # fmt: skip
     for number in range(_DEFINITIONS):
-        node = digest(source, str(file), str(number))
+        node = hash_strings(source, str(file), str(number))
         span = {"start_line": 1 + number * 20, "end_line": 19 + number * 20}
         yield {
             **base, **common, **span, "id": node, "node": node, "kind": "method",
@@ -172,9 +172,9 @@ def _edges(source: str, file: int, files: int) -> Iterator[dict[str, Any]]:
         places.setdefault((there_source, there, 0 if met else definition), line)
         yield {
             **base,
-            "id": digest(source, str(file), str(number)),
+            "id": hash_strings(source, str(file), str(number)),
             "kind": chosen.choice(_KINDS),
-            "source_id": digest(source, str(file), str(here)),
+            "source_id": hash_strings(source, str(file), str(here)),
             "source_name": f"Class{here // 8}.method{here}",
             **_end(source, there_source, there, definition, f"Class{definition // 8}.method{definition}"),
             "line": line,
@@ -183,9 +183,9 @@ def _edges(source: str, file: int, files: int) -> Iterator[dict[str, Any]]:
         if (there_source, there) != (source, file):
             yield {
                 **base,
-                "id": digest(source, str(file), "depends", there_source, str(there), str(definition)),
+                "id": hash_strings(source, str(file), "depends", there_source, str(there), str(definition)),
                 "kind": "depends",
-                "source_id": digest(source, str(file), ""),
+                "source_id": hash_strings(source, str(file), ""),
                 "source_name": "",
                 **_end(source, there_source, there, definition if there_source != source else None, ""),
                 "line": line,
@@ -196,7 +196,7 @@ def _end(source: str, there_source: str, there: int, definition: int | None, nam
     """Where an edge leads: to a node of its source, or to a full name."""
     if there_source != source:
         return {"target_name": f"{there_source}.{_name(there, definition or 0)}"}
-    node = digest(source, str(there), "" if definition is None else str(definition))
+    node = hash_strings(source, str(there), "" if definition is None else str(definition))
     return {"target_id": node, "target_name": name, "target_path": f"{source}/module{there}.py"}
 
 
@@ -218,7 +218,7 @@ def _batches(
             last = min(first + _BATCH_FILES, files // 3)
             rows = [row for file in range(first, last) for row in rows_of(source, file, files)]
             if "shown" in schema.names:
-                rows = [{**row, "shown": shown(row)} for row in rows]
+                rows = [{**row, "shown": build_payload(row)} for row in rows]
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 

@@ -99,7 +99,11 @@ def _timed(ask: Ask, target: str, access: Access) -> tuple[float, float, int]:
 
 def targets(lake: Lake, typical: int) -> dict[str, list[str]]:
     """Targets drawn at random, and those of which there is most."""
-    rows = lake.graph("symbols").rows(["node", "path", "kind", "name"], ~eq("kind", "alias")).to_pylist()
+    rows = (
+        lake.graph_table("symbols")
+        .read_rows(["node", "path", "kind", "name"], ~eq("kind", "alias"))
+        .to_pylist()
+    )
     kinds = {"functions": ("function", "method"), "classes": ("class",), "files": ("file",)}
     of_kind = {group: [row for row in rows if row["kind"] in names] for group, names in kinds.items()}
     chosen = random.Random(_SEED)
@@ -125,7 +129,7 @@ def targets(lake: Lake, typical: int) -> dict[str, list[str]]:
 
 
 def _most(lake: Lake, by_node: Mapping[str, dict[str, Any]], kinds: tuple[str, ...]) -> list[str]:
-    ends = lake.graph("edges").rows(["target_id"], one_of("kind", kinds))["target_id"].to_pylist()
+    ends = lake.graph_table("edges").read_rows(["target_id"], one_of("kind", kinds))["target_id"].to_pylist()
     counted = Counter(end for end in ends if end in by_node)
     return [_target(by_node[node]) for node, _ in counted.most_common(_WORST)]
 

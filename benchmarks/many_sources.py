@@ -28,8 +28,8 @@ from dagster._core.workspace.load_target import ModuleTarget
 from rich.console import Console
 from rich.table import Table
 
-from knowledge_pipeline.config.file import load
-from knowledge_pipeline.defs.assets import RELEASE, stage_keys
+from knowledge_pipeline.config.file import load_settings
+from knowledge_pipeline.defs.assets import RELEASE, stage_asset_keys
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.defs.daemon import Daemon, running
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -70,8 +70,8 @@ def backfill_all(daemon: Daemon, path: Path, name: str) -> PartitionBackfill:
         backfill = PartitionBackfill.from_asset_partitions(
             backfill_id=name,
             asset_graph=request.asset_graph,
-            partition_names=[source.id for source in load(path).sources],
-            asset_selection=[*stage_keys("code").values(), RELEASE],
+            partition_names=[source.id for source in load_settings(path).sources],
+            asset_selection=[*stage_asset_keys("code").values(), RELEASE],
             backfill_timestamp=time.time(),
             tags={},
             dynamic_partitions_store=daemon.instance,
@@ -143,11 +143,11 @@ def main() -> None:
 
 
 def _measure(daemon: Daemon, path: Path, sources: int) -> None:
-    console, lake = Console(), Lake(load(path).store)
+    console, lake = Console(), Lake(load_settings(path).store)
     with memory() as largest:
         started = time.time()
         daemon.until(
-            lambda: len(lake.stored_sources()) == sources and daemon.idle(), "the first refresh", 5400
+            lambda: len(lake.list_stored_sources()) == sources and daemon.idle(), "the first refresh", 5400
         )
         runs = len(daemon.runs(trigger="added"))
         console.print(f"first refresh: {time.time() - started:.0f} s in {runs} runs")
@@ -163,7 +163,7 @@ def _measure(daemon: Daemon, path: Path, sources: int) -> None:
     console.print(table)
     for kind, mebibytes in largest.items():
         console.print(f"{kind}: {mebibytes:.0f} MiB at most")
-    console.print(f"index: {lake.index(*next(iter(lake.spaces().items()))).count()} rows")
+    console.print(f"index: {lake.index(*next(iter(lake.list_spaces().items()))).count_rows()} rows")
 
 
 def _is_done(daemon: Daemon, backfill_id: str) -> bool:

@@ -29,7 +29,7 @@ from benchmarks.refresh import Repository, standard_library
 from knowledge_pipeline.config import file
 from knowledge_pipeline.defs.jobs import refresh as refresh_job
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.recorded_refresh import local_instance
+from knowledge_pipeline.defs.runs.recorded_refresh import open_local_instance
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.defs.daemon import Daemon, running
@@ -63,7 +63,7 @@ class Bench:
 
     def stages_alone(self) -> float:
         """Seconds of the stages and the release, in this process."""
-        settings = file.load(self.path)
+        settings = file.load_settings(self.path)
         started = time.perf_counter()
         outcome = pipeline.refresh(Lake(settings.store), settings, settings.sources)
         if outcome.failures:
@@ -156,7 +156,7 @@ def main() -> None:
 
 def _measured(bench: Bench, repeats: int) -> dict[str, Any]:
     ways: dict[str, list[float]] = {"stages alone": [], "recorded, same process": []}
-    with local_instance(bench.root / "in_process") as instance:
+    with open_local_instance(bench.root / "in_process") as instance:
         bench.run_in_process(instance)
         for _ in range(repeats):
             bench.edit()

@@ -31,7 +31,7 @@ from benchmarks import peers_corpus, peers_tables
 from benchmarks.peer_scripts.measuring import THREADS
 from benchmarks.peers_own import VARIANTS
 from benchmarks.pictures import bars, picture
-from knowledge_pipeline.embedding.model_folders import model_folder
+from knowledge_pipeline.embedding.model_folders import find_model_folder
 
 HERE = Path(__file__).resolve().parent
 _TORCH = "torch==2.13.0"
@@ -98,7 +98,7 @@ class Bench:
                 "--corpus": self.corpus,
                 "--work": work,
                 "--questions": self.questions,
-                "--model": model_folder(_MODEL),
+                "--model": find_model_folder(_MODEL),
                 "--out": out,
                 "--repeats": self.options.repeats,
             }

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.peer_scripts.measuring import main
 from benchmarks.peer_scripts.tool import Kind, Tool, Vectors
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.template import write_initial
+from knowledge_pipeline.config.template import write_initial_config
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import pipeline
@@ -57,9 +57,9 @@ class KnowledgePipeline(Tool):
     def _declare(self, place: Path) -> None:
         place.mkdir(parents=True)
         path = place / "knowledge.yaml"
-        write_initial(path, self.corpus)
+        write_initial_config(path, self.corpus)
         path.write_text(path.read_text("utf-8") + self._embedding, "utf-8")
-        self._settings = file.load(path)
+        self._settings = file.load_settings(path)
 
     def begin(self, place: Path) -> None:
         """See `Tool.begin`."""
@@ -76,7 +76,7 @@ class KnowledgePipeline(Tool):
 
     def chunks(self) -> int:
         """See `Tool.chunks`."""
-        return sum(self._lake.index(*space).count() for space in self._lake.spaces().items())
+        return sum(self._lake.index(*space).count_rows() for space in self._lake.list_spaces().items())
 
     def search(self, text: str, kind: Kind, limit: int) -> list[str]:
         """The search `semantic` as its settings are, or by vectors alone."""

@@ -29,7 +29,7 @@ from rich.table import Table
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.pipeline import Outcome
+from knowledge_pipeline.stages.pipeline import RefreshOutcome
 from knowledge_pipeline.store.lake import Lake
 
 _LARGEST_BYTES = 12_000
@@ -81,7 +81,7 @@ class Bench:
         self.lake = Lake(root / "store")
         self.branch = "main"
 
-    def refresh(self) -> tuple[float, Outcome]:
+    def refresh(self) -> tuple[float, RefreshOutcome]:
         """Refresh and release; seconds, and what was done."""
         connection = {"type": "git", "url": str(self.repository.folder), "branch": self.branch}
         source = {"id": "library", "type": "code", "connection": connection}

@@ -22,9 +22,9 @@ from rich.table import Table
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.evaluation.beir import read_beir
-from knowledge_pipeline.evaluation.golden import Question
-from knowledge_pipeline.evaluation.judge import Response
-from knowledge_pipeline.evaluation.scores import Estimate, summaries
+from knowledge_pipeline.evaluation.golden import GoldenQuestion
+from knowledge_pipeline.evaluation.judge import QuestionResponse
+from knowledge_pipeline.evaluation.scores import Estimate, summarize
 from knowledge_pipeline.stages import evaluate, pipeline
 from knowledge_pipeline.store.lake import Lake
 
@@ -58,9 +58,9 @@ class Set:
             f"version: 1\nstore: store\nsources:\n"
             f"  - {{id: corpus, type: {kind}, connection: {{type: local, path: files}}}}\n"
         )
-        return file.load(path)
+        return file.load_settings(path)
 
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[GoldenQuestion]:
         """Its queries, with the files that answer them."""
         _, ending = _KINDS.get(self.name.partition("-")[0], ("markdown", ".md"))
         return [
@@ -94,12 +94,14 @@ def indexed(one: Set) -> Settings:
     return settings
 
 
-def asked(one: Set, settings: Settings, how: dict[str, Any], *, limit: int) -> list[Response]:
+def asked(one: Set, settings: Settings, how: dict[str, Any], *, limit: int) -> list[QuestionResponse]:
     """Ask a set's questions of its newest index."""
     lake = Lake(settings.store)
     query = settings.query.model_copy(update=how)
     changed = settings.model_copy(update={"query": query})
-    return evaluate.ask(lake, changed, one.questions(), evaluate.newest(lake), limit=limit)
+    return evaluate.run_questions(
+        lake, changed, one.questions(), evaluate.newest_index_versions(lake), limit=limit
+    )
 
 
 def _told(stage: str, done: int, total: int | None) -> None:
@@ -123,7 +125,7 @@ def main() -> None:
         one = Set(folder, options.store / folder.name)
         settings = indexed(one)
         for name, how in ABLATION.items() if options.ablation else [("by default", {})]:
-            (found, *_) = summaries(asked(one, settings, how, limit=options.limit))
+            (found, *_) = summarize(asked(one, settings, how, limit=options.limit))
             shown = [_spoken(found.by_file["nDCG@10"]), _spoken(found.by_file["R@10"])]
             times = [f"{found.p50_ms:.0f}", f"{found.p95_ms:.0f}"]
             table.add_row(one.name, name, str(found.questions), *shown, *times)

@@ -95,11 +95,11 @@ def edited(declared: Settings) -> list[dict[str, Any]]:
 def held(lake: Lake) -> dict[str, Any]:
     """Rows of the index, and bytes on disk by what they are of; the most memory that this process held."""
     found: dict[str, Any] = {"peak_mb": peak_mb(), "chunks": 0, "unindexed": 0}
-    for space, dimensions in lake.spaces().items():
+    for space, dimensions in lake.list_spaces().items():
         table = lake.index(space, dimensions)
-        found |= {"chunks": table.count(), "unindexed": indexes.unindexed_rows(table)}
+        found |= {"chunks": table.count_rows(), "unindexed": indexes.count_unindexed_rows(table)}
     folders = (place for place in sorted(lake.folder.iterdir()) if place.is_dir())
-    return found | {"disk": {place.name: lance_storage.size(place) for place in folders}}
+    return found | {"disk": {place.name: lance_storage.compute_size(place) for place in folders}}
 
 
 def peak_mb() -> float:

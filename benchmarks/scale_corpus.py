@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from knowledge_pipeline.embedding.model_folders import model_folder
+from knowledge_pipeline.embedding.model_folders import find_model_folder
 
 CHUNKS_A_REPOSITORY = 100_000
 CHARS_A_CHUNK = 464  # measured; how many chunks there are is counted after
@@ -70,7 +70,7 @@ def static_model(folder: Path) -> Path:
     from sentence_transformers.models import StaticEmbedding
     from tokenizers import Tokenizer
 
-    whole = model_folder("all-MiniLM-L6-v2")
+    whole = find_model_folder("all-MiniLM-L6-v2")
     tokenizer = Tokenizer.from_file(str(whole / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()

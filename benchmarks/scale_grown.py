@@ -26,7 +26,7 @@ from benchmarks.scale_build import GROWN, held, settings
 from benchmarks.scale_corpus import CHUNKS_A_REPOSITORY
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.release import publish
+from knowledge_pipeline.store.release import publish_release
 from knowledge_pipeline.store.tables import Table
 
 _BATCH_ROWS = 4096
@@ -36,7 +36,9 @@ _NEAR = 0.8  # cosine, about, of a made vector to the one that it is made of
 def rows(table: Table, dimensions: int, copy: int) -> Iterator[pa.RecordBatch]:
     """The first source's rows again, as another source's."""
     chosen, last = np.random.default_rng(copy), np.empty((0, dimensions), np.float32)
-    scanned = table.newest().to_batches(filter="source = 'r00'", batch_size=_BATCH_ROWS, batch_readahead=2)
+    scanned = table.open_newest().to_batches(
+        filter="source = 'r00'", batch_size=_BATCH_ROWS, batch_readahead=2
+    )
     for batch in scanned:
         vectors = batch["vector"].flatten().to_numpy().reshape(-1, dimensions)
         others = chosen.permutation(np.concatenate([last, vectors]))[: len(vectors)]
@@ -61,16 +63,16 @@ def main() -> None:
         shutil.copytree(folder / str(CHUNKS_A_REPOSITORY) / "store", place / "store", dirs_exist_ok=True)
         (place / GROWN).touch()
     lake = Lake(settings(folder, chunks).store)
-    ((space, dimensions),) = lake.spaces().items()
+    ((space, dimensions),) = lake.list_spaces().items()
     adding: list[list[float]] = []
     indexing: list[list[float]] = []
-    present = len(set(lake.index(space, dimensions).rows(["source"])["source"].unique().to_pylist()))
+    present = len(set(lake.index(space, dimensions).read_rows(["source"])["source"].unique().to_pylist()))
     for copy in range(present, round(chunks / CHUNKS_A_REPOSITORY)):
         table = lake.index(space, dimensions)
         adding.append(_timed(lambda table=table, copy=copy: table.append(rows(table, dimensions, copy))))
-        indexing.append(_timed(lambda: indexes.maintain(lake.index(space, dimensions))))
+        indexing.append(_timed(lambda: indexes.maintain_indexes(lake.index(space, dimensions))))
         print(copy, adding[-1], indexing[-1], file=sys.stderr, flush=True)
-    publish(lake, keep=3)
+    publish_release(lake, keep=3)
     print(json.dumps({"adding": adding, "indexing": indexing, **held(lake)}))
 
 

@@ -19,7 +19,7 @@ from benchmarks.scale_corpus import git, small_files
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.stages import snapshot
-from knowledge_pipeline.stages.context import Pass
+from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.store.lake import Lake
 
 _FILES = 100_000
@@ -39,7 +39,7 @@ def main() -> None:
     edited = made / "d007" / "m7007.py"
     for name in connections:
         settings = Settings.model_validate({"store": folder / "listing", "sources": sources})
-        this = Pass(
+        this = RefreshContext(
             Lake(settings.store), settings, next(each for each in settings.sources if each.id == name)
         )
         told[name] = {"first": _taken(this), "unchanged": _taken(this), "listing": _listed(this)}
@@ -49,14 +49,14 @@ def main() -> None:
     print(json.dumps({**told, "files": files, "peak_mb": peak_mb()}))
 
 
-def _taken(this: Pass) -> list[float]:
+def _taken(this: RefreshContext) -> list[float]:
     """Seconds of the clock and of the processor that a snapshot takes."""
     started, worked = time.perf_counter(), time.process_time()
     snapshot.refresh(this)
     return [round(time.perf_counter() - started, 2), round(time.process_time() - worked, 2)]
 
 
-def _listed(this: Pass) -> list[float]:
+def _listed(this: RefreshContext) -> list[float]:
     """The same of the listing alone."""
     started, worked = time.perf_counter(), time.process_time()
     with open_source(this.source, cache=this.lake.cache) as source:

@@ -22,11 +22,11 @@ import numpy as np
 
 from benchmarks.scale_build import peak_mb, settings
 from benchmarks.scale_truth import FILTERS, TOP, released
-from knowledge_pipeline.identifiers import searchable
+from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import where
+from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.pipeline import RETRIEVED
+from knowledge_pipeline.query.search.pipeline import MIN_CANDIDATES
 from knowledge_pipeline.store.readers import IndexReader, open_index
 
 CLIENTS = 100
@@ -122,16 +122,18 @@ async def ours(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
 
 
 def _ways(reader: IndexReader, knowledge: KnowledgeBase, truth: Truth) -> Iterable[tuple[str, Ask]]:
-    vectors, words = truth.vectors, [searchable(text) for text in truth.texts]
+    vectors, words = truth.vectors, [expand_identifiers(text) for text in truth.texts]
     for name, narrowed in zip(_NAMES, FILTERS.values(), strict=True):
-        condition = where(Access.operator(), narrowed)
+        condition = compile_filter(Access.operator(), narrowed)
         yield (
             f"vector{name}",
-            lambda at, condition=condition: reader.nearest(vectors[at], condition, limit=RETRIEVED),
+            lambda at, condition=condition: reader.search_vector(
+                vectors[at], condition, limit=MIN_CANDIDATES
+            ),
         )
         yield (
             f"words{name}",
-            lambda at, condition=condition: reader.matching(words[at], condition, limit=RETRIEVED),
+            lambda at, condition=condition: reader.search_text(words[at], condition, limit=MIN_CANDIDATES),
         )
     for name, narrowed in zip(_NAMES, FILTERS.values(), strict=True):
         yield (
@@ -141,11 +143,11 @@ def _ways(reader: IndexReader, knowledge: KnowledgeBase, truth: Truth) -> Iterab
 
 
 async def _found(reader: IndexReader, truth: Truth, name: str) -> list[list[tuple[str, float]]]:
-    condition, found = where(Access.operator(), FILTERS[name]), list[list[tuple[str, float]]]()
+    condition, found = compile_filter(Access.operator(), FILTERS[name]), list[list[tuple[str, float]]]()
     for vector in truth.vectors:
-        scored = (await reader.nearest(vector, condition, limit=RETRIEVED))[:TOP]
-        rows = await reader.taken([each.row for each in scored], ["id"])
-        found.append([(rows[each.row]["id"], each.score) for each in scored])
+        scored = (await reader.search_vector(vector, condition, limit=MIN_CANDIDATES))[:TOP]
+        rows = await reader.take_rows([each.row_id for each in scored], ["id"])
+        found.append([(rows[each.row_id]["id"], each.score) for each in scored])
     return found
 
 
@@ -156,7 +158,7 @@ async def raw(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
     truth, (index, version) = Truth(folder, chunks), released(folder, chunks)
     table = await (await lancedb.connect_async(str(index.path.parent))).open_table(index.name)
     await table.checkout(version)
-    words = [searchable(text) for text in truth.texts]
+    words = [expand_identifiers(text) for text in truth.texts]
     columns = ["id", "path", "text", "_distance"]
 
     def nearest(at: int, *, condition: str = "", tuned: bool = True) -> Any:
@@ -165,7 +167,7 @@ async def raw(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
         asked = asked.where(condition) if condition else asked
         return asked.limit(TOP).select(columns)
 
-    tenth = where(Access.operator(), FILTERS["a tenth: two languages"]).sql
+    tenth = compile_filter(Access.operator(), FILTERS["a tenth: two languages"]).sql
     hybrid = lambda at: nearest(at).nearest_to_text(words[at], columns=["words"])  # noqa: E731
     ways: dict[str, Ask] = {
         "vector, defaults": lambda at: nearest(at, tuned=False).to_arrow(),

@@ -22,7 +22,7 @@ from benchmarks.scale_build import peak_mb, settings
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
 
 TOP = 10
@@ -42,7 +42,7 @@ _TIMED = 30
 def questions(table: Table, count: int) -> list[str]:
     """Some words that follow one another in a passage, four to a dozen, as people and agents type them."""
     chosen, texts = random.Random(11), list[str]()
-    rows = table.newest().sample(min(_SAMPLED_ROWS // 10, table.count()), columns=["id", "text"])
+    rows = table.open_newest().sample(min(_SAMPLED_ROWS // 10, table.count_rows()), columns=["id", "text"])
     for text in rows.sort_by("id")["text"].to_pylist():
         words = _WORD.findall(text)
         if len(words) > 30:
@@ -54,21 +54,21 @@ def questions(table: Table, count: int) -> list[str]:
 def released(folder: Path, chunks: int) -> tuple[Table, int]:
     """The index, and the version of it that is live."""
     lake = Lake(settings(folder, chunks).store)
-    now = live(lake)
+    now = find_live_release(lake)
     assert now is not None
     ((space, version),) = now.tables.items()
-    return lake.index(space, lake.spaces()[space]), version
+    return lake.index(space, lake.list_spaces()[space]), version
 
 
 class Exact:
     """All vectors of an index in memory, and what the filters look at."""
 
     def __init__(self, table: Table, version: int) -> None:
-        rows = table.count(version=version)
+        rows = table.count_rows(version=version)
         self.vectors = np.empty((rows, table.schema.field("vector").type.list_size), np.float32)
         self.ids: list[str] = []
         folders, languages = list[bool](), list[bool]()
-        dataset, at = table.newest().checkout_version(version), 0
+        dataset, at = table.open_newest().checkout_version(version), 0
         for batch in dataset.to_batches(
             columns=["id", "path", "language", "vector"], batch_size=_BATCH_ROWS, batch_readahead=2
         ):

@@ -40,7 +40,7 @@ def with_history(one: Set) -> Settings:
         (one.place / "knowledge.yaml").read_text()
         + f"  - {{id: history, type: git_history, connection: {{type: git, url: {HERE}}}}}\n"
     )
-    settings = file.load(path)
+    settings = file.load_settings(path)
     lake = Lake(settings.store)
     outcome = pipeline.refresh(lake, settings, settings.sources)
     for failure in outcome.failures.values():

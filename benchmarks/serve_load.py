@@ -42,14 +42,14 @@ from rich.table import Table
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.embedding.registry import space_of
-from knowledge_pipeline.identifiers import searchable
+from knowledge_pipeline.embedding.registry import resolve_space
+from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import where
-from knowledge_pipeline.records import digest
-from knowledge_pipeline.serve.tokens import Tokens
+from knowledge_pipeline.query.filters import compile_filter
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store import indexes, release
-from knowledge_pipeline.store.index_payload import shown
+from knowledge_pipeline.store.index_payload import build_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import open_index
 
@@ -162,19 +162,19 @@ def _loads(
 
 
 async def _raw(settings: Settings, words: list[str], name: str, *, seconds: float, clients: int) -> Load:
-    lake, space = Lake(settings.store), space_of(settings.embedding)
-    live = release.live(lake)
+    lake, space = Lake(settings.store), resolve_space(settings.embedding)
+    live = release.find_live_release(lake)
     assert live is not None
     reader = await open_index(lake.root, space.name, live.tables[space.name])
     vectors = np.random.default_rng(3)
-    filters = [where(access) for access in _accesses()]
+    filters = [compile_filter(access) for access in _accesses()]
 
     async def ask(client: int, text: str) -> int:
         vector = vectors.standard_normal(DIMENSIONS).astype(np.float32)
         seen = filters[client % len(filters)]
         await asyncio.gather(
-            reader.nearest(vector, seen, limit=CANDIDATES),
-            reader.matching(searchable(text), seen, limit=CANDIDATES),
+            reader.search_vector(vector, seen, limit=CANDIDATES),
+            reader.search_text(expand_identifiers(text), seen, limit=CANDIDATES),
         )
         return live.release
 
@@ -253,25 +253,25 @@ def write(settings: Settings, chunks: int) -> list[str]:
     lake, texts = Lake(settings.store), _passages()
     started, chosen = time.perf_counter(), random.Random(5)
     words = sorted({word for _ in range(400) for word in re.findall(r"[a-z]{4,}", next(texts)[1])})
-    if release.live(lake) is None:
+    if release.find_live_release(lake) is None:
         table = _index(settings)
         table.append(_batches(table.schema, texts, chunks, chosen))
-        indexes.maintain(table)
-        release.publish(lake, keep=3)
+        indexes.maintain_indexes(table)
+        release.publish_release(lake, keep=3)
         print(f"{chunks:,} chunks written in {time.perf_counter() - started:.0f} s", file=sys.stderr)
     return words
 
 
 def _publish(settings: Settings, chosen: random.Random) -> None:
     lake, table = Lake(settings.store), _index(settings)
-    with lake.index_lock():
+    with lake.lock_index():
         table.append(_batches(table.schema, _passages(), 500, chosen))
-        indexes.maintain(table)
-        release.publish(lake, keep=3)
+        indexes.maintain_indexes(table)
+        release.publish_release(lake, keep=3)
 
 
 def _index(settings: Settings) -> Any:
-    space = space_of(settings.embedding)
+    space = resolve_space(settings.embedding)
     return Lake(settings.store).index(space.name, space.dimensions)
 
 
@@ -306,17 +306,17 @@ def _row(
     path, _, line = place.rpartition(":")
     visibility = chosen.choice(("public", "public", "tenant", "private"))
     own = {
-        "id": digest(place, str(chosen.random())),
+        "id": hash_strings(place, str(chosen.random())),
         **dict.fromkeys(("uri", "path"), path),
         **{"source": "packages", "source_type": "files", "language": "python", "extension": ".py"},
-        **{"text": text, "words": searchable(text), "vector": vector, "metadata": "{}"},
+        **{"text": text, "words": expand_identifiers(text), "vector": vector, "metadata": "{}"},
         **{"start_line": int(line) + 1, "end_line": int(line) + _LINES, "end_char": len(text)},
-        **{"content_hash": digest(text), "text_key": digest(text), "visibility": visibility},
+        **{"content_hash": hash_strings(text), "text_key": hash_strings(text), "visibility": visibility},
         "tenant": chosen.choice(TENANTS) if visibility != "public" else None,
         "principals": [chosen.choice(("ann", "bob"))] if visibility == "private" else [],
     }
     made = {each.name: own.get(each.name, _nothing(each)) for each in schema}
-    return {**made, "shown": shown(made)}
+    return {**made, "shown": build_payload(made)}
 
 
 def _nothing(column: pa.Field) -> Any:
@@ -347,7 +347,7 @@ def _accesses() -> list[Access]:
 
 
 def _tokens(settings: Settings) -> list[str]:
-    tokens = Tokens(Lake(settings.store))
+    tokens = TokenStore(Lake(settings.store))
     return [
         tokens.create("load", tenant=access.tenant, principals=sorted(access.principals))[1]
         for access in _accesses()
@@ -368,7 +368,7 @@ def _declared(folder: Path, endpoint: tuple[str, str], *, cached: bool) -> Setti
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "knowledge.yaml").write_text(json.dumps(told))
-    return file.load(folder / "knowledge.yaml")
+    return file.load_settings(folder / "knowledge.yaml")
 
 
 @contextmanager

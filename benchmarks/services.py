@@ -137,16 +137,16 @@ def _refreshed(folder: Path) -> dict[str, Any]:
     from knowledge_pipeline.stages import pipeline
     from knowledge_pipeline.store.lake import Lake
 
-    settings = file.load(folder / "knowledge.yaml")
+    settings = file.load_settings(folder / "knowledge.yaml")
     lake = Lake(settings.store)
     started = time.perf_counter()
-    outcome = pipeline.refresh(lake, settings, pipeline.chosen(settings, ()))
+    outcome = pipeline.refresh(lake, settings, pipeline.select_sources(settings, ()))
     seconds = round(time.perf_counter() - started, 1)
     for failure in outcome.failures.values():
         raise failure
     (kib,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("utf-8"))
-    (space,) = lake.spaces().items()
-    return {"chunks": lake.index(*space).count(), "seconds": seconds, "peak MB": int(kib) // 1024}
+    (space,) = lake.list_spaces().items()
+    return {"chunks": lake.index(*space).count_rows(), "seconds": seconds, "peak MB": int(kib) // 1024}
 
 
 def _machine() -> str:

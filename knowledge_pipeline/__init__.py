@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_DOORS = {
+_LAZY_EXPORTS = {
     "Access": "knowledge_pipeline.query.access",
     "Filters": "knowledge_pipeline.query.filters",
     "KnowledgeBase": "knowledge_pipeline.query.knowledge_base",
@@ -22,8 +22,8 @@ _DOORS = {
 
 def __getattr__(name: str) -> object:
     """Load a door when it is first used: importing the package itself stays cheap."""
-    if name not in _DOORS:
+    if name not in _LAZY_EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_DOORS[name]), name)
+    return getattr(import_module(_LAZY_EXPORTS[name]), name)

@@ -2,41 +2,41 @@
 
 import dagster as dg
 
-from knowledge_pipeline.defs.alerts.sensor import failed_runs
-from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, refresh_of
-from knowledge_pipeline.defs.assets import chain, release_of
-from knowledge_pipeline.defs.checks import checks_job, informing_checks_of
-from knowledge_pipeline.defs.evaluation import EVALUATION, evaluation_of
-from knowledge_pipeline.defs.failures import loading
+from knowledge_pipeline.defs.alerts.sensor import build_failed_runs_sensor
+from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, build_refresh_job
+from knowledge_pipeline.defs.assets import build_release_asset, build_stage_assets
+from knowledge_pipeline.defs.checks import build_checks_job, build_informing_checks
+from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
+from knowledge_pipeline.defs.failures import translate_load_errors
 from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
 from knowledge_pipeline.defs.maintenance import maintenance
-from knowledge_pipeline.defs.partitions import types_in
+from knowledge_pipeline.defs.partitions import list_source_types
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import lost_runs
-from knowledge_pipeline.defs.runs.executor import chosen_executor
-from knowledge_pipeline.defs.schedules import schedules
+from knowledge_pipeline.defs.runs.executor import select_executor
+from knowledge_pipeline.defs.schedules import build_schedules
 from knowledge_pipeline.defs.sensors.changed_files import changed_files
 from knowledge_pipeline.defs.sensors.commits import new_commits
 from knowledge_pipeline.defs.sensors.configuration import (
+    build_sources_sensor,
     release_after_failures,
     removed_sources,
-    sources_in_config,
 )
-from knowledge_pipeline.defs.settings_assets import changed_settings, settings_specs
-from knowledge_pipeline.defs.sql_models import SQL_MODELS, models_of
+from knowledge_pipeline.defs.settings_assets import build_settings_specs, changed_settings
+from knowledge_pipeline.defs.sql_models import SQL_MODELS_JOB, build_model_assets
 
-with loading():
+with translate_load_errors():
     project = ProjectResource()
-    settings = project.settings()
-    types, owners = types_in(settings), settings.owners
-    checks = [informing_checks_of(type_) for type_ in types]
+    settings = project.load_settings()
+    types, owners = list_source_types(settings), settings.owners
+    checks = [build_informing_checks(type_) for type_ in types]
     defs = dg.Definitions(
         assets=[
-            *(spec for type_ in types for spec in settings_specs(type_, owners)),
-            *(chain(type_, settings) for type_ in types),
-            evaluation_of(types, owners),
-            release_of(types, settings),
-            models_of(types, owners=owners, evaluation=EVALUATION),
+            *(spec for type_ in types for spec in build_settings_specs(type_, owners)),
+            *(build_stage_assets(type_, settings) for type_ in types),
+            build_evaluation_asset(types, owners),
+            build_release_asset(types, settings),
+            build_model_assets(types, owners=owners, evaluation=EVALUATION),
         ],
         asset_checks=checks,
         jobs=[
@@ -45,21 +45,23 @@ with loading():
             purge,
             maintenance,
             RELEASE_JOB,
-            SQL_MODELS,
-            *([checks_job(checks)] if checks else []),
-            *(refresh_of(type_) for type_ in types),
+            SQL_MODELS_JOB,
+            *([build_checks_job(checks)] if checks else []),
+            *(build_refresh_job(type_) for type_ in types),
         ],
-        schedules=schedules(settings, jobs=["maintenance", "sql_models", *(["checks"] if checks else [])]),
+        schedules=build_schedules(
+            settings, jobs=["maintenance", "sql_models", *(["checks"] if checks else [])]
+        ),
         sensors=[
-            sources_in_config(types),
+            build_sources_sensor(types),
             removed_sources,
             new_commits,
             changed_files,
             changed_settings,
             lost_runs,
             release_after_failures,
-            failed_runs(),
+            build_failed_runs_sensor(),
         ],
         resources={"project": project},
-        executor=chosen_executor(),
+        executor=select_executor(),
     )

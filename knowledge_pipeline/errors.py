@@ -41,7 +41,7 @@ class SourceRefused(PermanentError):
     """A source does not exist, is not readable, or refuses us."""
 
 
-class ModelMissing(PermanentError):
+class ModelError(PermanentError):
     """A model cannot be loaded, or its endpoint refuses us."""
 
 
@@ -53,7 +53,7 @@ class ReleaseRefused(PermanentError):
     """A blocking check forbids the release; the last one stays live."""
 
 
-class QuestionRefused(PermanentError):
+class InvalidQuery(PermanentError):
     """A question is empty, too long, or has a filter that makes no sense."""
 
 
@@ -96,7 +96,7 @@ class TooManyRequests(TransientError):
         return type(self), (str(self), self.retry_after_s)
 
 
-class AnswerTimedOut(TransientError):
+class ResponseTimeout(TransientError):
     """An answer took longer than the server waits for one."""
 
 

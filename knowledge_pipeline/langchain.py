@@ -54,10 +54,10 @@ class KnowledgeRetriever(BaseRetriever):
         k: int | None = None,
         filters: Filters | None = None,
     ) -> list[Document]:
-        how = self._how(k, filters)
+        how = self._search_options(k, filters)
         if isinstance(self.base, KnowledgeClient):
-            return _documents(self.base.search(query, **how))
-        return _documents(self.base.search(query, access=self.access, **how).as_json())
+            return _to_documents(self.base.search(query, **how))
+        return _to_documents(self.base.search(query, access=self.access, **how).as_json())
 
     async def _aget_relevant_documents(
         self,
@@ -67,22 +67,22 @@ class KnowledgeRetriever(BaseRetriever):
         k: int | None = None,
         filters: Filters | None = None,
     ) -> list[Document]:
-        how = self._how(k, filters)
+        how = self._search_options(k, filters)
         if isinstance(self.base, KnowledgeClient):
-            return _documents(await self.base.asearch(query, **how))
-        return _documents((await self.base.asearch(query, access=self.access, **how)).as_json())
+            return _to_documents(await self.base.asearch(query, **how))
+        return _to_documents((await self.base.asearch(query, access=self.access, **how)).as_json())
 
-    def _how(self, k: int | None, filters: Filters | None) -> dict[str, Any]:
+    def _search_options(self, k: int | None, filters: Filters | None) -> dict[str, Any]:
         return {"type": self.type, "filters": filters or self.filters, "limit": k or self.k}
 
 
-def _documents(answer: Mapping[str, Any]) -> list[Document]:
+def _to_documents(answer: Mapping[str, Any]) -> list[Document]:
     of_answer = {name: answer[name] for name in ("query_id", "release", "degraded")}
-    return [_document(result, of_answer) for result in answer["results"]]
+    return [_to_document(result, of_answer) for result in answer["results"]]
 
 
-def _document(result: Mapping[str, Any], of_answer: Mapping[str, Any]) -> Document:
+def _to_document(result: Mapping[str, Any], answer_metadata: Mapping[str, Any]) -> Document:
     citation = result["citation"]
     cited = f"{citation['path']}:{citation['lines'].replace('L', '')}"
-    told = {**citation, "citation": cited, "score": result["score"], **of_answer}
+    told = {**citation, "citation": cited, "score": result["score"], **answer_metadata}
     return Document(id=result["id"], page_content=result["content"], metadata={**result["metadata"], **told})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-GRAMMARS = frozenset(
+PARSED_LANGUAGES = frozenset(
     [
         "python",
         "javascript",
@@ -30,8 +30,8 @@ GRAMMARS = frozenset(
 )
 """Languages with AST chunks and a code graph; all others are cut by lines."""
 
-PROSE = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
-DATA = frozenset({"json", "xml", "csv", "notebook"})
+PROSE_LANGUAGES = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
+DATA_LANGUAGES = frozenset({"json", "xml", "csv", "notebook"})
 
 _EXTENSIONS = {
     "ada": "ada adb ads",
@@ -155,7 +155,7 @@ _EXTENSIONS = {
 }
 _BY_EXTENSION = {extension: name for name, line in _EXTENSIONS.items() for extension in line.split()}
 
-_BY_FILE_NAME = {
+_FILE_NAMES = {
     "bash": ".bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv pkgbuild gradlew",
     "cmake": "cmakelists.txt",
     "dockerfile": "dockerfile containerfile",
@@ -170,7 +170,7 @@ _BY_FILE_NAME = {
     "text": "readme license copying changelog notice authors contributors",
     "vim": ".vimrc",
 }
-_NAMED = {file_name: name for name, line in _BY_FILE_NAME.items() for file_name in line.split()}
+_BY_FULL_NAME = {file_name: name for name, line in _FILE_NAMES.items() for file_name in line.split()}
 
 _INTERPRETERS = {
     "bash": "sh bash zsh ksh dash ash bats",
@@ -201,7 +201,7 @@ _INTERPRETERS = {
 }
 _BY_INTERPRETER = {program: name for name, line in _INTERPRETERS.items() for program in line.split()}
 
-LANGUAGES = frozenset({*_EXTENSIONS, *_BY_FILE_NAME, *_INTERPRETERS, "dockerfile", "verilog"})
+LANGUAGES = frozenset({*_EXTENSIONS, *_FILE_NAMES, *_INTERPRETERS, "dockerfile", "verilog"})
 """Every name that `language_of` may give."""
 
 _SHEBANG = re.compile(
@@ -218,7 +218,7 @@ _OBJECTIVE_C = re.compile(r"^[ \t]*(?:@interface|@implementation|@protocol|@clas
 _HEAD_CHARS = 32_768
 
 
-def language_of(path: str, head: str = "") -> str | None:
+def detect_language(path: str, head: str = "") -> str | None:
     """Name of the language of a file; None where neither name nor content tells.
 
     Args:
@@ -227,15 +227,15 @@ def language_of(path: str, head: str = "") -> str | None:
             tell apart what shares an extension (`.h` is C, C++ or Objective-C). May be empty.
     """
     file_name = path.rpartition("/")[2].lower()
-    named = _by_name(file_name)
+    named = _detect_by_name(file_name)
     if named is None:
-        return _by_shebang(head)
-    return _told_apart(file_name, named, head[:_HEAD_CHARS]) if head else named
+        return _detect_by_shebang(head)
+    return _disambiguate(file_name, named, head[:_HEAD_CHARS]) if head else named
 
 
-def possible_languages(path: str) -> frozenset[str]:
+def list_possible_languages(path: str) -> frozenset[str]:
     """Every language that `language_of(path, head)` may name for some content; empty if unknown."""
-    named = language_of(path)
+    named = detect_language(path)
     if named is None:
         return frozenset()
     if path.lower().endswith(".h"):
@@ -245,12 +245,12 @@ def possible_languages(path: str) -> frozenset[str]:
 
 def is_code(language: str | None) -> bool:
     """Whether a language is programming or configuration, rather than prose or mere data."""
-    return language is not None and language not in PROSE and language not in DATA
+    return language is not None and language not in PROSE_LANGUAGES and language not in DATA_LANGUAGES
 
 
-def _by_name(file_name: str) -> str | None:
-    if file_name in _NAMED:
-        return _NAMED[file_name]
+def _detect_by_name(file_name: str) -> str | None:
+    if file_name in _BY_FULL_NAME:
+        return _BY_FULL_NAME[file_name]
     if file_name.endswith(".blade.php"):
         return "php"
     if file_name.startswith(("dockerfile.", "containerfile.")) or file_name.endswith(".dockerfile"):
@@ -263,7 +263,7 @@ def _by_name(file_name: str) -> str | None:
     return _BY_EXTENSION.get(extension) or ("makefile" if stem == "makefile" else None)
 
 
-def _by_shebang(head: str) -> str | None:
+def _detect_by_shebang(head: str) -> str | None:
     match = _SHEBANG.match(head)
     if match is None:
         return None
@@ -273,7 +273,7 @@ def _by_shebang(head: str) -> str | None:
     return _BY_INTERPRETER.get(re.sub(r"[\d.]+$", "", program.lower()))
 
 
-def _told_apart(file_name: str, named: str, head: str) -> str | None:
+def _disambiguate(file_name: str, candidate: str, head: str) -> str | None:
     """The language among those that share an extension; `head` is not empty."""
     if file_name.endswith(".h"):
         if _OBJECTIVE_C.search(head):
@@ -288,4 +288,4 @@ def _told_apart(file_name: str, named: str, head: str) -> str | None:
         r"^\s*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", head, re.M
     ):
         return "verilog"
-    return named
+    return candidate

@@ -13,7 +13,7 @@ from typing import Any
 
 Metadata = Mapping[str, Any]  # JSON values only
 
-SPACE_BEFORE = "space_before"
+SPACE_BEFORE_KEY = "space_before"
 """Key of `Chunk.space_before` among what the index knows of a chunk."""
 
 Tokenize = Callable[[str], Sequence[int]]
@@ -71,12 +71,12 @@ class Chunk:
     space_before: str = ""  # all white space that precedes it, so that neighbours can be put together again
 
 
-def embedded_text(header: str, text: str) -> str:
+def build_embedded_text(header: str, text: str) -> str:
     """What is embedded and indexed for full text: the header, an empty line, the text."""
     return f"{header}\n\n{text}" if header else text
 
 
-def digest(*values: str) -> str:
+def hash_strings(*values: str) -> str:
     """Content hash of some strings: 32 hexadecimal digits, the boundaries between them included."""
     hashed = hashlib.sha256()
     for value in values:

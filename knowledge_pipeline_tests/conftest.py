@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding, Settings
+from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.pipeline import Outcome
+from knowledge_pipeline.stages.pipeline import RefreshOutcome
 from knowledge_pipeline.store import index_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -25,9 +25,9 @@ def embedding_server() -> Iterator[OpenAIServer]:
         yield server
 
 
-def embedding_by(server: OpenAIServer, **changes: Any) -> Embedding:
+def embedding_by(server: OpenAIServer, **changes: Any) -> EmbeddingSettings:
     """Settings that embed by a test's endpoint."""
-    return Embedding.model_validate(
+    return EmbeddingSettings.model_validate(
         {
             "provider": "openai",
             "model": "hashed-words",
@@ -42,7 +42,7 @@ def embedding_by(server: OpenAIServer, **changes: Any) -> Embedding:
 class Project:
     """A folder with a store and settings that a test changes as a user would."""
 
-    def __init__(self, root: Path, embedding: Embedding) -> None:
+    def __init__(self, root: Path, embedding: EmbeddingSettings) -> None:
         self.root = root
         self.lake = Lake(root / "store")
         self.embedding = embedding
@@ -60,10 +60,10 @@ class Project:
             {"store": self.lake.root, "embedding": self.embedding, "sources": list(self.sources.values())}
         )
 
-    def refresh(self, *ids: str, **options: Any) -> Outcome:
+    def refresh(self, *ids: str, **options: Any) -> RefreshOutcome:
         """Refresh all sources, or some, and release."""
         settings = self.settings
-        return pipeline.refresh(self.lake, settings, pipeline.chosen(settings, ids), **options)
+        return pipeline.refresh(self.lake, settings, pipeline.select_sources(settings, ids), **options)
 
 
 @pytest.fixture
@@ -77,7 +77,9 @@ TIMES = ("indexed_at", "updated_at")
 
 def without_times(shown: str) -> str:
     """The column `shown` of an index, but for times of writing."""
-    return str({name: value for name, value in index_payload.read(shown).items() if name not in TIMES})
+    return str(
+        {name: value for name, value in index_payload.parse_payload(shown).items() if name not in TIMES}
+    )
 
 
 def tables(project: Project, *, archived: bool = True) -> dict[str, list[dict[str, Any]]]:
@@ -89,13 +91,15 @@ def tables(project: Project, *, archived: bool = True) -> dict[str, list[dict[st
     for source in project.settings.sources:
         for stage in (project.lake.snapshot, project.lake.chunks):
             table = stage(source.type, source.id)
-            held[f"{table.path.parent.parent.name} {source.id}"] = table.rows(table.schema.names).to_pylist()
-    for space, dimensions in project.lake.spaces().items():
+            held[f"{table.path.parent.parent.name} {source.id}"] = table.read_rows(
+                table.schema.names
+            ).to_pylist()
+    for space, dimensions in project.lake.list_spaces().items():
         table = project.lake.index(space, dimensions)
-        rows = table.rows(table.schema.names).to_pylist()
+        rows = table.read_rows(table.schema.names).to_pylist()
         held[f"index {space}"] = [{**row, "shown": without_times(row["shown"])} for row in rows]
-    for name, table in project.lake.graphs().items():
-        held[f"graph {name}"] = table.rows(table.schema.names).to_pylist()
+    for name, table in project.lake.graph_tables().items():
+        held[f"graph {name}"] = table.read_rows(table.schema.names).to_pylist()
     for name, rows in held.items():
         if not archived:
             rows[:] = [row for row in rows if not row.get("archived") and not row.get("archived_at")]

@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableLambda
 
 from knowledge_pipeline import Filters, KnowledgeBase
 from knowledge_pipeline.client import KnowledgeClient
-from knowledge_pipeline.errors import NotFound, QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.langchain import KnowledgeRetriever
 from knowledge_pipeline_tests.client.scripted_server import Scripted, ScriptedServer
 from knowledge_pipeline_tests.conftest import Project
@@ -96,7 +96,7 @@ def test_filters_of_a_call_go_before_those_of_the_retriever(asked):
 
 
 def test_what_goes_wrong_is_raised_and_no_empty_list(base, project):
-    with pytest.raises(QuestionRefused):
+    with pytest.raises(InvalidQuery):
         KnowledgeRetriever(base=base).invoke("")
     shutil.rmtree(project.lake.root)
     with KnowledgeBase.open(project.settings) as empty, pytest.raises(NotFound):

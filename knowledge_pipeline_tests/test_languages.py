@@ -2,7 +2,13 @@
 
 import pytest
 
-from knowledge_pipeline.languages import GRAMMARS, LANGUAGES, is_code, language_of, possible_languages
+from knowledge_pipeline.languages import (
+    LANGUAGES,
+    PARSED_LANGUAGES,
+    detect_language,
+    is_code,
+    list_possible_languages,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +41,7 @@ from knowledge_pipeline.languages import GRAMMARS, LANGUAGES, is_code, language_
     ],
 )
 def test_a_name_tells_the_language(path, language):
-    assert language_of(path) == language
+    assert detect_language(path) == language
     assert language is None or language in LANGUAGES
 
 
@@ -53,7 +59,7 @@ def test_a_name_tells_the_language(path, language):
     ],
 )
 def test_a_first_line_tells_the_language_of_a_script_without_extension(head, language):
-    assert language_of("bin/tool", head) == language
+    assert detect_language("bin/tool", head) == language
 
 
 @pytest.mark.parametrize(
@@ -72,13 +78,13 @@ def test_a_first_line_tells_the_language_of_a_script_without_extension(head, lan
     ],
 )
 def test_content_tells_apart_what_shares_an_extension(path, head, language):
-    assert language_of(path, head) == language
+    assert detect_language(path, head) == language
 
 
 def test_a_header_may_be_any_of_the_c_family():
-    assert possible_languages("a.h") == {"c", "cpp", "objective_c"}
-    assert possible_languages("a.go") == {"go"}
-    assert possible_languages("a.unknown") == frozenset()
+    assert list_possible_languages("a.h") == {"c", "cpp", "objective_c"}
+    assert list_possible_languages("a.go") == {"go"}
+    assert list_possible_languages("a.unknown") == frozenset()
 
 
 def test_prose_and_data_are_no_code():
@@ -105,4 +111,4 @@ def test_every_language_with_a_grammar_has_an_extension():
         "scala",
         "sh",
     ]
-    assert {language_of(f"a.{extension}") for extension in extensions} == GRAMMARS
+    assert {detect_language(f"a.{extension}") for extension in extensions} == PARSED_LANGUAGES

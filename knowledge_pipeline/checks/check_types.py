@@ -13,18 +13,20 @@ from knowledge_pipeline.store.lake import Lake
 
 SAMPLE_ROWS = 20
 
-Figure = float | int | str
+MetricValue = float | int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """What one check found for one source type."""
 
     passed: bool
-    sentence: str  # what was found; where it failed, also where
-    rows: pa.Table = field(default_factory=lambda: pa.table({}))  # at most `SAMPLE_ROWS` that are wrong
-    figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
-    unsettled: bool = False  # failed only because a refresh is under way: look again when it is done
+    message: str  # what was found; where it failed, also where
+    sample_rows: pa.Table = field(
+        default_factory=lambda: pa.table({})
+    )  # at most `SAMPLE_ROWS` that are wrong
+    figures: Mapping[str, MetricValue] = field(default_factory=dict[str, MetricValue])
+    may_recover: bool = False  # failed only because a refresh is under way: look again when it is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +35,31 @@ class Check:
 
     name: str
     stage: str  # whose table it is about
-    about: str  # what holds where it passes
+    description: str  # what holds where it passes
     blocking: bool  # whether its failure forbids a release
-    find: Callable[[Lake, Settings, SourceType], Finding]
+    run: Callable[[Lake, Settings, SourceType], CheckResult]
     threshold: str | None = None  # the key of `checks` in the settings that it is measured against
-    look: str | None = None  # what shows all the rows: a model of dbt_like_sql, or a query over them
-    types: tuple[SourceType, ...] = ()  # of the sources that have such a stage; none: of all types
+    inspect_query: str | None = None  # what shows all the rows: a model of dbt_like_sql, or a query over them
+    source_types: tuple[SourceType, ...] = ()  # of the sources that have such a stage; none: of all types
 
     @property
-    def command(self) -> str | None:
+    def inspect_command(self) -> str | None:
         """What a person types to see the rows."""
-        if self.look is None:
+        if self.inspect_query is None:
             return None
-        return f'knowledge sql --query "{self.look}"' if " " in self.look else f"knowledge sql {self.look}"
+        return (
+            f'knowledge sql --query "{self.inspect_query}"'
+            if " " in self.inspect_query
+            else f"knowledge sql {self.inspect_query}"
+        )
 
 
-def sample(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+def build_sample(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """The first rows as a table; all have the same keys."""
     shown = [dict(row) for _, row in zip(range(SAMPLE_ROWS), rows, strict=False)]
     return pa.Table.from_pylist(shown) if shown else pa.table({})
 
 
-def share(part: float, whole: float) -> float:
+def compute_share(part: float, whole: float) -> float:
     """A share to four digits; of nothing it is 0."""
     return round(part / whole, 4) if whole else 0.0

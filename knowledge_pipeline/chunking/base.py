@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowledge_pipeline.config.settings import Chunking
+from knowledge_pipeline.config.settings import ChunkingSettings
 from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize
 
-_MAX_SPACE = 200  # characters of white space between two chunks
+_MAX_WHITESPACE_CHARS = 200  # characters of white space between two chunks
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TokenLimits:
     """Token limits of one chunk's text; room for the header is already taken off."""
 
     max_tokens: int
@@ -27,7 +27,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Span:
+class ChunkSpan:
     """A piece of a document that a chunker proposes, half-open, in characters."""
 
     start_char: int
@@ -37,7 +37,7 @@ class Span:
     metadata: Metadata = field(default_factory=dict[str, Any])
 
 
-class Measured:
+class MeasuredDocument:
     """A document with its tokens and lines counted once, so that any span is measured in O(log n)."""
 
     def __init__(self, document: Document, tokenize: Tokenize) -> None:
@@ -50,20 +50,20 @@ class Measured:
             self._line_starts.append(at + 1)
             at = find("\n", at + 1)
 
-    def tokens(self, start_char: int, end_char: int) -> int:
+    def count_tokens(self, start_char: int, end_char: int) -> int:
         """Tokens that start within the span."""
         return bisect_left(self._token_starts, end_char) - bisect_left(self._token_starts, start_char)
 
-    def line(self, char: int) -> int:
+    def line_of(self, char: int) -> int:
         """Line of a character, counted from 1."""
         return bisect_right(self._line_starts, char)
 
-    def end_of_tokens(self, start_char: int, tokens: int) -> int:
+    def find_token_limit(self, start_char: int, limit: int) -> int:
         """The furthest offset such that the span from `start_char` holds at most `tokens` tokens."""
-        index = bisect_left(self._token_starts, start_char) + tokens
+        index = bisect_left(self._token_starts, start_char) + limit
         return self._token_starts[index] if index < len(self._token_starts) else len(self.document.text)
 
-    def chunk(self, span: Span) -> Chunk:
+    def build_chunk(self, span: ChunkSpan) -> Chunk:
         """Cut a span out, white space at both ends left off.
 
         A span of white space alone is kept whole.
@@ -78,24 +78,24 @@ class Measured:
             anchor=span.anchor,
             start_char=start_char,
             end_char=end_char,
-            start_line=self.line(start_char),
-            end_line=self.line(max(start_char, end_char - 1)),
+            start_line=self.line_of(start_char),
+            end_line=self.line_of(max(start_char, end_char - 1)),
             text=self.document.text[start_char:end_char],
             header=span.header,
-            tokens=self.tokens(start_char, end_char),
+            tokens=self.count_tokens(start_char, end_char),
             metadata=span.metadata,
-            space_before=self._space_before(start_char),
+            space_before=self._whitespace_before(start_char),
         )
 
-    def _space_before(self, char: int) -> str:
+    def _whitespace_before(self, char: int) -> str:
         """The white space up to a character; "" where it is too long to be worth keeping."""
         text, start = self.document.text, char
         while start > 0 and text[start - 1].isspace():
             start -= 1
-            if char - start > _MAX_SPACE:
+            if char - start > _MAX_WHITESPACE_CHARS:
                 return ""
         return text[start:char]
 
 
-Chunker = Callable[[Measured, Chunking, Limits], Iterator[Span]]
+Chunker = Callable[[MeasuredDocument, ChunkingSettings, TokenLimits], Iterator[ChunkSpan]]
 """Every character that is not white space lies in at least one span of a non-empty document."""

@@ -11,7 +11,7 @@ from typing import Literal
 from knowledge_pipeline.records import Document
 
 _HEADING_CHARS = 120
-_NEW_LINE = re.compile(r"\r\n?|\n")
+_LINE_BREAK = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Block:
     kind: Literal["heading", "prose", "verbatim"]  # verbatim: code, a table, front matter
     level: int = 0  # of a heading: 1 to 6
     title: str = ""  # of a heading: its text without markup
-    breaks: tuple[int, ...] = ()
+    split_offsets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +48,28 @@ class Section:
         return self.blocks[-1].end_char
 
 
-def blocks_of(document: Document) -> tuple[Block, ...]:
+def parse_blocks(document: Document) -> tuple[Block, ...]:
     """The blocks of a document, which together hold all its text.
 
     reStructuredText is read as such, anything else as Markdown.
     """
     is_rst = document.language == "rst" or document.path.lower().endswith((".rst", ".rest"))
-    return _blocks(document.text, "rst" if is_rst else "markdown")
+    return _parse_markup(document.text, "rst" if is_rst else "markdown")
 
 
 @lru_cache(maxsize=4)
-def _blocks(text: str, markup: Literal["rst", "markdown"]) -> tuple[Block, ...]:
+def _parse_markup(text: str, markup: Literal["rst", "markdown"]) -> tuple[Block, ...]:
     """Remembered, because the chunker and the metadata extractor read the same document in turn."""
     if markup == "rst":
-        from knowledge_pipeline.chunking.rst import rst_blocks
+        from knowledge_pipeline.chunking.rst import parse_rst
 
-        return tuple(rst_blocks(text))
-    from knowledge_pipeline.chunking.markdown import markdown_blocks
+        return tuple(parse_rst(text))
+    from knowledge_pipeline.chunking.markdown import parse_markdown
 
-    return tuple(markdown_blocks(text))
+    return tuple(parse_markdown(text))
 
 
-def sections(blocks: Sequence[Block], max_depth: int = 6) -> Iterator[Section]:
+def split_sections(blocks: Sequence[Block], max_depth: int = 6) -> Iterator[Section]:
     """Sections in the order of the document; a heading deeper than `max_depth` opens none."""
     open_titles: list[tuple[int, str]] = []
     level, current = 0, list[Block]()
@@ -85,7 +85,7 @@ def sections(blocks: Sequence[Block], max_depth: int = 6) -> Iterator[Section]:
         yield Section(tuple(title for _, title in open_titles), level, tuple(current))
 
 
-def reaching(blocks: Sequence[Block], start_char: int, end_char: int) -> Iterator[Block]:
+def close_gaps(blocks: Sequence[Block], start_char: int, end_char: int) -> Iterator[Block]:
     """The blocks with every gap closed: the first begins at `start_char`, each ends where the next begins."""
     kept = [block for block in blocks if start_char <= block.start_char < end_char]
     if not kept:
@@ -96,13 +96,13 @@ def reaching(blocks: Sequence[Block], start_char: int, end_char: int) -> Iterato
             yield replace(block, start_char=start, end_char=end)
 
 
-def line_starts(text: str) -> list[int]:
+def find_line_starts(text: str) -> list[int]:
     """Where each line begins, and the text's end; as in Markdown, a lone carriage return ends a line."""
-    starts = [0, *(match.end() for match in _NEW_LINE.finditer(text))]
+    starts = [0, *(match.end() for match in _LINE_BREAK.finditer(text))]
     return starts if starts[-1] == len(text) else [*starts, len(text)]
 
 
-def title_of_heading(text: str) -> str:
+def normalize_title(text: str) -> str:
     """A heading's text on one line, at most 120 characters."""
     title = " ".join(text.split())
     return title if len(title) <= _HEADING_CHARS else title[: _HEADING_CHARS - 1].rstrip() + "…"

@@ -10,20 +10,20 @@ _MAX_DEPTH = 8
 _MAX_STRING_CHARS = 500
 
 
-def bounded(value: Any, *, values: int) -> Any:
+def to_bounded_json(value: Any, *, max_values: int) -> Any:
     """JSON values with at most so many leaves and containers; long strings are cut, the rest is left out.
 
     What is no JSON value becomes its `str`; depth is at most 8.
     """
-    return _Budget(values).take(value, 0)
+    return _BoundedConverter(max_values).convert(value, 0)
 
 
-class _Budget:
+class _BoundedConverter:
     def __init__(self, values: int) -> None:
-        self.left = values
+        self.remaining = values
 
-    def take(self, value: Any, depth: int) -> Any:
-        self.left -= 1
+    def convert(self, value: Any, depth: int) -> Any:
+        self.remaining -= 1
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int):
@@ -31,33 +31,33 @@ class _Budget:
         if isinstance(value, float):
             return value if math.isfinite(value) else str(value)
         if isinstance(value, Mapping):
-            return self._mapping(cast("Mapping[Any, Any]", value), depth)
+            return self._convert_mapping(cast("Mapping[Any, Any]", value), depth)
         if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-            return self._list(cast("Iterable[Any]", value), depth)
-        return _cut(str(value))
+            return self._convert_list(cast("Iterable[Any]", value), depth)
+        return _truncate(str(value))
 
-    def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any] | str:
+    def _convert_mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any] | str:
         if depth == _MAX_DEPTH:
             return "…"
         taken: dict[str, Any] = {}
         for key, inner in value.items():
-            if self.left <= 0:
+            if self.remaining <= 0:
                 break
-            taken[_cut(str(key))] = self.take(inner, depth + 1)
+            taken[_truncate(str(key))] = self.convert(inner, depth + 1)
         return taken
 
-    def _list(self, value: Iterable[Any], depth: int) -> list[Any] | str:
+    def _convert_list(self, value: Iterable[Any], depth: int) -> list[Any] | str:
         if depth == _MAX_DEPTH:
             return "…"
         taken: list[Any] = []
         for inner in value:
-            if self.left <= 0:
+            if self.remaining <= 0:
                 break
-            taken.append(self.take(inner, depth + 1))
+            taken.append(self.convert(inner, depth + 1))
         return taken
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")  # JSON escapes can make lone surrogates
     return text if len(text) <= _MAX_STRING_CHARS else text[: _MAX_STRING_CHARS - 1] + "…"

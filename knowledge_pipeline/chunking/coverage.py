@@ -10,16 +10,16 @@ from typing import Any
 
 from knowledge_pipeline.errors import ConfigError
 
-_Hit = tuple[str, int, bool]  # file, line, whether a test ran it
+_LineHit = tuple[str, int, bool]  # file, line, whether a test ran it
 
 
-class Coverage:
+class CoverageReport:
     """Which lines the tests ran, by file."""
 
-    def __init__(self, hits: Iterable[_Hit]) -> None:
+    def __init__(self, hits: Iterable[_LineHit]) -> None:
         lines: dict[str, dict[int, bool]] = {}
         for path, line, is_run in hits:
-            of_file = lines.setdefault(_normal(path), {})
+            of_file = lines.setdefault(_normalize_path(path), {})
             of_file[line] = of_file.get(line, False) or is_run
         self._lines = {path: sorted(found.items()) for path, found in lines.items()}
         self._by_name: dict[str, list[str]] = {}
@@ -27,7 +27,7 @@ class Coverage:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
 
     @classmethod
-    def read(cls, path: Path) -> Coverage:
+    def read(cls, path: Path) -> CoverageReport:
         """Read a report in either format.
 
         Raises:
@@ -40,24 +40,24 @@ class Coverage:
                 f"the coverage report {path} cannot be read ({error.strerror}): correct metadata.coverage"
             ) from error
         if content.lstrip()[:1] == b"<":
-            return cls(_cobertura(content, path))
+            return cls(_parse_cobertura(content, path))
         if any(line.startswith(b"SF:") for line in content.splitlines()):
-            return cls(_lcov(content.decode("utf-8", "replace").splitlines()))
+            return cls(_parse_lcov(content.decode("utf-8", "replace").splitlines()))
         raise ConfigError(
             f"the coverage report {path} is neither Cobertura XML nor lcov: correct metadata.coverage"
         )
 
-    def of(self, path: str, start_line: int, end_line: int) -> float | None:
+    def share_of_lines(self, path: str, start_line: int, end_line: int) -> float | None:
         """Share of the measured lines within the given ones, both inclusive, that the tests ran.
 
         `path` may be longer or shorter than the report's by leading folders, as long as
         only one file of the report can be meant. None: nothing there was measured.
         """
-        lines = self._lines.get(self._reported(_normal(path)) or "", [])
+        lines = self._lines.get(self._find_reported_path(_normalize_path(path)) or "", [])
         measured = lines[bisect_left(lines, (start_line,)) : bisect_right(lines, (end_line, True))]
         return round(sum(is_run for _, is_run in measured) / len(measured), 4) if measured else None
 
-    def _reported(self, path: str) -> str | None:
+    def _find_reported_path(self, path: str) -> str | None:
         if path in self._lines:
             return path
         alike = self._by_name.get(path.rpartition("/")[2], [])
@@ -65,11 +65,11 @@ class Coverage:
         return alike[0] if len(alike) == 1 else None
 
 
-def _normal(path: str) -> str:
+def _normalize_path(path: str) -> str:
     return path.replace("\\", "/").removeprefix("./")
 
 
-def _cobertura(content: bytes, path: Path) -> Iterator[_Hit]:
+def _parse_cobertura(content: bytes, path: Path) -> Iterator[_LineHit]:
     etree: Any = import_module("lxml.etree")  # has no types
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
@@ -80,16 +80,16 @@ def _cobertura(content: bytes, path: Path) -> Iterator[_Hit]:
         ) from error
     for of_file in root.iter("class"):
         for line in of_file.iter("line"):
-            yield from _hit(of_file.get("filename", ""), line.attrib)
+            yield from _parse_cobertura_line(of_file.get("filename", ""), line.attrib)
 
 
-def _hit(filename: str, attributes: Mapping[str, str]) -> Iterator[_Hit]:
+def _parse_cobertura_line(filename: str, attributes: Mapping[str, str]) -> Iterator[_LineHit]:
     number, hits = attributes.get("number", ""), attributes.get("hits", "")
     if filename and number.isdecimal():
         yield filename, int(number), hits not in ("", "0")
 
 
-def _lcov(lines: Iterable[str]) -> Iterator[_Hit]:
+def _parse_lcov(lines: Iterable[str]) -> Iterator[_LineHit]:
     path = ""
     for line in lines:
         if line.startswith("SF:"):

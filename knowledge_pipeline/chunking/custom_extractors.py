@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from knowledge_pipeline.chunking.bounded_json import bounded
+from knowledge_pipeline.chunking.bounded_json import to_bounded_json
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import Chunk, Document, Metadata
 
@@ -40,7 +40,7 @@ def load_extractor(name: str) -> CustomExtractor:
     return cast("CustomExtractor", function)
 
 
-def extractor_identity(name: str) -> str:
+def fingerprint_extractor(name: str) -> str:
     """Changes with the extractor's module file; what that module imports is not followed.
 
     Raises:
@@ -51,7 +51,9 @@ def extractor_identity(name: str) -> str:
     return f"{name}#{hashlib.sha256(content).hexdigest()[:16]}"
 
 
-def custom_metadata(names: Sequence[str], document: Document, chunk: Chunk) -> tuple[Metadata, list[str]]:
+def run_custom_extractors(
+    names: Sequence[str], document: Document, chunk: Chunk
+) -> tuple[Metadata, list[str]]:
     """What the extractors tell of a chunk, and a note for each one that failed; later ones win.
 
     Raises:
@@ -62,15 +64,15 @@ def custom_metadata(names: Sequence[str], document: Document, chunk: Chunk) -> t
     for name in names:
         extract = load_extractor(name)
         try:
-            told |= _json_mapping(extract(document, chunk))
+            told |= _to_json_mapping(extract(document, chunk))
         except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the chunk
             notes.append(f"the metadata extractor {name} failed: {type(error).__name__}: {error}"[:300])
     return told, notes
 
 
-def _json_mapping(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    if given is None:
+def _to_json_mapping(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    if value is None:
         return {}
-    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"it gave {type(given).__name__} and should give a mapping or None")
-    return bounded(given, values=_MAX_VALUES)
+    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"it gave {type(value).__name__} and should give a mapping or None")
+    return to_bounded_json(value, max_values=_MAX_VALUES)

@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, cast
 
-from knowledge_pipeline.chunking.front_matter import front_matter
-from knowledge_pipeline.chunking.headings import Outline, has_headings, title_of
+from knowledge_pipeline.chunking.front_matter import parse_front_matter
+from knowledge_pipeline.chunking.headings import HeadingOutline, find_title, has_headings
 from knowledge_pipeline.records import Chunk, Document, Metadata
 
 VERSION = 1
@@ -25,29 +25,29 @@ _LINK = re.compile(
 )
 
 
-class DocumentFacts:
+class DocumentMetadataExtractor:
     """The facts of one document, from which those of each of its chunks are told."""
 
     def __init__(self, document: Document) -> None:
-        self._outline = Outline(document)
-        self._page_starts = _page_starts(document)
-        self._front_matter: Metadata = front_matter(document.text) if has_headings(document) else {}
-        self._title = title_of(document)
-        self.tags = _tags(self._front_matter)
+        self._outline = HeadingOutline(document)
+        self._page_starts = _list_page_starts(document)
+        self._front_matter: Metadata = parse_front_matter(document.text) if has_headings(document) else {}
+        self._title = find_title(document)
+        self.tags = _parse_tags(self._front_matter)
 
-    def of(self, chunk: Chunk) -> Metadata:
+    def extract(self, chunk: Chunk) -> Metadata:
         """Metadata of one chunk; a fact that is not known is left out."""
-        facts: dict[str, Any] = self._section(chunk)
+        facts: dict[str, Any] = self._extract_section(chunk)
         facts["title"] = self._title
-        facts["links"] = links(chunk.text)
+        facts["links"] = extract_links(chunk.text)
         facts["front_matter"] = self._front_matter
         if self._page_starts:
             facts["page"] = max(1, bisect_right(self._page_starts, chunk.start_char))
         return {key: fact for key, fact in facts.items() if fact not in ("", [], {})}
 
-    def _section(self, chunk: Chunk) -> dict[str, Any]:
+    def _extract_section(self, chunk: Chunk) -> dict[str, Any]:
         """The section of the chunk's first character, else the first heading in it."""
-        section = self._outline.at(chunk.start_char) or self._outline.at(chunk.end_char - 1)
+        section = self._outline.section_at(chunk.start_char) or self._outline.section_at(chunk.end_char - 1)
         if section is None:
             return {}
         trail = section.trail
@@ -58,7 +58,7 @@ class DocumentFacts:
         }
 
 
-def links(text: str) -> list[str]:
+def extract_links(text: str) -> list[str]:
     """The targets of a text's links, each once, in order; at most 50."""
     found: dict[str, None] = {}
     for match in _LINK.finditer(text):
@@ -70,16 +70,16 @@ def links(text: str) -> list[str]:
     return list(found)
 
 
-def _page_starts(document: Document) -> Sequence[int]:
+def _list_page_starts(document: Document) -> Sequence[int]:
     starts: Any = document.metadata.get("page_starts", ())
     return sorted(int(start) for start in starts)
 
 
-def _tags(matter: Metadata) -> list[str]:
+def _parse_tags(metadata: Metadata) -> list[str]:
     """Tags and keywords of front matter, whether listed or written with commas."""
     found: dict[str, None] = {}
     for key in ("tags", "keywords"):
-        given = matter.get(key)
+        given = metadata.get(key)
         listed = given.split(",") if isinstance(given, str) else given
         for tag in cast("list[Any]", listed) if isinstance(listed, list) else []:
             if isinstance(tag, str | int) and str(tag).strip():

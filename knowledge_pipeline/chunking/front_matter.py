@@ -6,8 +6,8 @@ import re
 import tomllib
 from typing import Any, cast
 
-from knowledge_pipeline.chunking.bounded_json import bounded
-from knowledge_pipeline.chunking.openapi.yaml_positions import read_placed
+from knowledge_pipeline.chunking.bounded_json import to_bounded_json
+from knowledge_pipeline.chunking.openapi.yaml_positions import parse_yaml
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Metadata
 
@@ -16,26 +16,26 @@ _MAX_VALUES = 200
 _OPENING = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
 
 
-def front_matter_end(text: str) -> int:
+def find_front_matter_end(text: str) -> int:
     """Where the text behind the front matter begins; 0 where there is none."""
-    found = _find(text)
+    found = _locate_front_matter(text)
     return found[2] if found else 0
 
 
-def front_matter(text: str) -> Metadata:
+def parse_front_matter(text: str) -> Metadata:
     """The front matter as at most 200 JSON values; empty where there is none, or it cannot be read."""
-    found = _find(text)
+    found = _locate_front_matter(text)
     if found is None:
         return {}
     mark, inner, _ = found
     try:
-        value: Any = tomllib.loads(inner.replace("\r\n", "\n")) if mark == "+++" else read_placed(inner).value
+        value: Any = tomllib.loads(inner.replace("\r\n", "\n")) if mark == "+++" else parse_yaml(inner).value
     except (DocumentSkipped, ValueError, RecursionError):
         return {}
-    return cast("Metadata", bounded(value, values=_MAX_VALUES)) if isinstance(value, dict) else {}
+    return cast("Metadata", to_bounded_json(value, max_values=_MAX_VALUES)) if isinstance(value, dict) else {}
 
 
-def _find(text: str) -> tuple[str, str, int] | None:
+def _locate_front_matter(text: str) -> tuple[str, str, int] | None:
     """The fence, what is between the two fences, and the end of the second's line."""
     opening = _OPENING.match(text)
     if opening is None:

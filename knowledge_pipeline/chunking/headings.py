@@ -5,40 +5,40 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from knowledge_pipeline.chunking.blocks import Section, blocks_of, sections
-from knowledge_pipeline.chunking.front_matter import front_matter
+from knowledge_pipeline.chunking.blocks import Section, parse_blocks, split_sections
+from knowledge_pipeline.chunking.front_matter import parse_front_matter
 from knowledge_pipeline.records import Document
 
-_MARKED_UP = frozenset({"markdown", "rst", "html"})
-_MARKED_UP_ENDINGS = (".md", ".markdown", ".mdx", ".rst", ".rest", ".html", ".htm", ".xhtml", ".docx")
+_MARKUP_LANGUAGES = frozenset({"markdown", "rst", "html"})
+_MARKUP_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".rest", ".html", ".htm", ".xhtml", ".docx")
 _TRAIL_CHARS = 200
 
 
 def has_headings(document: Document) -> bool:
     """Whether headings can be told: Markdown, reStructuredText, or what was made from HTML or DOCX."""
-    return document.language in _MARKED_UP or document.path.lower().endswith(_MARKED_UP_ENDINGS)
+    return document.language in _MARKUP_LANGUAGES or document.path.lower().endswith(_MARKUP_SUFFIXES)
 
 
-class Outline:
+class HeadingOutline:
     """The sections of a document, found by character; none where the document has no markup."""
 
     def __init__(self, document: Document, max_depth: int = 6) -> None:
-        found = sections(blocks_of(document), max_depth) if has_headings(document) else ()
+        found = split_sections(parse_blocks(document), max_depth) if has_headings(document) else ()
         self.sections = [section for section in found if section.trail]
         self._starts = [section.start_char for section in self.sections]
 
-    def at(self, char: int) -> Section | None:
+    def section_at(self, char: int) -> Section | None:
         """The section that a character lies in; None before the first heading."""
         index = bisect_right(self._starts, char) - 1
         return self.sections[index] if index >= 0 else None
 
-    def trail(self, char: int) -> tuple[str, ...]:
+    def trail_at(self, char: int) -> tuple[str, ...]:
         """Titles from the top down to the section of a character."""
-        section = self.at(char)
+        section = self.section_at(char)
         return section.trail if section else ()
 
 
-def title_of(document: Document) -> str:
+def find_title(document: Document) -> str:
     """The title given by the source, else by front matter, else by the first heading; "" if none is.
 
     The bare file name, which a source gives for want of anything better, is the last choice.
@@ -46,26 +46,26 @@ def title_of(document: Document) -> str:
     is_better = document.title not in {"", document.path.rpartition("/")[2]}
     if is_better or not has_headings(document):
         return document.title
-    title = front_matter(document.text).get("title")
+    title = parse_front_matter(document.text).get("title")
     if isinstance(title, str) and title.strip():
         return title.strip()
-    outline = Outline(document).sections
+    outline = HeadingOutline(document).sections
     return outline[0].trail[0] if outline else document.title
 
 
-def heading_header(document: Document, trail: Sequence[str]) -> str:
+def build_heading_header(document: Document, trail: Sequence[str]) -> str:
     """Path, then the title where it says more than path and trail, then the trail."""
     above = {document.path, document.path.rpartition("/")[2], *trail[:1]}
     title = document.title if document.title not in above else ""
-    return "\n".join(line for line in (document.path, title, _shown(trail)) if line)
+    return "\n".join(line for line in (document.path, title, _format_trail(trail)) if line)
 
 
-def heading_anchor(trail: Sequence[str]) -> str:
+def format_heading_anchor(trail: Sequence[str]) -> str:
     """The trail as a structural path: "Storage/Architecture"."""
     return "/".join(trail)
 
 
-def common_trail(trails: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def find_common_trail(trails: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """What all trails begin with."""
     shared = list(trails[0])
     for trail in trails[1:]:
@@ -76,7 +76,7 @@ def common_trail(trails: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return tuple(shared)
 
 
-def _shown(trail: Sequence[str]) -> str:
+def _format_trail(trail: Sequence[str]) -> str:
     """ "Guide > Install > Linux"; a long trail loses its top, because the rest tells more."""
     kept = list(trail)
     while len(kept) > 1 and sum(map(len, kept)) + 3 * len(kept) > _TRAIL_CHARS:

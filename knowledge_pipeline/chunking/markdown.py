@@ -9,50 +9,50 @@ from collections.abc import Iterator
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from knowledge_pipeline.chunking.blocks import Block, line_starts, reaching, title_of_heading
-from knowledge_pipeline.chunking.front_matter import front_matter_end
+from knowledge_pipeline.chunking.blocks import Block, close_gaps, find_line_starts, normalize_title
+from knowledge_pipeline.chunking.front_matter import find_front_matter_end
 
 _INLINE_CHARS = 500  # of a heading's source: nested brackets cost more than their length
 _HTML_HEADING = re.compile(r"<h([1-6])\b[^>]*>(.{0,2000}?)</h\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
 _HEADING_ID = re.compile(r"\s*\{#[\w.:-]+\}\s*$")
 _VERBATIM = frozenset({"fence", "code_block", "table_open", "html_block"})
-_SHOWN = frozenset({"text", "code_inline", "image", "text_special"})
+_TEXT_TOKENS = frozenset({"text", "code_inline", "image", "text_special"})
 
-_BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
-_INLINE = MarkdownIt("commonmark")
+_BLOCK_PARSER = MarkdownIt("commonmark").enable("table").disable("inline")
+_INLINE_PARSER = MarkdownIt("commonmark")
 
 
-def markdown_blocks(text: str) -> Iterator[Block]:
+def parse_markdown(text: str) -> Iterator[Block]:
     """The blocks of a Markdown text; they hold all of it, front matter as a block of its own."""
-    body = front_matter_end(text)
+    body = find_front_matter_end(text)
     if body:
         yield Block(0, body, "verbatim")
-    starts = [body + start for start in line_starts(text[body:])]
+    starts = [body + start for start in find_line_starts(text[body:])]
     found: list[Block] = []
     source = text[body:].replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text[body:]
-    for index, token in enumerate(tokens := _BLOCKS.parse(source)):
+    for index, token in enumerate(tokens := _BLOCK_PARSER.parse(source)):
         if token.level == 0 and token.map is not None:
-            found.append(_block(tokens, index, starts, text))
-    yield from reaching(found, body, len(text))
+            found.append(_build_block(tokens, index, starts, text))
+    yield from close_gaps(found, body, len(text))
 
 
-def _block(tokens: list[Token], index: int, starts: list[int], text: str) -> Block:
+def _build_block(tokens: list[Token], index: int, starts: list[int], text: str) -> Block:
     token = tokens[index]
     first, behind = token.map or [0, 0]
     start, end = starts[first], starts[min(behind, len(starts) - 1)]
     if token.type == "heading_open":
-        return Block(start, end, "heading", int(token.tag[1]), _shown(tokens[index + 1].content))
+        return Block(start, end, "heading", int(token.tag[1]), _render_heading(tokens[index + 1].content))
     if token.type == "html_block" and (match := _HTML_HEADING.search(text, start, end)):
-        title = title_of_heading(html.unescape(_TAG.sub(" ", match[2])))
+        title = normalize_title(html.unescape(_TAG.sub(" ", match[2])))
         if title:
             return Block(start, end, "heading", int(match[1]), title)
     if token.type in {"bullet_list_open", "ordered_list_open"}:
-        return Block(start, end, "prose", breaks=tuple(_items(tokens, index, starts)))
+        return Block(start, end, "prose", split_offsets=tuple(_list_item_starts(tokens, index, starts)))
     return Block(start, end, "verbatim" if token.type in _VERBATIM else "prose")
 
 
-def _items(tokens: list[Token], index: int, starts: list[int]) -> Iterator[int]:
+def _list_item_starts(tokens: list[Token], index: int, starts: list[int]) -> Iterator[int]:
     """Where the items of a list begin."""
     for token in tokens[index + 1 :]:
         if token.level == 0:
@@ -61,13 +61,13 @@ def _items(tokens: list[Token], index: int, starts: list[int]) -> Iterator[int]:
             yield starts[token.map[0]]
 
 
-def _shown(source: str) -> str:
+def _render_heading(source: str) -> str:
     """A heading's text as a reader sees it: links, emphasis and code without their marks."""
     pieces: list[str] = []
-    for token in _INLINE.parseInline(_HEADING_ID.sub("", source)[:_INLINE_CHARS]):
+    for token in _INLINE_PARSER.parseInline(_HEADING_ID.sub("", source)[:_INLINE_CHARS]):
         for child in token.children or ():
-            if child.type in _SHOWN:
+            if child.type in _TEXT_TOKENS:
                 pieces.append(child.content)
             elif child.type in {"softbreak", "hardbreak"}:
                 pieces.append(" ")
-    return title_of_heading("".join(pieces))
+    return normalize_title("".join(pieces))

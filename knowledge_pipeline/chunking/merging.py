@@ -5,58 +5,58 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from knowledge_pipeline.syntax.outline import CALLABLES, TYPES, Definition
+from knowledge_pipeline.syntax.outline import CALLABLE_KINDS, TYPE_KINDS, OutlineDefinition
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class PieceGroup:
     """Neighbouring pieces that become one chunk."""
 
     start_char: int
     end_char: int
-    inside: Definition | None  # the definition that it is a part of
-    subjects: list[Definition] = field(default_factory=list[Definition])  # what it consists of
+    enclosing: OutlineDefinition | None  # the definition that it is a part of
+    subjects: list[OutlineDefinition] = field(default_factory=list[OutlineDefinition])  # what it consists of
     only_imports: bool = False
     after_gap: bool = False  # something before it was left out
 
     @property
-    def holds_head(self) -> bool:
+    def has_head(self) -> bool:
         """Whether the definition around the group starts in it."""
-        return self.inside is not None and self.start_char <= self.inside.start_char < self.end_char
+        return self.enclosing is not None and self.start_char <= self.enclosing.start_char < self.end_char
 
     @property
-    def subject(self) -> Definition | None:
+    def subject(self) -> OutlineDefinition | None:
         """The definition that the chunk is, or is a part of.
 
         Of several, rather a type or a function than a constant, and rather a large one.
         """
-        if self.holds_head or not self.subjects:
-            return self.inside
+        if self.has_head or not self.subjects:
+            return self.enclosing
         return max(self.subjects, key=_weight)
 
 
-def _weight(definition: Definition) -> tuple[bool, int]:
+def _weight(definition: OutlineDefinition) -> tuple[bool, int]:
     return (
-        definition.kind in TYPES or definition.kind in CALLABLES,
+        definition.kind in TYPE_KINDS or definition.kind in CALLABLE_KINDS,
         definition.end_char - definition.start_char,
     )
 
 
-def joined(first: Group, second: Group) -> Group:
+def join_groups(first: PieceGroup, second: PieceGroup) -> PieceGroup:
     """Two neighbours as one group."""
-    return Group(
+    return PieceGroup(
         first.start_char,
         second.end_char,
-        first.inside,
+        first.enclosing,
         [*first.subjects, *second.subjects],
         first.only_imports and second.only_imports,
         first.after_gap,
     )
 
 
-def merged(
-    groups: Iterable[Group], *, min_tokens: int, max_tokens: int, tokens: Callable[[int, int], int]
-) -> list[Group]:
+def merge_small_groups(
+    groups: Iterable[PieceGroup], *, min_tokens: int, max_tokens: int, count_tokens: Callable[[int, int], int]
+) -> list[PieceGroup]:
     """Join groups below `min_tokens`: with each other first, then with the smaller neighbour.
 
     Only neighbours within the same definition, with nothing left out between them, and
@@ -64,17 +64,17 @@ def merged(
     moves no boundary of another.
     """
 
-    def size(group: Group) -> int:
-        return tokens(group.start_char, group.end_char)
+    def size(group: PieceGroup) -> int:
+        return count_tokens(group.start_char, group.end_char)
 
-    def can_join(first: Group, second: Group) -> bool:
-        same = first.inside is second.inside and not second.after_gap
-        return same and tokens(first.start_char, second.end_char) <= max_tokens
+    def can_join(first: PieceGroup, second: PieceGroup) -> bool:
+        same = first.enclosing is second.enclosing and not second.after_gap
+        return same and count_tokens(first.start_char, second.end_char) <= max_tokens
 
-    found: list[Group] = []
+    found: list[PieceGroup] = []
     for group in groups:
         if found and size(group) < min_tokens and size(found[-1]) < min_tokens and can_join(found[-1], group):
-            found[-1] = joined(found[-1], group)
+            found[-1] = join_groups(found[-1], group)
         else:
             found.append(group)
     index = 0
@@ -83,8 +83,8 @@ def merged(
         pairs = [at for at in (index - 1, index) if small and 0 <= at < len(found) - 1]
         pairs = [at for at in pairs if can_join(*found[at : at + 2])]
         if pairs:
-            index = min(pairs, key=lambda at: size(joined(*found[at : at + 2])))
-            found[index : index + 2] = [joined(*found[index : index + 2])]
+            index = min(pairs, key=lambda at: size(join_groups(*found[at : at + 2])))
+            found[index : index + 2] = [join_groups(*found[index : index + 2])]
         else:
             index += 1
     return found

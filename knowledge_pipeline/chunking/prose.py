@@ -4,50 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from knowledge_pipeline.chunking.base import Limits, Measured, Span
-from knowledge_pipeline.chunking.headings import Outline, heading_anchor, heading_header
-from knowledge_pipeline.chunking.pack import pack, split_span, windows
-from knowledge_pipeline.chunking.sentences import Range, paragraphs, sentences
-from knowledge_pipeline.config.settings import Chunking
+from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
+from knowledge_pipeline.chunking.headings import HeadingOutline, build_heading_header, format_heading_anchor
+from knowledge_pipeline.chunking.pack import pack, split_span, split_windows
+from knowledge_pipeline.chunking.sentences import Range, split_paragraphs, split_sentences
+from knowledge_pipeline.config.settings import ChunkingSettings
 
 VERSION = 1
 
 
-def chunk_fixed_size(measured: Measured, chunking: Chunking, limits: Limits) -> Iterator[Span]:
+def chunk_fixed_size(
+    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> Iterator[ChunkSpan]:
     """Windows of at most `max_tokens` that overlap; a word is cut only if it alone is too long."""
     end_char = len(measured.document.text)
-    found = windows(measured, 0, end_char, limits.max_tokens, limits.overlap_tokens)
-    return _headed(measured, chunking, found)
+    found = split_windows(measured, 0, end_char, limits.max_tokens, limits.overlap_tokens)
+    return _build_spans(measured, chunking, found)
 
 
-def chunk_sentences(measured: Measured, chunking: Chunking, limits: Limits) -> Iterator[Span]:
+def chunk_sentences(
+    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> Iterator[ChunkSpan]:
     """Whole sentences, packed, the last ones repeated; a sentence is cut only if it alone is too long."""
     text = measured.document.text
     found = (
         piece
-        for sentence in sentences(text, 0, len(text))
+        for sentence in split_sentences(text, 0, len(text))
         for piece in split_span(measured, sentence, limits.max_tokens, ())
     )
-    return _headed(measured, chunking, _packed(found, measured, limits))
+    return _build_spans(measured, chunking, _pack_ranges(found, measured, limits))
 
 
-def chunk_paragraphs(measured: Measured, chunking: Chunking, limits: Limits) -> Iterator[Span]:
+def chunk_paragraphs(
+    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> Iterator[ChunkSpan]:
     """Whole paragraphs, packed; one that alone is too long is cut into sentences."""
     text = measured.document.text
     found = (
         piece
-        for paragraph in paragraphs(text, 0, len(text))
-        for piece in split_span(measured, paragraph, limits.max_tokens, (sentences,))
+        for paragraph in split_paragraphs(text, 0, len(text))
+        for piece in split_span(measured, paragraph, limits.max_tokens, (split_sentences,))
     )
-    return _headed(measured, chunking, _packed(found, measured, limits))
+    return _build_spans(measured, chunking, _pack_ranges(found, measured, limits))
 
 
-def _packed(found: Iterable[Range], measured: Measured, limits: Limits) -> Iterator[Range]:
-    return pack(found, limit=limits.max_tokens, size=measured.tokens, overlap=limits.overlap_tokens)
+def _pack_ranges(ranges: Iterable[Range], measured: MeasuredDocument, limits: TokenLimits) -> Iterator[Range]:
+    return pack(
+        ranges, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
+    )
 
 
-def _headed(measured: Measured, chunking: Chunking, found: Iterable[Range]) -> Iterator[Span]:
-    outline = Outline(measured.document, chunking.max_section_depth)
-    for start, end in found:
-        trail = outline.trail(start)
-        yield Span(start, end, heading_anchor(trail), heading_header(measured.document, trail))
+def _build_spans(
+    measured: MeasuredDocument, chunking: ChunkingSettings, ranges: Iterable[Range]
+) -> Iterator[ChunkSpan]:
+    outline = HeadingOutline(measured.document, chunking.max_section_depth)
+    for start, end in ranges:
+        trail = outline.trail_at(start)
+        yield ChunkSpan(
+            start, end, format_heading_anchor(trail), build_heading_header(measured.document, trail)
+        )

@@ -9,25 +9,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from knowledge_pipeline.chunking.base import Chunker, Limits, Measured, Span
-from knowledge_pipeline.chunking.custom_extractors import extractor_identity
+from knowledge_pipeline.chunking.base import Chunker, ChunkSpan, MeasuredDocument, TokenLimits
+from knowledge_pipeline.chunking.custom_extractors import fingerprint_extractor
 from knowledge_pipeline.chunking.headings import has_headings
-from knowledge_pipeline.chunking.metadata_extractors import with_metadata
-from knowledge_pipeline.config.settings import Chunking, SourceConfig, Strategy
+from knowledge_pipeline.chunking.metadata_extractors import add_metadata
+from knowledge_pipeline.config.settings import ChunkingSettings, ChunkingStrategy, SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.languages import GRAMMARS, is_code
-from knowledge_pipeline.records import Chunk, Document, Tokenize, embedded_text
+from knowledge_pipeline.languages import PARSED_LANGUAGES, is_code
+from knowledge_pipeline.records import Chunk, Document, Tokenize, build_embedded_text
 
-HEADER_TOKENS = 48
+MAX_HEADER_TOKENS = 48
 """Room kept for the header; a chunk that needs less than its share leaves it more."""
 
 VERSION = 2
 
-_Way = Strategy | Literal["lines"]
+_ChunkerName = ChunkingStrategy | Literal["lines"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _ChunkerEntry:
     module: str  # imported when it is needed: not every process cuts code or OpenAPI
     function: str
     max_tokens: int = 512
@@ -35,18 +35,18 @@ class _Entry:
     overlap_tokens: int = 0
 
 
-_WAYS: dict[_Way, _Entry] = {
-    "fixed_size": _Entry("prose", "chunk_fixed_size", overlap_tokens=64),
-    "sentence": _Entry("prose", "chunk_sentences", max_tokens=1000, overlap_tokens=200),
-    "paragraph": _Entry("prose", "chunk_paragraphs"),
-    "semantic": _Entry("semantic", "chunk_semantic", min_tokens=64),
-    "ast_aware": _Entry("code.chunk", "chunk_code", min_tokens=64),
-    "lines": _Entry("lines", "chunk_lines"),
-    "endpoint": _Entry("openapi.chunk", "chunk_endpoints", max_tokens=1024, min_tokens=32),
-    "commit": _Entry("commits", "chunk_commit"),
-    "conversation": _Entry("conversation", "chunk_conversation"),
+_CHUNKERS: dict[_ChunkerName, _ChunkerEntry] = {
+    "fixed_size": _ChunkerEntry("prose", "chunk_fixed_size", overlap_tokens=64),
+    "sentence": _ChunkerEntry("prose", "chunk_sentences", max_tokens=1000, overlap_tokens=200),
+    "paragraph": _ChunkerEntry("prose", "chunk_paragraphs"),
+    "semantic": _ChunkerEntry("semantic", "chunk_semantic", min_tokens=64),
+    "ast_aware": _ChunkerEntry("code.chunk", "chunk_code", min_tokens=64),
+    "lines": _ChunkerEntry("lines", "chunk_lines"),
+    "endpoint": _ChunkerEntry("openapi.chunk", "chunk_endpoints", max_tokens=1024, min_tokens=32),
+    "commit": _ChunkerEntry("commits", "chunk_commit"),
+    "conversation": _ChunkerEntry("conversation", "chunk_conversation"),
 }
-_DEFAULTS: dict[str, _Way] = {
+_DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
     "code": "ast_aware",
     "markdown": "semantic",
     "openapi": "endpoint",
@@ -78,10 +78,10 @@ def chunk_document(
     """
     if not document.text or document.text.isspace():
         return []
-    measured = Measured(document, tokenize)
-    chunks, total, note = _cut(measured, source, model_tokens)
-    chunks = _with_fitting_headers(chunks, total, tokenize)
-    return list(with_metadata(chunks, document, source, note))
+    measured = MeasuredDocument(document, tokenize)
+    chunks, total, note = _run_chunkers(measured, source, model_tokens)
+    chunks = _truncate_headers(chunks, total, tokenize)
+    return list(add_metadata(chunks, document, source, note))
 
 
 def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> str:
@@ -95,57 +95,61 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
     """
     coverage = source.metadata.coverage
     known = {
-        "versions": _versions(),
+        "versions": _list_versions(),
         "type": source.type,
         "chunking": source.chunking.model_dump(mode="json"),
         "metadata": source.metadata.model_dump(mode="json", exclude={"coverage"}),
         "model_tokens": model_tokens,
         "tokenizer": tokenizer,
-        "coverage": _content_hash(source) if coverage else "",
-        "custom": [extractor_identity(name) for name in source.metadata.custom],
+        "coverage": _hash_coverage(source) if coverage else "",
+        "custom": [fingerprint_extractor(name) for name in source.metadata.custom],
     }
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
-def limits_of(way: _Way, chunking: Chunking, model_tokens: int) -> tuple[Limits, int]:
+def compute_limits(
+    chunker_name: _ChunkerName, chunking: ChunkingSettings, model_tokens: int
+) -> tuple[TokenLimits, int]:
     """The limits of a chunk's text, and the limit of text and header together.
 
     A limit in the config is honoured even where the model reads less; a default is not
     larger than what the model reads, and its overlap shrinks with it.
     """
-    entry = _WAYS[way]
+    entry = _CHUNKERS[chunker_name]
     total = chunking.max_tokens or max(16, min(entry.max_tokens, model_tokens))
-    max_tokens = total - min(HEADER_TOKENS, total // 3)
+    max_tokens = total - min(MAX_HEADER_TOKENS, total // 3)
     overlap, least = chunking.overlap_tokens, chunking.min_tokens
     if overlap is None:
         overlap = entry.overlap_tokens * total // entry.max_tokens
     if least is None:
         least = entry.min_tokens
-    return Limits(max_tokens, min(least, max_tokens // 2), min(overlap, max_tokens // 2)), total
+    return TokenLimits(max_tokens, min(least, max_tokens // 2), min(overlap, max_tokens // 2)), total
 
 
-def _cut(measured: Measured, source: SourceConfig, model_tokens: int) -> tuple[list[Chunk], int, str]:
+def _run_chunkers(
+    measured: MeasuredDocument, source: SourceConfig, model_tokens: int
+) -> tuple[list[Chunk], int, str]:
     """The chunks, the limit of each with its header, and why another way than the first was taken."""
     notes: list[str] = []
-    for way in _ways(measured.document, source):
-        limits, total = limits_of(way, source.chunking, model_tokens)
+    for way in _list_chunker_names(measured.document, source):
+        limits, total = compute_limits(way, source.chunking, model_tokens)
         try:
-            chunks = list(_chunks(measured, _chunker(way)(measured, source.chunking, limits)))
+            chunks = list(_build_chunks(measured, _load_chunker(way)(measured, source.chunking, limits)))
         except (DocumentSkipped, RecursionError) as error:
             reason = str(error) if isinstance(error, DocumentSkipped) else "it is nested too deep"
             notes.append(f"not cut by {way!r}: {reason}")
             continue
         if chunks:
             return chunks, total, "; ".join(notes)
-    limits, total = limits_of("fixed_size", source.chunking, model_tokens)
-    spans = _chunker("fixed_size")(measured, source.chunking, limits)
-    return list(_chunks(measured, spans)), total, "; ".join(notes)
+    limits, total = compute_limits("fixed_size", source.chunking, model_tokens)
+    spans = _load_chunker("fixed_size")(measured, source.chunking, limits)
+    return list(_build_chunks(measured, spans)), total, "; ".join(notes)
 
 
-def _ways(document: Document, source: SourceConfig) -> Iterator[_Way]:
+def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_ChunkerName]:
     """How to cut a document, best first."""
-    first = source.chunking.strategy or _default(document, source)
-    if first == "ast_aware" and document.language not in GRAMMARS:
+    first = source.chunking.strategy or _default_chunker_name(document, source)
+    if first == "ast_aware" and document.language not in PARSED_LANGUAGES:
         first = "semantic" if has_headings(document) else "lines"
     yield first
     if first in ("commit", "conversation"):
@@ -154,51 +158,58 @@ def _ways(document: Document, source: SourceConfig) -> Iterator[_Way]:
         yield "semantic" if has_headings(document) and first != "semantic" else "lines"
 
 
-def _default(document: Document, source: SourceConfig) -> _Way:
+def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerName:
     if source.type == "files":
-        if document.language in GRAMMARS or (is_code(document.language) and not has_headings(document)):
+        if document.language in PARSED_LANGUAGES or (
+            is_code(document.language) and not has_headings(document)
+        ):
             return "ast_aware"
         return "semantic" if has_headings(document) else "sentence"
     if source.type == "archive" and document.metadata.get("segments"):
         return "conversation"
     if source.type == "code" and document.language == "text":
         return "paragraph"
-    return _DEFAULTS[source.type]
+    return _DEFAULT_CHUNKERS[source.type]
 
 
-def _chunker(way: _Way) -> Chunker:
-    entry = _WAYS[way]
+def _load_chunker(chunker_name: _ChunkerName) -> Chunker:
+    entry = _CHUNKERS[chunker_name]
     module = importlib.import_module(f"knowledge_pipeline.chunking.{entry.module}")
     return cast("Chunker", getattr(module, entry.function))
 
 
-def _chunks(measured: Measured, spans: Iterable[Span]) -> Iterator[Chunk]:
+def _build_chunks(measured: MeasuredDocument, spans: Iterable[ChunkSpan]) -> Iterator[Chunk]:
     for span in spans:
-        chunk = measured.chunk(span)
+        chunk = measured.build_chunk(span)
         if chunk.text and not chunk.text.isspace():
             yield chunk
 
 
-def _with_fitting_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -> Iterator[Chunk]:
+def _truncate_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -> Iterator[Chunk]:
     """Cut a header at its end where header and text together exceed the limit."""
     token_starts: dict[str, list[int]] = {}
     for chunk in chunks:
         if chunk.header not in token_starts:
-            token_starts[chunk.header] = list(tokenize(embedded_text(chunk.header, "")))
+            token_starts[chunk.header] = list(tokenize(build_embedded_text(chunk.header, "")))
         starts, room = token_starts[chunk.header], max(0, total - chunk.tokens)
         fits = len(starts) <= room
         yield chunk if fits else replace(chunk, header=chunk.header[: starts[room]].rstrip())
 
 
-def _versions() -> list[int]:
-    modules = ("registry", "metadata_extractors", "document_metadata", *{e.module: 0 for e in _WAYS.values()})
+def _list_versions() -> list[int]:
+    modules = (
+        "registry",
+        "metadata_extractors",
+        "document_metadata",
+        *{e.module: 0 for e in _CHUNKERS.values()},
+    )
     found = (importlib.import_module(f"knowledge_pipeline.chunking.{name}") for name in modules)
     return [int(module.VERSION) for module in found]  # one without a version is a mistake
 
 
-def _content_hash(source: SourceConfig) -> str:
-    from knowledge_pipeline.chunking.metadata_extractors import coverage_of
+def _hash_coverage(source: SourceConfig) -> str:
+    from knowledge_pipeline.chunking.metadata_extractors import load_coverage
 
-    coverage_of(source)  # a report that cannot be read is refused here, before any work
+    load_coverage(source)  # a report that cannot be read is refused here, before any work
     path = source.metadata.coverage
     return hashlib.sha256(path.read_bytes()).hexdigest() if path else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal
 
-from knowledge_pipeline.chunking.blocks import Block, line_starts, reaching, title_of_heading
+from knowledge_pipeline.chunking.blocks import Block, close_gaps, find_line_starts, normalize_title
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*\Z")
 _VERBATIM = (".. code", ".. sourcecode", ".. parsed-literal", ".. list-table", ".. csv-table", "+--", "===")
@@ -16,19 +16,19 @@ _ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)\s*(?:<[^`>]*>)?`")
 _MARKS = re.compile(r"``|`__?|`|\*\*|\|")
 
 
-def rst_blocks(text: str) -> Iterator[Block]:
+def parse_rst(text: str) -> Iterator[Block]:
     """The blocks of a reStructuredText; they hold all of it.
 
     A title's level is the order in which its style (mark, overlined or not) first
     appears, as docutils defines it. Levels below the sixth count as the sixth.
     """
-    starts = line_starts(text)
+    starts = find_line_starts(text)
     rows = [text[start:end] for start, end in pairwise(starts)]
     styles: list[tuple[str, bool]] = []
     found: list[Block] = []
     number = 0
     while number < len(rows):
-        taken = _title(rows, number)
+        taken = _parse_title(rows, number)
         if taken:
             title, style, height = taken
             if style not in styles:
@@ -37,29 +37,29 @@ def rst_blocks(text: str) -> Iterator[Block]:
             found.append(Block(starts[number], starts[number + height], "heading", level, title))
             number += height
         else:
-            behind = _block_end(rows, number)
-            found.append(Block(starts[number], starts[behind], _kind(rows[number])))
+            behind = _find_block_end(rows, number)
+            found.append(Block(starts[number], starts[behind], _classify_block(rows[number])))
             number = behind
-    yield from reaching(found, 0, len(text))
+    yield from close_gaps(found, 0, len(text))
 
 
-def _title(rows: list[str], number: int) -> tuple[str, tuple[str, bool], int] | None:
+def _parse_title(rows: list[str], number: int) -> tuple[str, tuple[str, bool], int] | None:
     """Text, style and height in lines of the title that begins at a line; None if none does."""
-    over = _adornment(rows, number)
-    if over and number + 2 < len(rows) and _adornment(rows, number + 2) == over:
+    over = _match_adornment(rows, number)
+    if over and number + 2 < len(rows) and _match_adornment(rows, number + 2) == over:
         text = rows[number + 1].strip()
-        if text and not _adornment(rows, number + 1):
-            return _plain(text), (over, True), 3
+        if text and not _match_adornment(rows, number + 1):
+            return _strip_markup(text), (over, True), 3
     text = rows[number].rstrip()
-    under = _adornment(rows, number + 1)
+    under = _match_adornment(rows, number + 1)
     if not under or over or not text or text[0].isspace():
         return None
     if len(rows[number + 1].rstrip()) < min(len(text), _SHORTEST_UNDERLINE):
         return None
-    return _plain(text), (under, False), 2
+    return _strip_markup(text), (under, False), 2
 
 
-def _adornment(rows: list[str], number: int) -> str:
+def _match_adornment(rows: list[str], number: int) -> str:
     """The mark that a line consists of; "" for any other line."""
     if number >= len(rows):
         return ""
@@ -67,7 +67,7 @@ def _adornment(rows: list[str], number: int) -> str:
     return match[1] if match and len(rows[number].rstrip()) > 1 else ""
 
 
-def _block_end(rows: list[str], number: int) -> int:
+def _find_block_end(rows: list[str], number: int) -> int:
     """The line behind a block: the first after a blank one that is not indented."""
     blank = not rows[number].strip()
     for at in range(number + 1, len(rows)):
@@ -78,9 +78,9 @@ def _block_end(rows: list[str], number: int) -> int:
     return len(rows)
 
 
-def _kind(row: str) -> Literal["prose", "verbatim"]:
+def _classify_block(row: str) -> Literal["prose", "verbatim"]:
     return "verbatim" if row.startswith(_VERBATIM) else "prose"
 
 
-def _plain(text: str) -> str:
-    return title_of_heading(_MARKS.sub("", _ROLE.sub(r"\1", text)))
+def _strip_markup(text: str) -> str:
+    return normalize_title(_MARKS.sub("", _ROLE.sub(r"\1", text)))

@@ -4,81 +4,97 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from knowledge_pipeline.chunking.base import Limits, Measured, Span
-from knowledge_pipeline.chunking.blocks import Block, Section, blocks_of, sections
-from knowledge_pipeline.chunking.headings import common_trail, heading_anchor, heading_header
-from knowledge_pipeline.chunking.pack import Cut, pack, split_span
-from knowledge_pipeline.chunking.sentences import Range, lines, paragraphs, sentences
-from knowledge_pipeline.config.settings import Chunking
+from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
+from knowledge_pipeline.chunking.blocks import Block, Section, parse_blocks, split_sections
+from knowledge_pipeline.chunking.headings import (
+    build_heading_header,
+    find_common_trail,
+    format_heading_anchor,
+)
+from knowledge_pipeline.chunking.pack import Splitter, pack, split_span
+from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
+from knowledge_pipeline.config.settings import ChunkingSettings
 
 VERSION = 1
 
-_Group = list[Section]
+_SectionGroup = list[Section]
 
 
-def chunk_semantic(measured: Measured, chunking: Chunking, limits: Limits) -> Iterator[Span]:
+def chunk_semantic(
+    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> Iterator[ChunkSpan]:
     """One span for each section that fits; sections smaller than the minimum join their siblings.
 
     A longer section is packed from whole blocks (a heading with what follows it), a longer
     block is cut at list items, paragraphs, lines or sentences. Reads any text as Markdown.
     """
-    found = sections(blocks_of(measured.document), chunking.max_section_depth)
-    for group in _joined(list(found), measured, limits):
-        trail = common_trail([section.trail for section in group]) or group[0].trail
-        header = heading_header(measured.document, trail)
+    found = split_sections(parse_blocks(measured.document), chunking.max_section_depth)
+    for group in _group_sections(list(found), measured, limits):
+        trail = find_common_trail([section.trail for section in group]) or group[0].trail
+        header = build_heading_header(measured.document, trail)
         blocks = [block for section in group for block in section.blocks]
-        for start, end in _pieces(blocks, measured, limits):
-            yield Span(start, end, heading_anchor(trail), header)
+        for start, end in _pack_blocks(blocks, measured, limits):
+            yield ChunkSpan(start, end, format_heading_anchor(trail), header)
 
 
-def _joined(found: Sequence[Section], measured: Measured, limits: Limits) -> list[_Group]:
+def _group_sections(
+    ungrouped: Sequence[Section], measured: MeasuredDocument, limits: TokenLimits
+) -> list[_SectionGroup]:
     """Groups of neighbours: a small section takes in the next, or else joins the one before."""
-    groups: list[_Group] = []
-    for section in found:
-        if groups and _tokens(groups[-1], measured) < limits.min_tokens:
-            if _may_join(groups[-1], [section], measured, limits):
+    groups: list[_SectionGroup] = []
+    for section in ungrouped:
+        if groups and _count_tokens(groups[-1], measured) < limits.min_tokens:
+            if _can_join(groups[-1], [section], measured, limits):
                 groups[-1].append(section)
                 continue
-            _join_back(groups, measured, limits)
+            _join_to_previous(groups, measured, limits)
         groups.append([section])
-    if groups and _tokens(groups[-1], measured) < limits.min_tokens:
-        _join_back(groups, measured, limits)
+    if groups and _count_tokens(groups[-1], measured) < limits.min_tokens:
+        _join_to_previous(groups, measured, limits)
     return groups
 
 
-def _join_back(groups: list[_Group], measured: Measured, limits: Limits) -> None:
-    if len(groups) > 1 and _may_join(groups[-2], groups[-1], measured, limits):
+def _join_to_previous(groups: list[_SectionGroup], measured: MeasuredDocument, limits: TokenLimits) -> None:
+    if len(groups) > 1 and _can_join(groups[-2], groups[-1], measured, limits):
         groups[-2].extend(groups.pop())
 
 
-def _may_join(group: _Group, follower: _Group, measured: Measured, limits: Limits) -> bool:
+def _can_join(
+    group: _SectionGroup, follower: _SectionGroup, measured: MeasuredDocument, limits: TokenLimits
+) -> bool:
     """Whether the follower is a sibling of the group, or its first descendant, and both fit together."""
     above, below = group[0].trail, follower[0].trail
     is_related = above[:-1] == below[:-1] or below[: len(above)] == above
-    return is_related and measured.tokens(group[0].start_char, follower[-1].end_char) <= limits.max_tokens
+    return (
+        is_related and measured.count_tokens(group[0].start_char, follower[-1].end_char) <= limits.max_tokens
+    )
 
 
-def _tokens(group: _Group, measured: Measured) -> int:
-    return measured.tokens(group[0].start_char, group[-1].end_char)
+def _count_tokens(group: _SectionGroup, measured: MeasuredDocument) -> int:
+    return measured.count_tokens(group[0].start_char, group[-1].end_char)
 
 
-def _pieces(blocks: Sequence[Block], measured: Measured, limits: Limits) -> Iterator[Range]:
+def _pack_blocks(blocks: Sequence[Block], measured: MeasuredDocument, limits: TokenLimits) -> Iterator[Range]:
     start, end = blocks[0].start_char, blocks[-1].end_char
-    if measured.tokens(start, end) <= limits.max_tokens:
+    if measured.count_tokens(start, end) <= limits.max_tokens:
         if not measured.document.text[start:end].isspace():
             yield start, end
         return
-    ranges = _ranges(blocks, measured, limits)
-    yield from pack(ranges, limit=limits.max_tokens, size=measured.tokens, overlap=limits.overlap_tokens)
+    ranges = _split_blocks(blocks, measured, limits)
+    yield from pack(
+        ranges, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
+    )
 
 
-def _ranges(blocks: Sequence[Block], measured: Measured, limits: Limits) -> Iterator[Range]:
+def _split_blocks(
+    blocks: Sequence[Block], measured: MeasuredDocument, limits: TokenLimits
+) -> Iterator[Range]:
     """Blocks, cut where one alone exceeds the limit; a heading goes with what follows it."""
     heading: Range | None = None
     for block in blocks:
-        pieces = list(_cut(block, heading, measured, limits))
+        pieces = list(_split_block(block, heading, measured, limits))
         if heading and pieces:
-            if measured.tokens(heading[0], pieces[0][1]) <= limits.max_tokens:
+            if measured.count_tokens(heading[0], pieces[0][1]) <= limits.max_tokens:
                 pieces[0] = heading[0], pieces[0][1]
             else:
                 yield heading
@@ -91,22 +107,24 @@ def _ranges(blocks: Sequence[Block], measured: Measured, limits: Limits) -> Iter
         yield heading
 
 
-def _cut(block: Block, heading: Range | None, measured: Measured, limits: Limits) -> Iterator[Range]:
+def _split_block(
+    block: Block, heading: Range | None, measured: MeasuredDocument, limits: TokenLimits
+) -> Iterator[Range]:
     """The pieces of a block; those of prose leave room for a heading that waits before it."""
     limit = limits.max_tokens
     if heading and block.kind == "prose":
-        limit = max(limit - measured.tokens(*heading), limit // 2)
-    return split_span(measured, (block.start_char, block.end_char), limit, _cuts(block))
+        limit = max(limit - measured.count_tokens(*heading), limit // 2)
+    return split_span(measured, (block.start_char, block.end_char), limit, _list_splitters(block))
 
 
-def _cuts(block: Block) -> tuple[Cut, ...]:
+def _list_splitters(block: Block) -> tuple[Splitter, ...]:
     if block.kind == "verbatim":
-        return paragraphs, lines
-    if not block.breaks:
-        return paragraphs, sentences
-    stops = (*block.breaks[1:], block.end_char)
+        return split_paragraphs, split_lines
+    if not block.split_offsets:
+        return split_paragraphs, split_sentences
+    stops = (*block.split_offsets[1:], block.end_char)
 
-    def items(text: str, start_char: int, end_char: int) -> Iterator[Range]:
-        yield from zip((start_char, *block.breaks[1:]), stops, strict=True)
+    def split_items(text: str, start_char: int, end_char: int) -> Iterator[Range]:
+        yield from zip((start_char, *block.split_offsets[1:]), stops, strict=True)
 
-    return items, paragraphs, sentences
+    return split_items, split_paragraphs, split_sentences

@@ -21,54 +21,54 @@ _WINDOW_CHARS = 4_000
 _LONGEST_CHARS = 32_000  # a longer sentence is longer than any limit and may be cut anywhere
 
 
-def paragraphs(text: str, start_char: int, end_char: int) -> Iterator[Range]:
+def split_paragraphs(text: str, start_char: int, end_char: int) -> Iterator[Range]:
     """Ranges between blank lines, in order; white space alone gives none."""
     at = start_char
     for match in _BLANK_LINES.finditer(text, start_char, end_char):
-        yield from _inked(text, at, match.start())
+        yield from _skip_blank(text, at, match.start())
         at = match.end()
-    yield from _inked(text, at, end_char)
+    yield from _skip_blank(text, at, end_char)
 
 
-def lines(text: str, start_char: int, end_char: int) -> Iterator[Range]:
+def split_lines(text: str, start_char: int, end_char: int) -> Iterator[Range]:
     """Lines with their line feeds, in order; blank ones give none."""
     at = start_char
     while at < end_char:
         feed = text.find("\n", at, end_char)
         stop = end_char if feed < 0 else feed + 1
-        yield from _inked(text, at, stop)
+        yield from _skip_blank(text, at, stop)
         at = stop
 
 
-def sentences(text: str, start_char: int, end_char: int) -> Iterator[Range]:
+def split_sentences(text: str, start_char: int, end_char: int) -> Iterator[Range]:
     """Sentences in order, the white space after each included; none reaches over a blank line."""
-    for start, end in paragraphs(text, start_char, end_char):
-        yield from _sentences_of_paragraph(text, start, end)
+    for start, end in split_paragraphs(text, start_char, end_char):
+        yield from _split_paragraph(text, start, end)
 
 
-def _sentences_of_paragraph(text: str, start_char: int, end_char: int) -> Iterator[Range]:
+def _split_paragraph(text: str, start_char: int, end_char: int) -> Iterator[Range]:
     """A window's last sentence may go on behind it, so the next window begins with that sentence."""
     at, window = start_char, _WINDOW_CHARS
     while at < end_char:
         stop = min(at + window, end_char)
-        starts = [at, *(at + start for start in _boundaries(text[at:stop])), stop]
+        starts = [at, *(at + start for start in _find_sentence_starts(text[at:stop])), stop]
         complete = starts if stop == end_char else starts[:-1]
         if len(complete) == 1 and window < _LONGEST_CHARS:  # one sentence longer than the window
             window *= 2
             continue
         complete = starts if len(complete) == 1 else complete
         for start, end in pairwise(complete):
-            yield from _inked(text, start, end)
+            yield from _skip_blank(text, start, end)
         at, window = complete[-1], _WINDOW_CHARS
 
 
-def _boundaries(text: str) -> list[int]:
+def _find_sentence_starts(text: str) -> list[int]:
     """Starts of all sentences but the first; lone surrogates, which Rust refuses, read as "?"."""
     known = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
     found = _SENTENCEX.get_sentence_boundaries("en", known)
     return sorted({int(sentence["start_index"]) for sentence in found} - {0})
 
 
-def _inked(text: str, start_char: int, end_char: int) -> Iterator[Range]:
+def _skip_blank(text: str, start_char: int, end_char: int) -> Iterator[Range]:
     if start_char < end_char and not text[start_char:end_char].isspace():
         yield start_char, end_char

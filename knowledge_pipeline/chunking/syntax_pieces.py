@@ -13,12 +13,12 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
-from knowledge_pipeline.syntax.grammars import Syntax
-from knowledge_pipeline.syntax.outline import Definition, Outline
+from knowledge_pipeline.syntax.grammars import SyntaxTree
+from knowledge_pipeline.syntax.outline import Outline, OutlineDefinition
 
 _COMMENTS = frozenset({"comment", "line_comment", "block_comment", "multiline_comment"})
 _ATTRIBUTES = frozenset({"attribute_item", "decorator", "php_tag"})
-_ABOUT_THE_FILE = ("#!", "//!", "/*!")
+_FILE_COMMENT_PREFIXES = ("#!", "//!", "/*!")
 _WRAPPERS = frozenset(
     {
         "decorated_definition",
@@ -28,12 +28,20 @@ _WRAPPERS = frozenset(
         "lexical_declaration",
     }
 )
-_BLOCKS = ("block", "body", "_list", "statements", "body_declarations", "compound_statement", "do_group")
-_MAX_HEAD = 200  # characters before a definition that still belong to it: `if sys.platform == "win32":`
+_BLOCK_SUFFIXES = (
+    "block",
+    "body",
+    "_list",
+    "statements",
+    "body_declarations",
+    "compound_statement",
+    "do_group",
+)
+_MAX_HEAD_CHARS = 200  # characters before a definition that still belong to it: `if sys.platform == "win32":`
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class SyntaxPiece:
     """Neighbouring nodes that are cut together or not at all.
 
     `definition` is the one definition that the piece consists of, if it does.
@@ -44,7 +52,7 @@ class Piece:
     end_char: int
     code: Node | None  # its first node that is no comment
     code_end_char: int  # closing brackets of what is around the piece left off
-    definition: Definition | None = None
+    definition: OutlineDefinition | None = None
     is_import: bool = False
 
     @property
@@ -53,9 +61,9 @@ class Piece:
         return self.code is None
 
 
-def pieces(
-    outline: Outline, nodes: Iterable[Node], span: tuple[int, int], inside: Definition | None
-) -> list[Piece]:
+def build_pieces(
+    outline: Outline, nodes: Iterable[Node], span: tuple[int, int], enclosing: OutlineDefinition | None
+) -> list[SyntaxPiece]:
     """Tile a span with pieces; none if there is no node.
 
     Args:
@@ -63,26 +71,26 @@ def pieces(
         span: start and end, in characters.
         inside: the definition that the nodes are parts of, which is not found again.
     """
-    joined = _attached(outline, _rows(outline.syntax, nodes))
+    joined = _attach_comments(outline, _group_by_line(outline.tree, nodes))
     if joined:
         joined[0].start_char, joined[-1].end_char = span
     for piece, following in pairwise(joined):
         piece.end_char = following.start_char
     for piece in joined:
         if piece.code is not None:
-            piece.definition = _own_definition(outline, piece, piece.code, inside)
-            piece.is_import = outline.syntax.start(piece.code) in outline.import_starts
+            piece.definition = _find_own_definition(outline, piece, piece.code, enclosing)
+            piece.is_import = outline.tree.start(piece.code) in outline.import_starts
     return joined
 
 
-def opened(outline: Outline, piece: Piece) -> list[Node] | None:
+def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     """The nodes within a piece's nodes, so that it can be cut between them.
 
     Blocks, and whatever leads to the body of the piece's definition, are opened at
     once. None where every node is a line of its own already.
     """
-    syntax = outline.syntax
-    body = piece.definition.body_char if piece.definition else None
+    syntax = outline.tree
+    body = piece.definition.body_start_char if piece.definition else None
     found: list[Node] = []
     waiting = [(node, True) for node in reversed(piece.nodes)]
     progress = False
@@ -90,7 +98,7 @@ def opened(outline: Outline, piece: Piece) -> list[Node] | None:
         node, is_top = waiting.pop()
         start_char, end_char = syntax.start(node), syntax.end(node)
         holds_body = body is not None and start_char <= body < end_char
-        divisible = is_top or holds_body or node.type.endswith(_BLOCKS)
+        divisible = is_top or holds_body or node.type.endswith(_BLOCK_SUFFIXES)
         if divisible and node.child_count and syntax.text.find("\n", start_char, end_char) != -1:
             waiting.extend((child, False) for child in reversed(node.children))
             progress = True
@@ -100,9 +108,9 @@ def opened(outline: Outline, piece: Piece) -> list[Node] | None:
     return found if progress else None
 
 
-def _rows(syntax: Syntax, nodes: Iterable[Node]) -> list[Piece]:
+def _group_by_line(syntax: SyntaxTree, nodes: Iterable[Node]) -> list[SyntaxPiece]:
     """Nodes that share a line, as one piece each."""
-    rows: list[Piece] = []
+    rows: list[SyntaxPiece] = []
     for node in nodes:
         start_char, end_char = syntax.start(node), syntax.end(node)
         if start_char == end_char:
@@ -110,7 +118,7 @@ def _rows(syntax: Syntax, nodes: Iterable[Node]) -> list[Piece]:
         code = None if node.type in _COMMENTS or node.type in _ATTRIBUTES else node
         last = rows[-1] if rows else None
         if last is None or syntax.text.find("\n", last.end_char - 1, start_char) != -1:
-            rows.append(Piece([node], start_char, end_char, code, end_char))
+            rows.append(SyntaxPiece([node], start_char, end_char, code, end_char))
         else:
             last.nodes.append(node)
             last.end_char = max(last.end_char, end_char)
@@ -119,32 +127,32 @@ def _rows(syntax: Syntax, nodes: Iterable[Node]) -> list[Piece]:
     return rows
 
 
-def _attached(outline: Outline, rows: list[Piece]) -> list[Piece]:
+def _attach_comments(outline: Outline, rows: list[SyntaxPiece]) -> list[SyntaxPiece]:
     """Comments joined to what they stand before, closing brackets to what they close."""
-    joined: list[Piece] = []
+    joined: list[SyntaxPiece] = []
     for row in rows:
         if row.code is not None and joined and not any(node.is_named for node in row.nodes):
             while len(joined) > 1 and joined[-1].is_comment:
                 comment = joined.pop()
-                _join(joined[-1], comment)
-            _join(joined[-1], row)
+                _append_piece(joined[-1], comment)
+            _append_piece(joined[-1], row)
             continue
-        while row.code is not None and joined and _stands_before(outline, joined[-1], row):
+        while row.code is not None and joined and _belongs_to_next(outline, joined[-1], row):
             before = joined.pop()
-            _join(before, row)
+            _append_piece(before, row)
             before.code_end_char = row.code_end_char
             row = before
         joined.append(row)
     return joined
 
 
-def _join(piece: Piece, following: Piece) -> None:
+def _append_piece(piece: SyntaxPiece, following: SyntaxPiece) -> None:
     piece.nodes.extend(following.nodes)
     piece.end_char = following.end_char
     piece.code = piece.code or following.code
 
 
-def _stands_before(outline: Outline, comment: Piece, row: Piece) -> bool:
+def _belongs_to_next(outline: Outline, comment: SyntaxPiece, row: SyntaxPiece) -> bool:
     """Whether a comment, or an attribute, belongs to the row after it: no empty line lies between.
 
     A comment before imports is about the file.
@@ -153,25 +161,27 @@ def _stands_before(outline: Outline, comment: Piece, row: Piece) -> bool:
         return False
     if comment.nodes[-1].type in _ATTRIBUTES:
         return True
-    text = outline.syntax.text
-    is_import = row.code is not None and outline.syntax.start(row.code) in outline.import_starts
-    if is_import or text.startswith(_ABOUT_THE_FILE, comment.start_char):
+    text = outline.tree.text
+    is_import = row.code is not None and outline.tree.start(row.code) in outline.import_starts
+    if is_import or text.startswith(_FILE_COMMENT_PREFIXES, comment.start_char):
         return False
     return text.count("\n", comment.end_char - 1, row.start_char) <= 1
 
 
-def _own_definition(
-    outline: Outline, piece: Piece, code: Node, inside: Definition | None
-) -> Definition | None:
+def _find_own_definition(
+    outline: Outline, piece: SyntaxPiece, code: Node, enclosing: OutlineDefinition | None
+) -> OutlineDefinition | None:
     """The definition that a piece consists of, with its decorators and modifiers."""
-    start_char = outline.syntax.start(code)
-    found = [each for each in outline.within(start_char, piece.code_end_char) if each is not inside]
+    start_char = outline.tree.start(code)
+    found = [
+        each for each in outline.definitions_within(start_char, piece.code_end_char) if each is not enclosing
+    ]
     if not found or found[-1].start_char >= found[0].end_char:
         return None
-    first, text = found[0], outline.syntax.text
+    first, text = found[0], outline.tree.text
     if first.end_char > piece.code_end_char:
         return None
     if text[first.end_char : piece.code_end_char].strip(" \t\r\n\f;,"):
         return None
-    is_near = first.start_char - start_char <= _MAX_HEAD or first.node.start_byte == code.start_byte
+    is_near = first.start_char - start_char <= _MAX_HEAD_CHARS or first.node.start_byte == code.start_byte
     return first if is_near or code.type in _WRAPPERS else None

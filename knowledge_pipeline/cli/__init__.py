@@ -13,9 +13,9 @@ import sys
 def main() -> None:
     """Run the command that `sys.argv` names, and exit with its code."""
     from knowledge_pipeline.cli.app import app
-    from knowledge_pipeline.cli.interrupts import bound_interrupts
+    from knowledge_pipeline.cli.interrupts import install_interrupt_handler
 
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a character gets its number
         sys.stdout.reconfigure(errors="backslashreplace")
-    bound_interrupts(sys.argv[1:])
+    install_interrupt_handler(sys.argv[1:])
     app()

@@ -27,13 +27,19 @@ from knowledge_pipeline.cli import (
     status,
     token,
 )
-from knowledge_pipeline.cli.exit_codes import DONE, INTERRUPTED, WRONG_USAGE, tell, tell_interrupted
-from knowledge_pipeline.cli.session import Session, add_command, share_options
+from knowledge_pipeline.cli.exit_codes import (
+    INTERRUPTED,
+    SUCCESS,
+    WRONG_USAGE,
+    report_error,
+    report_interrupted,
+)
+from knowledge_pipeline.cli.session import Session, add_command, expose_options
 from knowledge_pipeline.cli.sources import commands
 from knowledge_pipeline.cli.watch import command
 
 
-class Door(TyperGroup):
+class ErrorReportingGroup(TyperGroup):
     """Runs a command; every error leaves as one sentence and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
@@ -45,10 +51,10 @@ class Door(TyperGroup):
         except KeyboardInterrupt:
             code = INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the last door: a bug is told, not thrown at a person
-            code = tell(error, arguments)
+            code = report_error(error, arguments)
         if code == INTERRUPTED:
-            tell_interrupted(arguments)
-        sys.exit(code or DONE)
+            report_interrupted(arguments)
+        sys.exit(code or SUCCESS)
 
 
 COMMANDS = (
@@ -88,7 +94,7 @@ GRAPH_COMMANDS = (
 )
 
 
-def _knowledge(
+def _root_callback(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     **shared: Any,
@@ -102,21 +108,21 @@ def _knowledge(
         from knowledge_pipeline import __version__
 
         typer.echo(f"knowledge {__version__}")
-        raise typer.Exit(DONE)
+        raise typer.Exit(SUCCESS)
     _require_command(context)
 
 
-def _sources(context: typer.Context) -> None:
+def _sources_callback(context: typer.Context) -> None:
     """List, add, remove and test the sources in knowledge.yaml."""
     _require_command(context)
 
 
-def _graph(context: typer.Context) -> None:
+def _graph_callback(context: typer.Context) -> None:
     """Ask the code graph: what uses this, what does it call, what would break."""
     _require_command(context)
 
 
-def _token(context: typer.Context) -> None:
+def _token_callback(context: typer.Context) -> None:
     """Make, list and end the tokens that a server's clients send."""
     _require_command(context)
 
@@ -127,16 +133,18 @@ def _require_command(context: typer.Context) -> None:
         raise typer.Exit(WRONG_USAGE)
 
 
-def _made() -> typer.Typer:
-    made = typer.Typer(name="knowledge", cls=Door, rich_markup_mode=None, pretty_exceptions_enable=False)
-    share_options(_knowledge, _knowledge)
-    made.callback(invoke_without_command=True)(_knowledge)
+def _build_app() -> typer.Typer:
+    made = typer.Typer(
+        name="knowledge", cls=ErrorReportingGroup, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    expose_options(_root_callback, _root_callback)
+    made.callback(invoke_without_command=True)(_root_callback)
     for function in COMMANDS:
         add_command(made, function)
     for name, about, functions in (
-        ("graph", _graph, GRAPH_COMMANDS),
-        ("sources", _sources, SOURCES_COMMANDS),
-        ("token", _token, TOKEN_COMMANDS),
+        ("graph", _graph_callback, GRAPH_COMMANDS),
+        ("sources", _sources_callback, SOURCES_COMMANDS),
+        ("token", _token_callback, TOKEN_COMMANDS),
     ):
         group = typer.Typer(rich_markup_mode=None)
         group.callback(invoke_without_command=True)(about)
@@ -146,4 +154,4 @@ def _made() -> typer.Typer:
     return made
 
 
-app = _made()
+app = _build_app()

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knowledge_pipeline.cli.filter_options import Narrowing, narrowed
+from knowledge_pipeline.cli.filter_options import FilterOptions, with_filter_options
 from knowledge_pipeline.cli.options import TaskChoice
-from knowledge_pipeline.cli.render.terminal_text import counted, one_line, shortened
-from knowledge_pipeline.cli.search import places
+from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
+from knowledge_pipeline.cli.search import iter_index_locations
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.agent_context.build import Context
+    from knowledge_pipeline.query.agent_context.build import TaskContext
     from knowledge_pipeline.query.agent_context.searches import SearchRun, Task
     from knowledge_pipeline.query.filters import Filters
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
-_MAX_CHARS = 200_000  # of a task from stdin
+_MAX_TASK_CHARS = 200_000  # of a task from stdin
 _MAX_SNIPPET_CHARS = 20_000
 
 
-@narrowed
+@with_filter_options
 @example("""
     knowledge context "add retries to the payment client"
     knowledge context "why do sessions expire early" --task issue_resolution --max-tokens 8000
@@ -62,7 +62,7 @@ def context(
         ),
     ] = None,
     *,
-    narrowing: Narrowing,
+    filter_options: FilterOptions,
 ) -> None:
     """Gather what an agent should read before it does a task.
 
@@ -76,29 +76,31 @@ def context(
     if text == "-" and snippet == "-":
         raise WrongUsage("only one of TASK and --snippet can be read from stdin")
     asked = Task(
-        sys.stdin.read(_MAX_CHARS + 1) if text == "-" else text,
+        sys.stdin.read(_MAX_TASK_CHARS + 1) if text == "-" else text,
         kind=task,
         file=file,
         snippet=sys.stdin.read(_MAX_SNIPPET_CHARS) if snippet == "-" else snippet,
-        filters=narrowing.filters(),
+        filters=filter_options.to_filters(),
     )
     with KnowledgeBase.open(session.settings, access=Access.operator("cli")) as base:
-        made = _made(base, asked, max_tokens, _template(template))
+        made = _build_context(base, asked, max_tokens, _resolve_template(template))
     if session.as_json:
-        session.screen.answer(made.as_json())
+        session.screen.print_json(made.as_json())
         return
-    _tell_searches(session, made)
-    session.screen.say(made.text)
+    _show_searches(session, made)
+    session.screen.print_text(made.text)
 
 
-def _made(base: KnowledgeBase, task: Task, max_tokens: int | None, template: str | Path | None) -> Context:
+def _build_context(
+    base: KnowledgeBase, task: Task, max_tokens: int | None, template: str | Path | None
+) -> TaskContext:
     """For the indexed file; for what a file says that is only on this machine."""
     from dataclasses import replace
 
     if task.file is None:
         return base.context(task, max_tokens=max_tokens, template=template)
-    known = list(places(task.file, base.settings))
-    given = _only(task.filters)
+    known = list(iter_index_locations(task.file, base.settings))
+    given = _single_source(task.filters)
     for path, source in known:
         asked = replace(task, file=path, source=given or source)
         if _is_indexed(base, asked):
@@ -110,7 +112,7 @@ def _made(base: KnowledgeBase, task: Task, max_tokens: int | None, template: str
     return base.context(asked, max_tokens=max_tokens, template=template)
 
 
-def _only(filters: Filters) -> str | None:
+def _single_source(filters: Filters) -> str | None:
     return filters.sources[0] if len(filters.sources) == 1 else None
 
 
@@ -124,28 +126,28 @@ def _is_indexed(base: KnowledgeBase, task: Task) -> bool:
     return True
 
 
-def _template(given: str | None) -> str | Path | None:
-    if given is None:
+def _resolve_template(name_or_path: str | None) -> str | Path | None:
+    if name_or_path is None:
         return None
-    return Path(given) if Path(given).is_file() or "/" in given else given
+    return Path(name_or_path) if Path(name_or_path).is_file() or "/" in name_or_path else name_or_path
 
 
-def _tell_searches(session: Session, made: Context) -> None:
-    note = session.screen.note
-    for run in made.searches:
-        note(f"{run.name}: {_outcome(run)}")
+def _show_searches(session: Session, task_context: TaskContext) -> None:
+    note = session.screen.print_note
+    for run in task_context.searches:
+        note(f"{run.name}: {_format_search_outcome(run)}")
     note(
-        f"{made.tokens:,} of {made.max_tokens:,} tokens ({made.tokenizer}): "
-        f"{counted(len(made.passages), 'passage')}, {counted(len(made.left_out), 'chunk')} left out"
+        f"{task_context.tokens:,} of {task_context.max_tokens:,} tokens ({task_context.tokenizer}): "
+        f"{format_count(len(task_context.passages), 'passage')}, {format_count(len(task_context.left_out), 'chunk')} left out"
     )
-    if "task" in made.degraded:
+    if "task" in task_context.degraded:
         note("note: searched for the beginning of the task alone, because it is long")
 
 
-def _outcome(run: SearchRun) -> str:
+def _format_search_outcome(run: SearchRun) -> str:
     if run.problem:
         return f"could not be searched: {one_line(run.problem)}"
     types = f" in {', '.join(run.source_types)}" if run.source_types else ""
-    reasons = ((step, shortened(one_line(str(why)), 200)) for step, why in run.degraded.items())
+    reasons = ((step, truncate(one_line(str(why)), 200)) for step, why in run.degraded.items())
     without = "; ".join(f"without {step}: {why}" for step, why in reasons)
     return f"{run.found} found{types}, {run.shown} shown{f' ({without})' if without else ''}"

@@ -11,15 +11,15 @@ from importlib.util import find_spec
 from typing import Any
 
 from knowledge_pipeline import errors
-from knowledge_pipeline.cli.exit_codes import DONE, FAILED, INTERRUPTED, tell_sentence
-from knowledge_pipeline.cli.interrupts import unbound_interrupts
+from knowledge_pipeline.cli.exit_codes import FAILED, INTERRUPTED, SUCCESS, print_error
+from knowledge_pipeline.cli.interrupts import restore_interrupt_handler
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 
-_MODULE = "knowledge_pipeline.defs.runs.refresh_command"
+_RECORD_MODULE = "knowledge_pipeline.defs.runs.refresh_command"
 
 
-def record(session: Session, sources: Sequence[str], **how: bool) -> int:
+def run_recorded_refresh(session: Session, sources: Sequence[str], **options: bool) -> int:
     """Refresh sources as a recorded run, and return the exit code.
 
     Raises:
@@ -30,31 +30,33 @@ def record(session: Session, sources: Sequence[str], **how: bool) -> int:
         raise ConfigError(
             "--dagster needs Dagster, which is not installed: pip install 'knowledge-pipeline[dagster]'"
         )
-    session.screen.note(f"Recording {len(sources)} sources in Dagster")
-    code, answer = _asked({"config": str(session.config_path), "sources": list(sources), **how})
+    session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
+    code, answer = _run_record_command(
+        {"config": str(session.config_path), "sources": list(sources), **options}
+    )
     if code == INTERRUPTED:
         return INTERRUPTED
     if answer is None:
         raise KnowledgeError(f"the recorded run ended with exit code {code}: its messages are above")
     if "error" in answer:
         raise getattr(errors, answer["kind"], KnowledgeError)(answer["error"])
-    return _show(session, answer)
+    return _show_answer(session, answer)
 
 
-def _show(session: Session, answer: dict[str, Any]) -> int:
+def _show_answer(session: Session, answer: dict[str, Any]) -> int:
     if session.as_json:
-        session.screen.answer(answer)
+        session.screen.print_json(answer)
     else:
         if answer["failure"]:
-            tell_sentence(answer["failure"], kind="", code=FAILED, as_json=False)
-        session.screen.say(f"The run is recorded: `dagster dev` shows it as {answer['run'][:8]}.")
-    return FAILED if answer["failure"] else DONE
+            print_error(answer["failure"], kind="", code=FAILED, as_json=False)
+        session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {answer['run'][:8]}.")
+    return FAILED if answer["failure"] else SUCCESS
 
 
-def _asked(request: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+def _run_record_command(request: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
     """Run the program to its end, even when interrupted; its exit code and its answer."""
-    command = [sys.executable, "-m", _MODULE, json.dumps(request)]
-    unbound_interrupts()
+    command = [sys.executable, "-m", _RECORD_MODULE, json.dumps(request)]
+    restore_interrupt_handler()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
         while True:
             try:
@@ -64,4 +66,4 @@ def _asked(request: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
                 if not sys.stdin.isatty():  # a terminal has told the child already
                     child.send_signal(signal.SIGINT)
     code = INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode
-    return code, json.loads(printed) if code == DONE else None
+    return code, json.loads(printed) if code == SUCCESS else None

@@ -10,37 +10,37 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from knowledge_pipeline.cli.options import SearchKind
-from knowledge_pipeline.cli.render.progress import progress
+from knowledge_pipeline.cli.render.progress import show_progress
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.evaluation.golden import Golden, Question
-    from knowledge_pipeline.evaluation.judge import Response
+    from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet
+    from knowledge_pipeline.evaluation.judge import QuestionResponse
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _QuestionsProgress:
     """What progress is told of."""
 
     id: str = "questions"
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _EvaluationTarget:
     """Who answers the questions: settings, and versions of the index."""
 
     settings: Settings
     tables: Mapping[str, int]
     release: int | None  # None: the newest index
 
-    def told(self, golden: Golden) -> dict[str, Any]:
+    def as_json(self, golden: GoldenSet) -> dict[str, Any]:
         """What was asked, and of what, for programs."""
-        from knowledge_pipeline.stages.evaluate import golden_of
+        from knowledge_pipeline.stages.evaluate import evaluation_key
 
         return {
-            "golden": golden_of(golden, self.settings),
+            "golden": evaluation_key(golden, self.settings),
             "tables": dict(self.tables),
             "release": self.release,
         }
@@ -110,67 +110,77 @@ def eval_(
     file, any passage of the file counts. A comparison has the interval of the change, and
     the questions that were won and lost. Nothing is written down: a refresh does that.
     """
-    from knowledge_pipeline.cli.render.eval_comparison import show_comparison, show_steps
+    from knowledge_pipeline.cli.render.eval_comparison import show_comparison, show_step_scores
     from knowledge_pipeline.cli.render.eval_scores import show_scores
-    from knowledge_pipeline.cli.setting_overrides import overridden
-    from knowledge_pipeline.evaluation.golden import load
+    from knowledge_pipeline.cli.setting_overrides import apply_overrides
+    from knowledge_pipeline.evaluation.golden import load_golden_set
 
     compares = against_release is not None or against_config is not None
     if steps + misses + compares > 1:
         raise WrongUsage("give one of --steps, --misses and --against-release or --against-config")
-    golden = load(_files(session, questions))
-    asked = list(_by_types(golden.questions, type))
-    now = _Way(overridden(session.settings, set_ or ()), _tables(session, release), release)
+    golden = load_golden_set(_require_question_files(session, questions))
+    asked = list(_assign_search_types(golden.questions, type))
+    now = _EvaluationTarget(
+        apply_overrides(session.settings, set_ or ()), _find_index_versions(session, release), release
+    )
     if steps:
-        show_steps(session.screen, _steps(session, now, asked), now.told(golden), together=not type)
+        show_step_scores(
+            session.screen, _ask_steps(session, now, asked), now.as_json(golden), combined=not type
+        )
     elif compares:
-        against = _Way(
-            _settings(session, now.settings, against_config),
-            now.tables if against_release is None else _tables(session, against_release),
+        against = _EvaluationTarget(
+            _load_comparable_settings(session, now.settings, against_config),
+            now.tables if against_release is None else _find_index_versions(session, against_release),
             release if against_release is None else against_release,
         )
-        before, after = _asked(session, against, asked), _asked(session, now, asked)
-        told = {**now.told(golden), "against": against.told(golden)}
-        show_comparison(session.screen, before, after, told, together=not type)
+        before, after = _ask_questions(session, against, asked), _ask_questions(session, now, asked)
+        told = {**now.as_json(golden), "against": against.as_json(golden)}
+        show_comparison(session.screen, before, after, told, combined=not type)
     else:
-        responses = _asked(session, now, asked)
-        show_scores(session.screen, responses, now.told(golden), together=not type, misses=misses)
+        responses = _ask_questions(session, now, asked)
+        show_scores(session.screen, responses, now.as_json(golden), combined=not type, misses=misses)
 
 
-def _asked(session: Session, way: _Way, questions: Sequence[Question]) -> list[Response]:
-    from knowledge_pipeline.stages.evaluate import ask
+def _ask_questions(
+    session: Session, target: _EvaluationTarget, questions: Sequence[GoldenQuestion]
+) -> list[QuestionResponse]:
+    from knowledge_pipeline.stages.evaluate import run_questions
 
-    with progress(session.screen) as report_for:
-        return ask(session.lake, way.settings, questions, way.tables, report=report_for(_Asking()))
-
-
-def _steps(session: Session, way: _Way, questions: Sequence[Question]) -> dict[str, list[Response]]:
-    from knowledge_pipeline.stages.ablation import ask_steps
-
-    with progress(session.screen) as report_for:
-        return ask_steps(
-            session.lake,
-            way.settings,
-            questions,
-            way.tables,
-            report_for=lambda step: report_for(_Asking(step)),
+    with show_progress(session.screen) as report_for:
+        return run_questions(
+            session.lake, target.settings, questions, target.tables, report=report_for(_QuestionsProgress())
         )
 
 
-def _settings(session: Session, settings: Settings, other: Path | None) -> Settings:
-    """Those of another file, if it is about the same index; else `settings`."""
-    from knowledge_pipeline.config.file import load
+def _ask_steps(
+    session: Session, target: _EvaluationTarget, questions: Sequence[GoldenQuestion]
+) -> dict[str, list[QuestionResponse]]:
+    from knowledge_pipeline.stages.ablation import run_steps
 
-    if other is None:
+    with show_progress(session.screen) as report_for:
+        return run_steps(
+            session.lake,
+            target.settings,
+            questions,
+            target.tables,
+            progress_for=lambda step: report_for(_QuestionsProgress(step)),
+        )
+
+
+def _load_comparable_settings(session: Session, settings: Settings, other_config: Path | None) -> Settings:
+    """Those of another file, if it is about the same index; else `settings`."""
+    from knowledge_pipeline.config.file import load_settings
+
+    if other_config is None:
         return settings
-    path = other.expanduser()
+    path = other_config.expanduser()
     path = path / "knowledge.yaml" if path.is_dir() else path
     if not path.is_file():
         raise ConfigError(f"there is no {path}: correct --against-config")
-    found = load(path)
+    found = load_settings(path)
     for what, ours, theirs in (
         ("store", str(settings.store), str(found.store)),
-        ("embedding", _spaces(settings), _spaces(found)),
+        ("embedding", _format_spaces(settings), _format_spaces(found)),
     ):
         if ours != theirs:
             raise ConfigError(
@@ -180,15 +190,15 @@ def _settings(session: Session, settings: Settings, other: Path | None) -> Setti
     return found
 
 
-def _spaces(settings: Settings) -> str:
-    from knowledge_pipeline.embedding.registry import space_of
+def _format_spaces(settings: Settings) -> str:
+    from knowledge_pipeline.embedding.registry import resolve_space
 
-    chosen = [settings.embedding, *(settings.embedding_of(source) for source in settings.sources)]
-    return ", ".join(sorted({space_of(each).name for each in chosen}))
+    chosen = [settings.embedding, *(settings.resolve_embedding(source) for source in settings.sources)]
+    return ", ".join(sorted({resolve_space(each).name for each in chosen}))
 
 
-def _files(session: Session, given: Sequence[Path] | None) -> Sequence[Path]:
-    files = given or session.settings.evaluation.questions
+def _require_question_files(session: Session, paths: Sequence[Path] | None) -> Sequence[Path]:
+    files = paths or session.settings.evaluation.questions
     if not files:
         raise ConfigError(
             f"there are no golden questions: give --questions, or set evaluation.questions in "
@@ -197,23 +207,25 @@ def _files(session: Session, given: Sequence[Path] | None) -> Sequence[Path]:
     return files
 
 
-def _tables(session: Session, release: int | None) -> Mapping[str, int]:
-    from knowledge_pipeline.stages.evaluate import newest
-    from knowledge_pipeline.store.release import releases
+def _find_index_versions(session: Session, release: int | None) -> Mapping[str, int]:
+    from knowledge_pipeline.stages.evaluate import newest_index_versions
+    from knowledge_pipeline.store.release import list_releases
 
     if release is None:
-        tables = newest(session.lake)
+        tables = newest_index_versions(session.lake)
         if not tables:
             raise NotFound("nothing is indexed yet: run `knowledge index`")
         return tables
-    by_number = {each.release: each.tables for each in releases(session.lake)}
+    by_number = {each.release: each.tables for each in list_releases(session.lake)}
     if release not in by_number:
         known = ", ".join(map(str, by_number)) or "none"
         raise NotFound(f"there is no release {release}; kept releases: {known}")
     return by_number[release]
 
 
-def _by_types(questions: Sequence[Question], types: Sequence[str] | None) -> Iterator[Question]:
+def _assign_search_types(
+    questions: Sequence[GoldenQuestion], types: Sequence[str] | None
+) -> Iterator[GoldenQuestion]:
     if not types:
         yield from questions
     for type_ in dict.fromkeys(types or ()):

@@ -21,88 +21,90 @@ from pathlib import Path
 
 import typer
 
-from knowledge_pipeline.cli.render.terminal_text import one_line, shortened, spelled_out, visible
+from knowledge_pipeline.cli.render.terminal_text import escape_controls, escape_json, one_line, truncate
 from knowledge_pipeline.errors import (
     ConfigError,
+    InvalidQuery,
     KnowledgeError,
     NotFound,
-    QuestionRefused,
     TransientError,
 )
 
-DONE, FAILED, WRONG_USAGE, NO_SUCH_THING, TEMPORARY, INTERRUPTED = 0, 1, 2, 3, 4, 130
+SUCCESS, FAILED, WRONG_USAGE, NOT_FOUND, TEMPORARY_FAILURE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
-_told = threading.Event()
-_INTERRUPTED = "interrupted: what was finished is kept; run the same command again to go on"
+_interrupt_reported = threading.Event()
+_INTERRUPTED_MESSAGE = "interrupted: what was finished is kept; run the same command again to go on"
 
 
-def code_of(error: BaseException) -> int:
+def exit_code_of(error: BaseException) -> int:
     """The exit code that an error leads to."""
     match error:
         case typer.TyperException():
             return error.exit_code
-        case ConfigError() | QuestionRefused():
+        case ConfigError() | InvalidQuery():
             return WRONG_USAGE
         case NotFound():
-            return NO_SUCH_THING
+            return NOT_FOUND
         case TransientError():
-            return TEMPORARY
+            return TEMPORARY_FAILURE
         case _:
             return FAILED
 
 
-def code_of_all(errors: Iterable[KnowledgeError]) -> int:
+def exit_code_of_failures(errors: Iterable[KnowledgeError]) -> int:
     """The exit code of a command over several sources, of which these failed."""
-    codes = {TEMPORARY if isinstance(error, TransientError) else FAILED for error in errors}
-    return min(codes, default=DONE)
+    codes = {TEMPORARY_FAILURE if isinstance(error, TransientError) else FAILED for error in errors}
+    return min(codes, default=SUCCESS)
 
 
-def tell(error: BaseException, arguments: Sequence[str]) -> int:
+def report_error(error: BaseException, arguments: Sequence[str]) -> int:
     """Report an error as the command line asked for, and return the exit code."""
-    flags = flags_in(arguments)
-    code = code_of(error)
-    sentence, trace = _sentence(error), "".join(traceback.format_exception(error))
+    flags = parse_flags(arguments)
+    code = exit_code_of(error)
+    sentence, trace = _format_expected_error(error), "".join(traceback.format_exception(error))
     if "--debug" in flags and not isinstance(error, (KnowledgeError, typer.TyperException)):
-        sys.stderr.write(visible(trace))
+        sys.stderr.write(escape_controls(trace))
     elif sentence is None:
-        sentence = f"{_unforeseen(error)}; this may be a bug: {_where_to_read(trace)}"
-    sentence = sentence or _unforeseen(error)
-    tell_sentence(sentence, kind=type(error).__name__, code=code, as_json="--json" in flags)
+        sentence = (
+            f"{_format_unexpected_error(error)}; this may be a bug: {_describe_traceback_location(trace)}"
+        )
+    sentence = sentence or _format_unexpected_error(error)
+    print_error(sentence, kind=type(error).__name__, code=code, as_json="--json" in flags)
     return code
 
 
-def tell_interrupted(arguments: Sequence[str]) -> int:
+def report_interrupted(arguments: Sequence[str]) -> int:
     """Report, once, that the person stopped the command."""
-    if _told.is_set():
+    if _interrupt_reported.is_set():
         return INTERRUPTED
-    _told.set()
-    as_json = "--json" in flags_in(arguments)
-    tell_sentence(_INTERRUPTED, kind="Interrupted", code=INTERRUPTED, as_json=as_json)
+    _interrupt_reported.set()
+    as_json = "--json" in parse_flags(arguments)
+    print_error(_INTERRUPTED_MESSAGE, kind="Interrupted", code=INTERRUPTED, as_json=as_json)
     return INTERRUPTED
 
 
-def tell_sentence(sentence: str, *, kind: str, code: int, as_json: bool) -> None:
+def print_error(message: str, *, kind: str, code: int, as_json: bool) -> None:
     """Write one error to stderr."""
     if as_json:
-        told = json.dumps({"error": sentence, "kind": kind, "exit_code": code}, ensure_ascii=False)
-        line = spelled_out(told)
+        told = json.dumps({"error": message, "kind": kind, "exit_code": code}, ensure_ascii=False)
+        line = escape_json(told)
     else:
-        line = f"error: {visible(sentence)}"
+        line = f"error: {escape_controls(message)}"
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - the one place that tells errors
 
 
-def flags_in(arguments: Sequence[str]) -> set[str]:
+def parse_flags(arguments: Sequence[str]) -> set[str]:
     """The arguments before `--`: an error may come before they are parsed."""
     given = list(arguments)
     return set(given[: given.index("--")] if "--" in given else given)
 
 
-def sentence_of(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """What to tell of any error where the work goes on; its traceback is not kept."""
-    return _sentence(error) or _unforeseen(error)
+    return _format_expected_error(error) or _format_unexpected_error(error)
 
 
-def _sentence(error: BaseException) -> str | None:
+def _format_expected_error(error: BaseException) -> str | None:
     """What a person can act on; None for what nobody foresaw."""
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
@@ -118,16 +120,16 @@ def _sentence(error: BaseException) -> str | None:
     return None
 
 
-def _unforeseen(error: BaseException) -> str:
-    return f"unexpected {type(error).__name__}: {shortened(one_line(str(error)), 300)}"
+def _format_unexpected_error(error: BaseException) -> str:
+    return f"unexpected {type(error).__name__}: {truncate(one_line(str(error)), 300)}"
 
 
-def _where_to_read(trace: str) -> str:
-    kept = _kept(trace)
+def _describe_traceback_location(trace: str) -> str:
+    kept = _write_traceback(trace)
     return f"the traceback is in {kept}" if kept else "run it again with --debug for the traceback"
 
 
-def _kept(trace: str) -> Path | None:
+def _write_traceback(trace: str) -> Path | None:
     """Where the traceback was written, readable by this user alone; None where nothing can be."""
     from platformdirs import user_log_path
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowledge_pipeline.cli.exit_codes import FAILED
-from knowledge_pipeline.cli.options import source_ids
-from knowledge_pipeline.cli.render.terminal_text import counted, visible
+from knowledge_pipeline.cli.options import complete_source_ids
+from knowledge_pipeline.cli.render.terminal_text import escape_controls, format_count
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.stages.export import Exported, Written
+    from knowledge_pipeline.stages.export import ExportedDocument, ExportResult
 
 
 @example("""
@@ -27,7 +27,9 @@ def export(
     session: Session,
     source: Annotated[
         str,
-        typer.Option("--source", "-s", metavar="ID", help="Whose documents.", autocompletion=source_ids),
+        typer.Option(
+            "--source", "-s", metavar="ID", help="Whose documents.", autocompletion=complete_source_ids
+        ),
     ],
     uri: Annotated[
         list[str] | None, typer.Option("--uri", metavar="URI", help="Only this document (repeatable).")
@@ -47,11 +49,11 @@ def export(
     document is its text. A file that is there and differs is left as it is, and the stored
     one is written beside it as NAME.stored, unless --force says to overwrite it.
     """
-    from knowledge_pipeline.stages.export import exported, write
+    from knowledge_pipeline.stages.export import iter_documents, write_document
 
     if to is None and (len(uri or ()) != 1 or session.as_json):
         raise WrongUsage("give --to FOLDER, or one --uri without --json for stdout")
-    found = exported(
+    found = iter_documents(
         session.lake,
         session.settings_without_secrets,
         source,
@@ -60,60 +62,64 @@ def export(
     )
     if to is None:
         for document in found:
-            _print(session, document)
+            _write_to_stdout(session, document)
         return None
     folder = to.expanduser()
     archived = 0
-    done: list[Written] = []
+    done: list[ExportResult] = []
     for document in found:
-        done.append(write(document, folder, force=force))
+        done.append(write_document(document, folder, force=force))
         archived += document.archived_at is not None
-    _tell(session, source, folder, done, archived)
+    _show_summary(session, source, folder, done, archived)
     return FAILED if any(each.outcome in ("differs", "failed") for each in done) else None
 
 
-def _print(session: Session, document: Exported) -> None:
+def _write_to_stdout(session: Session, document: ExportedDocument) -> None:
     """The bytes themselves; to a terminal nothing that could drive it."""
-    if session.screen.terminal:
-        sys.stdout.write(visible(document.payload.decode("utf-8", "replace")))
+    if session.screen.is_terminal:
+        sys.stdout.write(escape_controls(document.content.decode("utf-8", "replace")))
     else:
         sys.stdout.flush()
-        sys.stdout.buffer.write(document.payload)
+        sys.stdout.buffer.write(document.content)
     sys.stdout.flush()
 
 
-def _tell(session: Session, source: str, folder: Path, done: Sequence[Written], archived: int) -> None:
-    from knowledge_pipeline.stages.export import counts_of
+def _show_summary(
+    session: Session, source: str, folder: Path, written: Sequence[ExportResult], archived: int
+) -> None:
+    from knowledge_pipeline.stages.export import count_outcomes
 
-    counts = counts_of(done)
+    counts = count_outcomes(written)
     screen = session.screen
     if screen.as_json:
-        told = [_row(each) for each in done if each.outcome in ("differs", "failed")]
-        screen.answer(
+        told = [_problem_json(each) for each in written if each.outcome in ("differs", "failed")]
+        screen.print_json(
             {"source": source, "folder": str(folder), **counts, "archived": archived, "problems": told}
         )
         return
-    for each in done:
+    for each in written:
         if each.outcome == "differs":
-            screen.say(f"{each.file} differs and is left as it is: what is stored is in {each.stored}")
+            screen.print_text(
+                f"{each.file} differs and is left as it is: what is stored is in {each.stored_copy}"
+            )
         elif each.outcome == "failed":
-            screen.say(f"{each.file} was not written: {each.why}")
+            screen.print_text(f"{each.file} was not written: {each.error}")
         elif screen.verbose:
-            screen.say(f"{each.file}: {each.outcome}")
+            screen.print_text(f"{each.file}: {each.outcome}")
     named = [f"{count:,} {outcome}" for outcome, count in counts.items() if count and outcome != "differs"]
     if counts["differs"]:
         named.append(f"{counts['differs']:,} left as they were (--force overwrites them)")
     told_archived = f", {archived:,} of them archived" if archived else ""
-    screen.say(
-        f"{counted(len(done), 'document')} of {source}{told_archived}: {', '.join(named) or 'nothing'}"
+    screen.print_text(
+        f"{format_count(len(written), 'document')} of {source}{told_archived}: {', '.join(named) or 'nothing'}"
     )
 
 
-def _row(each: Written) -> dict[str, Any]:
+def _problem_json(written: ExportResult) -> dict[str, Any]:
     return {
-        "uri": each.uri,
-        "outcome": each.outcome,
-        "file": str(each.file),
-        "stored": str(each.stored) if each.stored else None,
-        "why": each.why or None,
+        "uri": written.uri,
+        "outcome": written.outcome,
+        "file": str(written.file),
+        "stored": str(written.stored_copy) if written.stored_copy else None,
+        "why": written.error or None,
     }

@@ -37,6 +37,6 @@ def feedback(
     with KnowledgeBase.open(session.settings_without_secrets, access=Access.operator("cli")) as base:
         base.feedback(query_id, result_id, judgement)
     if session.as_json:
-        session.screen.answer({"query_id": query_id, "result_id": result_id, "judgement": judgement})
+        session.screen.print_json({"query_id": query_id, "result_id": result_id, "judgement": judgement})
     else:
-        session.screen.say(f"Noted: {judgement}.")
+        session.screen.print_text(f"Noted: {judgement}.")

@@ -10,30 +10,43 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from knowledge_pipeline.cli.options import SourceKind, source_ids
-from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.cli.options import SourceKind, complete_source_ids
+from knowledge_pipeline.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from knowledge_pipeline.query.filters import Filters
 
-Words = list[str] | None
+OptionalStrings = list[str] | None
 
 
-def _several(flag: str, metavar: str, what: str, **more: Any) -> Any:
-    return typer.Option(flag, metavar=metavar, help=f"Only {what} (repeatable).", **more)
+def _repeatable_option(flag: str, metavar: str, description: str, **extra: Any) -> Any:
+    return typer.Option(flag, metavar=metavar, help=f"Only {description} (repeatable).", **extra)
 
 
-def narrowing_options(
-    language: Annotated[Words, _several("--language", "NAME", "this language: python, go, tsx")] = None,
-    path: Annotated[Words, _several("--path", "GLOB", "this path: src/, 'src/**/*.py'")] = None,
-    source: Annotated[Words, _several("--source", "ID", "this source", autocompletion=source_ids)] = None,
-    source_type: Annotated[Words, _several("--source-type", "TYPE", "this type of source")] = None,
-    repo: Annotated[Words, _several("--repo", "NAME", "this repository: flask, pallets/flask")] = None,
-    branch: Annotated[Words, _several("--branch", "NAME", "this branch")] = None,
-    author: Annotated[Words, _several("--author", "NAME", "this author, by whole words")] = None,
-    tag: Annotated[Words, _several("--tag", "TAG", "this tag")] = None,
+def declare_filter_options(
+    language: Annotated[
+        OptionalStrings, _repeatable_option("--language", "NAME", "this language: python, go, tsx")
+    ] = None,
+    path: Annotated[
+        OptionalStrings, _repeatable_option("--path", "GLOB", "this path: src/, 'src/**/*.py'")
+    ] = None,
+    source: Annotated[
+        OptionalStrings,
+        _repeatable_option("--source", "ID", "this source", autocompletion=complete_source_ids),
+    ] = None,
+    source_type: Annotated[
+        OptionalStrings, _repeatable_option("--source-type", "TYPE", "this type of source")
+    ] = None,
+    repo: Annotated[
+        OptionalStrings, _repeatable_option("--repo", "NAME", "this repository: flask, pallets/flask")
+    ] = None,
+    branch: Annotated[OptionalStrings, _repeatable_option("--branch", "NAME", "this branch")] = None,
+    author: Annotated[
+        OptionalStrings, _repeatable_option("--author", "NAME", "this author, by whole words")
+    ] = None,
+    tag: Annotated[OptionalStrings, _repeatable_option("--tag", "TAG", "this tag")] = None,
     since: Annotated[
         str | None, typer.Option(metavar="WHEN", help="Changed then or later: 2025-01-31, 2025, 30d, 6m.")
     ] = None,
@@ -45,26 +58,26 @@ def narrowing_options(
     """The options that narrow a search; only the signature counts."""
 
 
-OPTIONS = inspect.signature(narrowing_options, eval_str=True).parameters
+FILTER_OPTIONS = inspect.signature(declare_filter_options, eval_str=True).parameters
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
+class FilterOptions:
     """The options as given."""
 
-    language: Words = None
-    path: Words = None
-    source: Words = None
-    source_type: Words = None
-    repo: Words = None
-    branch: Words = None
-    author: Words = None
-    tag: Words = None
+    language: OptionalStrings = None
+    path: OptionalStrings = None
+    source: OptionalStrings = None
+    source_type: OptionalStrings = None
+    repo: OptionalStrings = None
+    branch: OptionalStrings = None
+    author: OptionalStrings = None
+    tag: OptionalStrings = None
     since: str | None = None
     until: str | None = None
     archived: bool = False
 
-    def filters(self) -> Filters:
+    def to_filters(self) -> Filters:
         """As the query engine takes them.
 
         Raises:
@@ -75,7 +88,7 @@ class Narrowing:
         unknown = set(self.source_type or ()) - set(get_args(SourceKind))
         if unknown:
             allowed = ", ".join(get_args(SourceKind))
-            raise QuestionRefused(f"found --source-type {min(unknown)!r}; allowed: {allowed}")
+            raise InvalidQuery(f"found --source-type {min(unknown)!r}; allowed: {allowed}")
         return Filters(
             languages=tuple(self.language or ()),
             paths=tuple(self.path or ()),
@@ -85,28 +98,28 @@ class Narrowing:
             branches=tuple(self.branch or ()),
             authors=tuple(self.author or ()),
             tags=tuple(self.tag or ()),
-            since=_moment("since", self.since),
-            until=_moment("until", self.until),
+            since=_parse_time_bound("since", self.since),
+            until=_parse_time_bound("until", self.until),
             include_archived=self.archived,
         )
 
 
-def narrowed(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options to a command, which gets them as `narrowing`."""
 
     @functools.wraps(function)
-    def run(*args: Any, **given: Any) -> Any:
-        taken = {field.name: given.pop(field.name) for field in fields(Narrowing)}
-        return function(*args, **given, narrowing=Narrowing(**taken))
+    def run(*args: Any, **options: Any) -> Any:
+        taken = {field.name: options.pop(field.name) for field in fields(FilterOptions)}
+        return function(*args, **options, narrowing=FilterOptions(**taken))
 
     own = [*inspect.signature(function, eval_str=True).parameters.values()]
-    added = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in OPTIONS.values()]
+    added = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in FILTER_OPTIONS.values()]
     signed = [*(each for each in own if each.name != "narrowing"), *added]
     run.__dict__["__signature__"] = inspect.Signature(signed)
     return run
 
 
-def _moment(name: str, value: str | None) -> datetime | None:
+def _parse_time_bound(name: str, value: str | None) -> datetime | None:
     """A date or span, as it is understood inside a question too."""
     from knowledge_pipeline.query.search.understand import understand
 
@@ -115,5 +128,5 @@ def _moment(name: str, value: str | None) -> datetime | None:
     filters = understand(f'changed {name}:"{value}"').filters
     moment = filters.since if name == "since" else filters.until
     if moment is None:
-        raise QuestionRefused(f"found --{name} {value!r}; allowed: a date such as 2024-01-31, or a span: 30d")
+        raise InvalidQuery(f"found --{name} {value!r}; allowed: a date such as 2024-01-31, or a span: 30d")
     return moment

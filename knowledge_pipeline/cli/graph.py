@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from knowledge_pipeline.cli.exit_codes import WRONG_USAGE
-from knowledge_pipeline.cli.options import source_ids
-from knowledge_pipeline.cli.search import places
+from knowledge_pipeline.cli.options import complete_source_ids
+from knowledge_pipeline.cli.search import iter_index_locations
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
     from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-    from knowledge_pipeline.query.code_graph.interface import GraphQuestions
+    from knowledge_pipeline.query.code_graph.interface import GraphQueries
     from knowledge_pipeline.query.filters import Filters
 
-Words = list[str] | None
+OptionalStrings = list[str] | None
 Target = Annotated[
     str,
     typer.Argument(metavar="TARGET", help="A name, a path, PATH:LINE or PATH:NAME, or a folder."),
@@ -31,18 +31,22 @@ Direction = Annotated[
     Literal["callers", "callees", "both"], typer.Option("--direction", help="Which way to follow calls.")
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many nodes.", min=1, max=1000)]
-_Question = Callable[["GraphQuestions[GraphAnswer]", str, "Filters"], "GraphAnswer"]
+_GraphQuery = Callable[["GraphQueries[GraphAnswer]", str, "Filters"], "GraphAnswer"]
 
 
-def _within(flag: str, metavar: str, what: str, **more: Any) -> Any:
-    return typer.Option(flag, metavar=metavar, help=f"Look for TARGET in {what} (repeatable).", **more)
+def _scope_option(flag: str, metavar: str, description: str, **extra: Any) -> Any:
+    return typer.Option(
+        flag, metavar=metavar, help=f"Look for TARGET in {description} (repeatable).", **extra
+    )
 
 
-def _options(
-    source: Annotated[Words, _within("--source", "ID", "this source", autocompletion=source_ids)] = None,
-    language: Annotated[Words, _within("--language", "NAME", "this language")] = None,
-    repo: Annotated[Words, _within("--repo", "NAME", "this repository")] = None,
-    path: Annotated[Words, _within("--path", "GLOB", "these files")] = None,
+def _declare_graph_options(
+    source: Annotated[
+        OptionalStrings, _scope_option("--source", "ID", "this source", autocompletion=complete_source_ids)
+    ] = None,
+    language: Annotated[OptionalStrings, _scope_option("--language", "NAME", "this language")] = None,
+    repo: Annotated[OptionalStrings, _scope_option("--repo", "NAME", "this repository")] = None,
+    path: Annotated[OptionalStrings, _scope_option("--path", "GLOB", "these files")] = None,
     mermaid: Annotated[
         bool, typer.Option("--mermaid", help="Print a Mermaid flowchart, for Markdown pages.")
     ] = False,
@@ -51,37 +55,37 @@ def _options(
     """The options that all commands have; only the signature counts."""
 
 
-_OPTIONS = inspect.signature(_options, eval_str=True).parameters
+_GRAPH_OPTIONS = inspect.signature(_declare_graph_options, eval_str=True).parameters
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GraphOptions:
     """The options as given."""
 
-    source: Words = None
-    language: Words = None
-    repo: Words = None
-    path: Words = None
+    source: OptionalStrings = None
+    language: OptionalStrings = None
+    repo: OptionalStrings = None
+    path: OptionalStrings = None
     mermaid: bool = False
     dot: bool = False
 
 
-def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def _add_graph_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options to a command, which gets them as `given`."""
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
-        taken = {field.name: options.pop(field.name) for field in fields(Given)}
-        return function(*args, **options, given=Given(**taken))
+        taken = {field.name: options.pop(field.name) for field in fields(GraphOptions)}
+        return function(*args, **options, given=GraphOptions(**taken))
 
     own = [*inspect.signature(function, eval_str=True).parameters.values()]
-    added = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in _OPTIONS.values()]
+    added = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in _GRAPH_OPTIONS.values()]
     signed = [*(each for each in own if each.name != "given"), *added]
     run.__dict__["__signature__"] = inspect.Signature(signed)
     return run
 
 
-@_with_options
+@_add_graph_options
 @example("""
     knowledge graph usages Store.get
     knowledge graph usages src/auth.py:42
@@ -92,22 +96,22 @@ def usages(
     target: Target,
     limit: Limit = 100,
     *,
-    given: Given,
+    graph_options: GraphOptions,
 ) -> int | None:
     """Show what uses a definition, or anything defined in it.
 
     Functions, classes and files that call, name, extend or import it, each with its lines, of all
     sources: another repository that imports it, too.
     """
-    return _answer(
+    return _run_graph_query(
         session,
         target,
-        given,
+        graph_options,
         lambda graph, name, within: graph.find_usages(name, filters=within, limit=limit),
     )
 
 
-@_with_options
+@_add_graph_options
 @example("""
     knowledge graph references Store
     knowledge graph references src/store.py
@@ -117,18 +121,18 @@ def references(
     target: Target,
     limit: Limit = 100,
     *,
-    given: Given,
+    graph_options: GraphOptions,
 ) -> int | None:
     """Show every place that names exactly this definition or file."""
-    return _answer(
+    return _run_graph_query(
         session,
         target,
-        given,
+        graph_options,
         lambda graph, name, within: graph.find_references(name, filters=within, limit=limit),
     )
 
 
-@_with_options
+@_add_graph_options
 @example("""
     knowledge graph calls main
     knowledge graph calls Store.get --direction callers --depth 3
@@ -141,19 +145,22 @@ def calls(
     direction: Direction = "both",
     limit: Limit = 100,
     *,
-    given: Given,
+    graph_options: GraphOptions,
 ) -> int | None:
     """Show what calls a function, and what it calls, step by step.
 
     Of a class or a file: what calls its functions, and what they call.
     """
     how: dict[str, Any] = {"depth": depth, "direction": direction, "limit": limit}
-    return _answer(
-        session, target, given, lambda graph, name, within: graph.get_call_graph(name, filters=within, **how)
+    return _run_graph_query(
+        session,
+        target,
+        graph_options,
+        lambda graph, name, within: graph.get_call_graph(name, filters=within, **how),
     )
 
 
-@_with_options
+@_add_graph_options
 @example("""
     knowledge graph hierarchy BaseStore
     knowledge graph hierarchy BaseStore --dot | dot -Tsvg > stores.svg
@@ -164,19 +171,19 @@ def hierarchy(
     depth: Depth = 5,
     limit: Limit = 100,
     *,
-    given: Given,
+    graph_options: GraphOptions,
 ) -> int | None:
     """Show what a class extends or implements, and what extends or implements it."""
     how: dict[str, Any] = {"depth": depth, "limit": limit}
-    return _answer(
+    return _run_graph_query(
         session,
         target,
-        given,
+        graph_options,
         lambda graph, name, within: graph.get_class_hierarchy(name, filters=within, **how),
     )
 
 
-@_with_options
+@_add_graph_options
 @example("""
     knowledge graph dependencies src/auth.py
     knowledge graph dependencies src/auth --depth 2
@@ -188,22 +195,22 @@ def dependencies(
     depth: Depth = 1,
     limit: Limit = 100,
     *,
-    given: Given,
+    graph_options: GraphOptions,
 ) -> int | None:
     """Show what a definition, a file or a folder depends on.
 
     Of files these are files, and the names that they take from outside.
     """
     how: dict[str, Any] = {"depth": depth, "limit": limit}
-    return _answer(
+    return _run_graph_query(
         session,
         target,
-        given,
+        graph_options,
         lambda graph, name, within: graph.get_dependencies(name, filters=within, **how),
     )
 
 
-@_with_options
+@_add_graph_options
 @example("""
     knowledge graph impact Store.get
     knowledge graph impact src/store.py --depth 2
@@ -214,19 +221,19 @@ def impact(
     depth: Depth = 3,
     limit: Limit = 100,
     *,
-    given: Given,
+    graph_options: GraphOptions,
 ) -> int | None:
     """Show what a change of this could break, also by way of others, and what it depends on itself."""
     how: dict[str, Any] = {"depth": depth, "limit": limit}
-    return _answer(
+    return _run_graph_query(
         session,
         target,
-        given,
+        graph_options,
         lambda graph, name, within: graph.analyze_dependencies(name, filters=within, **how),
     )
 
 
-@_with_options
+@_add_graph_options
 @example("""
     knowledge graph related Store.get
     knowledge graph related src/store.py:12 --limit 5
@@ -236,63 +243,65 @@ def related(
     target: Target,
     limit: Limit = 20,
     *,
-    given: Given,
+    graph_options: GraphOptions,
 ) -> int | None:
     """Show the definitions that have most to do with this one, ranked.
 
     They use it, are used by it, or use the same rare things.
     """
-    return _answer(
+    return _run_graph_query(
         session,
         target,
-        given,
+        graph_options,
         lambda graph, name, within: graph.find_related_code(name, filters=within, limit=limit),
     )
 
 
-def _answer(session: Session, target: str, given: Given, ask: _Question) -> int | None:
+def _run_graph_query(
+    session: Session, target: str, graph_options: GraphOptions, query: _GraphQuery
+) -> int | None:
     from knowledge_pipeline.query.access import Access
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
-    if given.mermaid and given.dot:
+    if graph_options.mermaid and graph_options.dot:
         raise WrongUsage("give --mermaid or --dot, not both")
     with KnowledgeBase.open(session.settings, access=Access.operator("cli")) as base:
-        answer = ask(base.graph, *_meant(session, target, given))
-    return _show(session, answer, given)
+        answer = query(base.graph, *_resolve_target(session, target, graph_options))
+    return _show_answer(session, answer, graph_options)
 
 
-def _meant(session: Session, target: str, given: Given) -> tuple[str, Filters]:
+def _resolve_target(session: Session, target: str, graph_options: GraphOptions) -> tuple[str, Filters]:
     """A file of this machine that lies in a source's folder is that source's file."""
     from knowledge_pipeline.query.filters import Filters
 
     file, colon, rest = target.partition(":")
-    sources = tuple(given.source or ())
+    sources = tuple(graph_options.source or ())
     if not sources and Path(file).expanduser().is_file():
-        place, source = next(places(file, session.settings), (file, None))
+        place, source = next(iter_index_locations(file, session.settings), (file, None))
         target, sources = f"{place}{colon}{rest}", (source,) if source else ()
     return target, Filters(
         sources=sources,
-        languages=tuple(given.language or ()),
-        repos=tuple(given.repo or ()),
-        paths=tuple(given.path or ()),
+        languages=tuple(graph_options.language or ()),
+        repos=tuple(graph_options.repo or ()),
+        paths=tuple(graph_options.path or ()),
     )
 
 
-def _show(session: Session, answer: GraphAnswer, given: Given) -> int | None:
+def _show_answer(session: Session, answer: GraphAnswer, graph_options: GraphOptions) -> int | None:
     from knowledge_pipeline.cli.render import graph as graph_tree
-    from knowledge_pipeline.query.code_graph.diagrams import dot, mermaid
+    from knowledge_pipeline.query.code_graph.diagrams import render_dot, render_mermaid
 
     screen = session.screen
     if screen.as_json:
-        screen.answer(answer.as_json())
+        screen.print_json(answer.as_json())
     elif answer.candidates:
         graph_tree.show_candidates(screen, answer)
-    elif given.mermaid or given.dot:
-        screen.say((mermaid if given.mermaid else dot)(answer).rstrip("\n"))
+    elif graph_options.mermaid or graph_options.dot:
+        screen.print_text((render_mermaid if graph_options.mermaid else render_dot)(answer).rstrip("\n"))
     elif answer.question == "related":
         graph_tree.show_ranked(screen, answer)
     else:
-        graph_tree.show(screen, answer)
+        graph_tree.show_tree(screen, answer)
     for note in answer.notes:
-        screen.note(f"note: {note}")
+        screen.print_note(f"note: {note}")
     return WRONG_USAGE if answer.candidates else None

@@ -24,26 +24,26 @@ def init(
 
     It goes into the folder, or where --config says. Nothing is indexed yet.
     """
-    from knowledge_pipeline.config.file import load
-    from knowledge_pipeline.config.template import write_initial
+    from knowledge_pipeline.config.file import load_settings
+    from knowledge_pipeline.config.template import write_initial_config
 
     path = session.config.expanduser() if session.config else folder / "knowledge.yaml"
     path = path / "knowledge.yaml" if path.is_dir() else path
-    write_initial(path, folder)
-    sources = load(path).sources
+    write_initial_config(path, folder)
+    sources = load_settings(path).sources
     screen = session.screen
     if screen.as_json:
-        screen.answer(
+        screen.print_json(
             {
                 "config": str(path.absolute()),
                 "sources": [{"id": source.id, "type": source.type} for source in sources],
             }
         )
         return
-    screen.say(f"Wrote {path}")
-    screen.table([{"source": source.id, "type": source.type} for source in sources])
+    screen.print_text(f"Wrote {path}")
+    screen.print_table([{"source": source.id, "type": source.type} for source in sources])
     if sources:
         where = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
-        screen.say(f"Next: knowledge index{where}")
+        screen.print_text(f"Next: knowledge index{where}")
     else:
-        screen.say("Nothing to index was found. Next: knowledge index --repo PATH_OR_URL")
+        screen.print_text("Nothing to index was found. Next: knowledge index --repo PATH_OR_URL")

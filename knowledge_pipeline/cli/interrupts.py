@@ -13,22 +13,22 @@ import threading
 from collections.abc import Sequence
 from types import FrameType
 
-from knowledge_pipeline.cli.exit_codes import INTERRUPTED, tell_interrupted
+from knowledge_pipeline.cli.exit_codes import INTERRUPTED, report_interrupted
 
 GRACE_S = 3.0
 
 _SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides it
 
 
-def bound_interrupts(arguments: Sequence[str]) -> None:
+def install_interrupt_handler(arguments: Sequence[str]) -> None:
     """From now on the first Ctrl-C interrupts, and after a grace, or at the second, the process ends."""
     interrupted = threading.Event()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         if interrupted.is_set():
-            _leave(arguments)
+            _exit_now(arguments)
         interrupted.set()
-        timer = threading.Timer(GRACE_S, _leave, (arguments,))
+        timer = threading.Timer(GRACE_S, _exit_now, (arguments,))
         timer.daemon = True
         timer.start()
         raise KeyboardInterrupt
@@ -36,13 +36,13 @@ def bound_interrupts(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, on_interrupt)
 
 
-def unbound_interrupts() -> None:
+def restore_interrupt_handler() -> None:
     """From now on Ctrl-C only interrupts: for waiting for a program that has seen it too."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _leave(arguments: Sequence[str]) -> None:
+def _exit_now(arguments: Sequence[str]) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(_SHOW_CURSOR)
-    tell_interrupted(arguments)
+    report_interrupted(arguments)
     os._exit(INTERRUPTED)

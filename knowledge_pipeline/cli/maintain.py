@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knowledge_pipeline.cli.render.progress import Lines
-from knowledge_pipeline.cli.render.terminal_text import counted, spoken_size
+from knowledge_pipeline.cli.render.progress import ProgressLines
+from knowledge_pipeline.cli.render.terminal_text import format_count, format_size
 from knowledge_pipeline.cli.session import Session, example
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.maintenance.work import Action, Done, Maintained
+    from knowledge_pipeline.maintenance.work import Action, ActionResult, MaintenanceReport
 
-_ACTIONS: dict[Action, str] = {
+_ACTION_LABELS: dict[Action, str] = {
     "vectors": "unused vectors collected",
     "compaction": "fragments merged",
     "indexes": "indexes brought up to date",
@@ -53,58 +53,58 @@ def maintain(
     refreshed is left for the next time. It may be stopped at any moment.
     """
     from knowledge_pipeline.maintenance import maintain
-    from knowledge_pipeline.maintenance.work import Upkeep
+    from knowledge_pipeline.maintenance.work import MaintenanceOptions
 
-    lines = Lines(session.screen.note)
+    lines = ProgressLines(session.screen.print_note)
     done = maintain.refresh(
         session.lake,
         session.settings_without_secrets,
-        asked=Upkeep(collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run),
+        options=MaintenanceOptions(collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run),
         report=lambda stage, count, total: lines.report("maintenance", stage, count, total),
     )
     if session.as_json:
-        session.screen.answer(done.as_metadata())
+        session.screen.print_json(done.as_metadata())
     else:
-        _show(session, done)
+        _show_maintenance(session, done)
 
 
-def _show(session: Session, maintained: Maintained) -> None:
+def _show_maintenance(session: Session, maintained: MaintenanceReport) -> None:
     screen = session.screen
-    screen.table(
-        [_row(done) for done in maintained.done.values()],
-        right=("tables", "removed", "before", "after", "seconds"),
+    screen.print_table(
+        [_action_row(done) for done in maintained.actions.values()],
+        right_aligned=("tables", "removed", "before", "after", "seconds"),
     )
     if screen.verbose or maintained.dry_run:
-        for done in maintained.done.values():
+        for done in maintained.actions.values():
             for path in done.touched:
-                screen.say(f"{done.action}: {path}")
+                screen.print_text(f"{done.action}: {path}")
     for what, why in maintained.skipped.items():
-        screen.say(f"{what}: skipped: {why}")
+        screen.print_text(f"{what}: skipped: {why}")
     if maintained.release:
-        screen.say(f"Release {maintained.release.release} is live: the same rows, in fewer pieces.")
-    screen.say(_summary(maintained))
+        screen.print_text(f"Release {maintained.release.release} is live: the same rows, in fewer pieces.")
+    screen.print_text(_format_summary(maintained))
 
 
-def _row(done: Done) -> dict[str, Any]:
+def _action_row(action: ActionResult) -> dict[str, Any]:
     return {
-        "what": _ACTIONS[done.action],
-        "tables": done.tables,
-        "removed": done.removed or None,
-        "before": spoken_size(done.bytes_before),
-        "after": spoken_size(done.bytes_after),
-        "seconds": done.seconds,
+        "what": _ACTION_LABELS[action.action],
+        "tables": action.touched_count,
+        "removed": action.removed or None,
+        "before": format_size(action.bytes_before),
+        "after": format_size(action.bytes_after),
+        "seconds": action.seconds,
     }
 
 
-def _summary(maintained: Maintained) -> str:
-    looked = f"{counted(maintained.sources, 'source')} looked at in {maintained.seconds:.1f} s"
-    if not maintained.touched:
+def _format_summary(maintained: MaintenanceReport) -> str:
+    looked = f"{format_count(maintained.sources, 'source')} looked at in {maintained.seconds:.1f} s"
+    if not maintained.has_changes:
         return f"Nothing to do: {looked}."
     if maintained.dry_run:
         return f"Nothing was done: {looked}."
-    if maintained.freed < 0:
+    if maintained.freed_bytes < 0:
         return (
-            f"{spoken_size(-maintained.freed)} more for now, because what was rewritten still has its old "
+            f"{format_size(-maintained.freed_bytes)} more for now, because what was rewritten still has its old "
             f"version beside it, which the next maintenance drops: {looked}."
         )
-    return f"{spoken_size(maintained.freed)} freed: {looked}."
+    return f"{format_size(maintained.freed_bytes)} freed: {looked}."

@@ -44,7 +44,7 @@ def mcp(
     from knowledge_pipeline.serve.mcp.stdio_transport import run
     from knowledge_pipeline.serve.service import Service
 
-    token = _token(token_env)
+    token = _read_token(token_env)
     service = Service(session.settings, config=session.config_path)
     try:
         run(service, token=token)
@@ -52,11 +52,11 @@ def mcp(
         service.close()
 
 
-def _token(named: str | None) -> str | None:
+def _read_token(variable: str | None) -> str | None:
     """The token of a variable; one that is set and empty is no token, and never the operator's access."""
-    name = named or TOKEN_ENV
+    name = variable or TOKEN_ENV
     token = os.environ.get(name)
-    if token == "" or (token is None and named):
+    if token == "" or (token is None and variable):
         what = "is empty" if token == "" else "is not set"
         raise ConfigError(f"the environment variable {name} {what}: put a token in it, or do without it")
     return token

@@ -25,14 +25,14 @@ SearchKind = Literal["semantic", "code", "similar", "historical"]
 TaskChoice = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
 
 
-def source_ids(context: typer.Context, incomplete: str) -> list[str]:
+def complete_source_ids(context: typer.Context, incomplete: str) -> list[str]:
     """Configured ids, for shell completion; none where the file is missing or wrong."""
-    from knowledge_pipeline.config.file import find, load
+    from knowledge_pipeline.config.file import find_config, load_settings
     from knowledge_pipeline.errors import KnowledgeError
 
     named = context.params.get("config")
     with suppress(KnowledgeError, OSError):
-        sources = load(Path(named) if named else find(Path.cwd()), unset_allowed=True).sources
+        sources = load_settings(Path(named) if named else find_config(Path.cwd()), allow_unset=True).sources
         return [source.id for source in sources if source.id.startswith(incomplete)]
     return []
 
@@ -44,7 +44,7 @@ Sources = Annotated[
         "-s",
         metavar="ID",
         help="Only this source (repeatable).",
-        autocompletion=source_ids,
+        autocompletion=complete_source_ids,
     ),
 ]
 Dagster = Annotated[bool, typer.Option("--dagster", help="Record the run in Dagster.")]

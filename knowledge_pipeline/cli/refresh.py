@@ -9,11 +9,11 @@ import typer
 
 from knowledge_pipeline.cli.options import AllowEmpty, Dagster, Sources, TokenVariable
 from knowledge_pipeline.cli.render import refresh_outcome as outcomes
-from knowledge_pipeline.cli.render.progress import progress
+from knowledge_pipeline.cli.render.progress import show_progress
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.errors import ConfigError
 
-_NOTHING_DECLARED = (
+_NO_SOURCES_MESSAGE = (
     "{path} declares no source: run `knowledge index --repo PATH_OR_URL`, or `knowledge sources add`"
 )
 
@@ -45,14 +45,14 @@ def index(
     if repo is None:
         if branch or token_env:
             raise WrongUsage("--branch and --token-env say more about --repo, which is missing")
-        return _refresh(session, (), dagster=dagster)
-    from knowledge_pipeline.cli.sources.source_entries import Repository, declare
+        return _run_refresh(session, (), dagster=dagster)
+    from knowledge_pipeline.cli.sources.source_entries import RepositoryLocation, declare_sources
 
-    session.screen.note(f"Looking at {repo}")
-    declared, ids = declare(session, Repository(repo, branch, token_env))
+    session.screen.print_note(f"Looking at {repo}")
+    declared, ids = declare_sources(session, RepositoryLocation(repo, branch, token_env))
     if declared:
-        session.screen.note(f"Declared {', '.join(declared)} in {session.config_path}")
-    return _refresh(session, ids, dagster=dagster, declared=declared)
+        session.screen.print_note(f"Declared {', '.join(declared)} in {session.config_path}")
+    return _run_refresh(session, ids, dagster=dagster, declared=declared)
 
 
 @example("""
@@ -68,7 +68,7 @@ def refresh(
     What changed is read, cut, embedded and indexed. A source that fails keeps what it
     had, and the others go on.
     """
-    return _refresh(session, source or (), dagster=dagster, allow_empty=allow_empty)
+    return _run_refresh(session, source or (), dagster=dagster, allow_empty=allow_empty)
 
 
 @example("""
@@ -91,12 +91,12 @@ def reindex(
     where texts are the same, unless --reembed says otherwise.
     """
     del full  # what this command does anyway; scripts may say so
-    return _refresh(
+    return _run_refresh(
         session, source or (), full=True, reembed=reembed, dagster=dagster, allow_empty=allow_empty
     )
 
 
-def _refresh(
+def _run_refresh(
     session: Session,
     ids: Sequence[str],
     *,
@@ -109,14 +109,14 @@ def _refresh(
     from knowledge_pipeline.stages import pipeline
 
     if not session.settings.sources:
-        raise ConfigError(_NOTHING_DECLARED.format(path=session.config_path))
-    chosen = pipeline.chosen(session.settings, dict.fromkeys(ids))
+        raise ConfigError(_NO_SOURCES_MESSAGE.format(path=session.config_path))
+    chosen = pipeline.select_sources(session.settings, dict.fromkeys(ids))
     if dagster:
-        from knowledge_pipeline.cli.dagster_refresh import record
+        from knowledge_pipeline.cli.dagster_refresh import run_recorded_refresh
 
         named = [source.id for source in chosen]
-        return record(session, named, full=full, reembed=reembed, allow_empty=allow_empty)
-    with progress(session.screen) as report:
+        return run_recorded_refresh(session, named, full=full, reembed=reembed, allow_empty=allow_empty)
+    with show_progress(session.screen) as report:
         outcome = pipeline.refresh(
             session.lake,
             session.settings,
@@ -126,4 +126,4 @@ def _refresh(
             allow_empty=allow_empty,
             report=report,
         )
-    return outcomes.show(session, outcome, config=str(session.config_path), declared=list(declared))
+    return outcomes.show_outcome(session, outcome, config=str(session.config_path), declared=list(declared))

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knowledge_pipeline.cli.render.terminal_text import counted, one_line, shortened
+from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
 from knowledge_pipeline.cli.session import Session, example
-from knowledge_pipeline.query.describe import said
+from knowledge_pipeline.query.describe import describe_relation
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.search.assemble import Related, Relation
+    from knowledge_pipeline.query.search.assemble import RelatedDocument, Relation
 
-_NAME_CHARS = 80
+_MAX_NAME_CHARS = 80
 
 
 @example("""
@@ -46,38 +46,40 @@ def related(
         found = base.related(target)
     screen = session.screen
     if screen.as_json:
-        screen.answer(found.as_json())
+        screen.print_json(found.as_json())
         return
     if not found.documents:
-        screen.note(f"note: {one_line(target)} itself is not here, but is mentioned")
+        screen.print_note(f"note: {one_line(target)} itself is not here, but is mentioned")
     for document in found.documents:
-        screen.say(f"{named(document)}  [{document.source}]", style="bold cyan")
-    screen.table([_row(relation) for relation in found.relations[:limit]])
+        screen.print_text(f"{format_document_name(document)}  [{document.source}]", style="bold cyan")
+    screen.print_table([_relation_row(relation) for relation in found.relations[:limit]])
     if not found.relations:
-        screen.say("Nothing here mentions it, and it mentions nothing that is here.")
+        screen.print_text("Nothing here mentions it, and it mentions nothing that is here.")
     if len(found.relations) > limit:
-        screen.note(f"{counted(len(found.relations) - limit, 'more relation')}: --limit shows them")
+        screen.print_note(
+            f"{format_count(len(found.relations) - limit, 'more relation')}: --limit shows them"
+        )
     if found.cut:
-        screen.note("note: more documents mention it than were read")
+        screen.print_note("note: more documents mention it than were read")
     if others := [each.target for each in found.elsewhere if each.kind != "references"]:
-        screen.note(f"not here, or not to be seen: {', '.join(map(one_line, others))}")
+        screen.print_note(f"not here, or not to be seen: {', '.join(map(one_line, others))}")
 
 
-def named(document: Related) -> str:
+def format_document_name(document: RelatedDocument) -> str:
     """What a person knows a document by: its title with its status, else its path."""
     status = f" ({document.status})" if document.status else ""
     known = document.title or document.path or document.uri
     is_file = document.source_type in ("code", "markdown") and document.path != known
     beside = f"  {document.path}" if is_file else ""
-    return shortened(one_line(known), _NAME_CHARS) + status + beside
+    return truncate(one_line(known), _MAX_NAME_CHARS) + status + beside
 
 
-def _row(relation: Relation) -> dict[str, str | None]:
+def _relation_row(relation: Relation) -> dict[str, str | None]:
     document = relation.document
     modified = document.last_modified.date().isoformat() if document.last_modified else None
     return {
-        "relation": said(relation),
-        "document": named(document),
+        "relation": describe_relation(relation),
+        "document": format_document_name(document),
         "source": document.source,
         "modified": modified,
         "get": f"{document.source}:{document.uri}",

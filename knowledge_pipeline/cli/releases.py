@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowledge_pipeline.cli.exit_codes import FAILED
-from knowledge_pipeline.cli.options import Yes, source_ids
-from knowledge_pipeline.cli.render.terminal_text import counted, spoken_time
+from knowledge_pipeline.cli.options import Yes, complete_source_ids
+from knowledge_pipeline.cli.render.terminal_text import format_count, format_time
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 """)
 def releases(session: Session) -> None:
     """List the releases, the live one first."""
-    from knowledge_pipeline.store.release import releases as read_releases
+    from knowledge_pipeline.store.release import list_releases as read_releases
 
     found = list(reversed(read_releases(session.lake)))
     screen = session.screen
-    rows = [_row(release, live=release is found[0]) for release in found]
+    rows = [_release_row(release, live=release is found[0]) for release in found]
     if screen.as_json:
-        screen.answer({"releases": rows})
+        screen.print_json({"releases": rows})
     elif not rows:
-        screen.say("Nothing is released yet: run `knowledge index`.")
+        screen.print_text("Nothing is released yet: run `knowledge index`.")
     else:
-        screen.table([_spoken(row) for row in rows], right=("release", "rows"))
+        screen.print_table([_format_row(row) for row in rows], right_aligned=("release", "rows"))
 
 
 @example("""
@@ -47,16 +47,16 @@ def rollback(
     It becomes a new release with the old content. The next refresh releases the newest
     content again.
     """
-    from knowledge_pipeline.stages.release import rollback as roll_back
+    from knowledge_pipeline.stages.release import roll_back_release as roll_back
 
     made = roll_back(session.lake, session.settings_without_secrets, release)
     if session.as_json:
-        session.screen.answer(_row(made, live=True))
+        session.screen.print_json(_release_row(made, live=True))
     else:
-        session.screen.say(
+        session.screen.print_text(
             f"Release {made.release} is live: the content of release {release} ({made.rows:,} rows)."
         )
-        session.screen.say("The next refresh releases the newest content again.")
+        session.screen.print_text("The next refresh releases the newest content again.")
 
 
 @example("""
@@ -69,7 +69,7 @@ def purge(
     source: Annotated[
         str,
         typer.Option(
-            "--source", "-s", metavar="ID", help="Whose content to erase.", autocompletion=source_ids
+            "--source", "-s", metavar="ID", help="Whose content to erase.", autocompletion=complete_source_ids
         ),
     ],
     uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help="Only this document.")] = None,
@@ -89,20 +89,20 @@ def purge(
     if uri is not None and archived:
         raise WrongUsage("give --uri or --archived, not both")
     which = f"the document {uri!r}" if uri else "all archived documents" if archived else "everything"
-    if not confirmed(session, f"Erase {which} of source {source!r}, and all earlier releases?", yes=yes):
+    if not confirm(session, f"Erase {which} of source {source!r}, and all earlier releases?", yes=yes):
         return FAILED
     if uri is not None or archived:
         count = purge_documents(session.lake, session.settings_without_secrets, source, uri=uri)
     else:
         count = purge_source(session.lake, session.settings_without_secrets, source)
     if session.as_json:
-        session.screen.answer({"source": source, "documents": count})
+        session.screen.print_json({"source": source, "documents": count})
     else:
-        session.screen.say(f"Erased {counted(count, 'document')} of {source}.")
+        session.screen.print_text(f"Erased {format_count(count, 'document')} of {source}.")
     return None
 
 
-def confirmed(session: Session, question: str, *, yes: bool) -> bool:
+def confirm(session: Session, question: str, *, yes: bool) -> bool:
     """Whether the person agrees; where nobody can be asked, only `--yes` agrees.
 
     Raises:
@@ -110,15 +110,15 @@ def confirmed(session: Session, question: str, *, yes: bool) -> bool:
     """
     if yes:
         return True
-    if not session.screen.asks:
+    if not session.screen.is_interactive:
         raise WrongUsage("this cannot be undone, and nobody is here to be asked: add --yes")
     if typer.confirm(question, err=True):
         return True
-    session.screen.note("Nothing was done.")
+    session.screen.print_note("Nothing was done.")
     return False
 
 
-def _row(release: Release, *, live: bool) -> dict[str, Any]:
+def _release_row(release: Release, *, live: bool) -> dict[str, Any]:
     return {
         "release": release.release,
         "live": live,
@@ -129,6 +129,6 @@ def _row(release: Release, *, live: bool) -> dict[str, Any]:
     }
 
 
-def _spoken(row: dict[str, Any]) -> dict[str, Any]:
+def _format_row(row: dict[str, Any]) -> dict[str, Any]:
     tables = ", ".join(f"{space} at version {version}" for space, version in row["spaces"].items())
-    return {**row, "created": spoken_time(row["created"]), "spaces": tables}
+    return {**row, "created": format_time(row["created"]), "spaces": tables}

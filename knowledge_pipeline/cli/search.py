@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knowledge_pipeline.cli.filter_options import Narrowing, narrowed
+from knowledge_pipeline.cli.filter_options import FilterOptions, with_filter_options
 from knowledge_pipeline.cli.options import SearchKind
 from knowledge_pipeline.cli.render import search_results
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
     from knowledge_pipeline.query.search.assemble import Answer
 
-_MAX_CHARS = 20_000  # of a file that is not in the index
+_MAX_FILE_CHARS = 20_000  # of a file that is not in the index
 
 Limit = Annotated[
     int | None, typer.Option("--limit", "-n", metavar="N", help="How many results.", min=1, max=100)
@@ -36,7 +36,7 @@ File = Annotated[
 ]
 
 
-@narrowed
+@with_filter_options
 @example("""
     knowledge search "how are sessions signed"
     knowledge search "retry with backoff" --type code --language python --path "src/**"
@@ -59,7 +59,7 @@ def search(
     lines: Lines = 12,
     explain: Explain = False,
     *,
-    narrowing: Narrowing,
+    filter_options: FilterOptions,
 ) -> None:
     """Find the passages that answer a question best.
 
@@ -70,18 +70,18 @@ def search(
         raise WrongUsage(f"--file looks for what is similar to it: leave out --type {type}")
     if query is None and file is None:
         raise WrongUsage("give a QUERY, or --file")
-    filters = narrowing.filters()
-    with _knowledge(session) as base:
+    filters = filter_options.to_filters()
+    with _open_knowledge_base(session) as base:
         if file is not None or type == "similar":
-            answer = _similar(base, query, file, filters, limit=limit, explain=explain)
+            answer = _search_similar(base, query, file, filters, limit=limit, explain=explain)
         else:
             answer = base.search(
                 query or "", type=type or "semantic", filters=filters, limit=limit, explain=explain
             )
-    search_results.show(session.screen, answer, lines=lines)
+    search_results.show_results(session.screen, answer, lines=lines)
 
 
-@narrowed
+@with_filter_options
 @example("""
     knowledge similar --file src/auth.py
     knowledge similar "for attempt in range(tries): ..."
@@ -97,7 +97,7 @@ def similar(
     lines: Lines = 12,
     explain: Explain = False,
     *,
-    narrowing: Narrowing,
+    filter_options: FilterOptions,
 ) -> None:
     """Find passages that are like a text, or like a file.
 
@@ -106,11 +106,11 @@ def similar(
     """
     if (text is None) == (file is None):
         raise WrongUsage("give either TEXT or --file")
-    filters = narrowing.filters()
-    wanted = sys.stdin.read(_MAX_CHARS) if text == "-" else text
-    with _knowledge(session) as base:
-        answer = _similar(base, wanted, file, filters, limit=limit, explain=explain)
-    search_results.show(session.screen, answer, lines=lines)
+    filters = filter_options.to_filters()
+    wanted = sys.stdin.read(_MAX_FILE_CHARS) if text == "-" else text
+    with _open_knowledge_base(session) as base:
+        answer = _search_similar(base, wanted, file, filters, limit=limit, explain=explain)
+    search_results.show_results(session.screen, answer, lines=lines)
 
 
 @example("""
@@ -122,12 +122,12 @@ def get(
     id: Annotated[str, typer.Argument(metavar="ID", help="A chunk's id, or SOURCE:URI of a document.")],
 ) -> None:
     """Show one chunk, or all chunks of a document, whole."""
-    with _knowledge(session) as base:
+    with _open_knowledge_base(session) as base:
         answer = base.get(id)
-    search_results.show(session.screen, answer, lines=None, scores=False)
+    search_results.show_results(session.screen, answer, lines=None, scores=False)
 
 
-@narrowed
+@with_filter_options
 @example("""
     knowledge debug --query "how are sessions signed" --explain
 """)
@@ -142,29 +142,29 @@ def debug(
         bool, typer.Option("--explain", help="Show every step (what this command does anyway).")
     ] = True,
     *,
-    narrowing: Narrowing,
+    filter_options: FilterOptions,
 ) -> None:
     """Show how a question is answered, step by step.
 
     How it was understood, how long each step took, and each candidate's ranks and scores."""
     del explain  # scripts may say so
-    filters = narrowing.filters()
-    with _knowledge(session) as base:
+    filters = filter_options.to_filters()
+    with _open_knowledge_base(session) as base:
         if type == "similar":
             answer = base.similar(text=query, filters=filters, limit=limit, explain=True)
         else:
             answer = base.search(query, type=type, filters=filters, limit=limit, explain=True)
-    search_results.show_steps(session.screen, answer)
+    search_results.show_search_steps(session.screen, answer)
 
 
-def _knowledge(session: Session) -> KnowledgeBase:
+def _open_knowledge_base(session: Session) -> KnowledgeBase:
     from knowledge_pipeline.query.access import Access
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
     return KnowledgeBase.open(session.settings, access=Access.operator("cli"))
 
 
-def _similar(
+def _search_similar(
     base: KnowledgeBase,
     text: str | None,
     file: str | None,
@@ -177,7 +177,7 @@ def _similar(
     if file is None:
         return base.similar(text=text, filters=filters, limit=limit, explain=explain)
     missing: NotFound | None = None
-    for path, source in places(file, base.settings):
+    for path, source in iter_index_locations(file, base.settings):
         given = filters.sources[0] if len(filters.sources) == 1 else source
         try:
             return base.similar(
@@ -187,11 +187,11 @@ def _similar(
             missing = error
     if missing and not Path(file).is_file():
         raise missing
-    content = Path(file).read_text(encoding="utf-8", errors="replace")[:_MAX_CHARS]
+    content = Path(file).read_text(encoding="utf-8", errors="replace")[:_MAX_FILE_CHARS]
     return base.similar(text=text or content, filters=filters, limit=limit, explain=explain)
 
 
-def places(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
+def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
     """Path and source that a file may have in the index.
 
     A file of this machine that lies in a source's folder is that one; any other name is

@@ -42,14 +42,14 @@ def serve(
     settings = session.settings
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=given)})
-    with _listening(settings.serve.host, settings.serve.port) as listening:
+    with _open_socket(settings.serve.host, settings.serve.port) as listening:
         at, bound = listening.getsockname()[:2]
         shown = f"[{at}]" if ":" in at else at
-        session.screen.note(f"Answering on http://{shown}:{bound}")
+        session.screen.print_note(f"Answering on http://{shown}:{bound}")
         run(Service(settings, config=session.config_path), listening)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)

@@ -34,7 +34,7 @@ class WrongUsage(typer.TyperException):
     exit_code = 2
 
 
-def shared_options(
+def declare_shared_options(
     config: Annotated[
         Path | None,
         typer.Option(
@@ -67,9 +67,9 @@ class Session:
     def __post_init__(self) -> None:
         self.screen = Screen(as_json=self.as_json, quiet=self.quiet, verbose=self.verbose)
 
-    def with_more(self, given: dict[str, Any]) -> Session:
+    def merge_options(self, options: dict[str, Any]) -> Session:
         """The session under options given before the command's name and after it."""
-        return Session(**{name: value or getattr(self, name) for name, value in given.items()})
+        return Session(**{name: value or getattr(self, name) for name, value in options.items()})
 
     @cached_property
     def config_path(self) -> Path:
@@ -78,10 +78,10 @@ class Session:
         Raises:
             ConfigError: there is none.
         """
-        from knowledge_pipeline.config.file import find
+        from knowledge_pipeline.config.file import find_config
 
         if self.config is None:
-            return find(Path.cwd())
+            return find_config(Path.cwd())
         path = self.config.expanduser()
         path = path / "knowledge.yaml" if path.is_dir() else path
         if not path.is_file():
@@ -95,9 +95,9 @@ class Session:
         Raises:
             ConfigError: one line for every problem.
         """
-        from knowledge_pipeline.config.file import load
+        from knowledge_pipeline.config.file import load_settings
 
-        return load(self.config_path)
+        return load_settings(self.config_path)
 
     @cached_property
     def settings_without_secrets(self) -> Settings:
@@ -106,11 +106,11 @@ class Session:
         Raises:
             ConfigError: one line for every problem; the store's folder must be known.
         """
-        from knowledge_pipeline.config.file import load
-        from knowledge_pipeline.config.store import is_told
+        from knowledge_pipeline.config.file import load_settings
+        from knowledge_pipeline.config.store import is_resolved
 
-        known = load(self.config_path, unset_allowed=True)
-        return known if is_told(known.store) else self.settings
+        known = load_settings(self.config_path, allow_unset=True)
+        return known if is_resolved(known.store) else self.settings
 
     @cached_property
     def lake(self) -> Lake:
@@ -125,7 +125,7 @@ class Session:
             self.__dict__.pop(name, None)
 
 
-class _Notes(logging.Handler):
+class _NoteHandler(logging.Handler):
     """What our own modules warn of, as notes on the screen: "another process is working on ..."."""
 
     def __init__(self, screen: Screen) -> None:
@@ -133,44 +133,46 @@ class _Notes(logging.Handler):
         self._screen = screen
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._screen.note(record.getMessage())
+        self._screen.print_note(record.getMessage())
 
 
-SHARED = inspect.signature(shared_options, eval_str=True).parameters
+SHARED_OPTIONS = inspect.signature(declare_shared_options, eval_str=True).parameters
 
 
 def example(lines: str) -> Callable[[Command], Command]:
     """Put command lines to try under a command's help."""
 
-    def keep(function: Command) -> Command:
+    def set_epilog(function: Command) -> Command:
         shown = "\n".join(f"  {line}" for line in inspect.cleandoc(lines).split("\n"))
         function.__dict__["epilog"] = f"\b\nExamples:\n{shown}"
         return function
 
-    return keep
+    return set_epilog
 
 
 def add_command(app: typer.Typer, function: Command) -> None:
     """Make a function a command of its name; its docstring is the help."""
 
     @functools.wraps(function)
-    def run(context: typer.Context, **given: Any) -> None:
-        shared = {name: given.pop(name) for name in SHARED}
-        session = (context.obj or Session()).with_more(shared)
-        logging.getLogger("knowledge_pipeline").handlers = [_Notes(session.screen)]
-        raise typer.Exit(function(session, **given) or 0)
+    def run(context: typer.Context, **options: Any) -> None:
+        shared = {name: options.pop(name) for name in SHARED_OPTIONS}
+        session = (context.obj or Session()).merge_options(shared)
+        logging.getLogger("knowledge_pipeline").handlers = [_NoteHandler(session.screen)]
+        raise typer.Exit(function(session, **options) or 0)
 
-    share_options(run, function)
+    expose_options(run, function)
     app.command(function.__name__.strip("_"), epilog=function.__dict__["epilog"])(run)
 
 
-def share_options(run: Callable[..., None], shown: Callable[..., Any]) -> None:
+def expose_options(run: Callable[..., None], command: Callable[..., Any]) -> None:
     """Let Typer see the parameters of `shown` behind its first one, then the shared options."""
-    own = [*inspect.signature(shown, eval_str=True).parameters.values()][1:]
+    own = [*inspect.signature(command, eval_str=True).parameters.values()][1:]
     by_name = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     signed = [context]
-    signed += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*by_name, *SHARED.values())]
+    signed += [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*by_name, *SHARED_OPTIONS.values())
+    ]
     run.__dict__.pop("__wrapped__", None)
     run.__dict__["__signature__"] = inspect.Signature(signed)
     run.__annotations__ = {each.name: each.annotation for each in signed}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
 
 
-def overridden(settings: Settings, given: Sequence[str]) -> Settings:
+def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:
     """The settings under `query.vector_weight=0.7` and the like; a value is read as YAML.
 
     Raises:
@@ -20,36 +20,38 @@ def overridden(settings: Settings, given: Sequence[str]) -> Settings:
     """
     from pydantic import ValidationError
 
-    from knowledge_pipeline.config.problems import problem_of
+    from knowledge_pipeline.config.problems import to_problem
     from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.config.yaml_lines import Parsed
+    from knowledge_pipeline.config.yaml_lines import ParsedConfig
     from knowledge_pipeline.errors import ConfigError
 
-    if not given:
+    if not overrides:
         return settings
     values = {**dict(settings), "query": settings.query.model_dump(exclude_unset=True)}
-    for each in given:
-        _put(values, each)
+    for each in overrides:
+        _set_override(values, each)
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
         refused = error.errors(include_url=False, include_input=False)
-        raise ConfigError("\n".join(f"--set {problem_of(one, Parsed(values))}" for one in refused)) from None
+        raise ConfigError(
+            "\n".join(f"--set {to_problem(one, ParsedConfig(values))}" for one in refused)
+        ) from None
 
 
-def _put(values: dict[str, Any], given: str) -> None:
-    from knowledge_pipeline.config.yaml_lines import parse
+def _set_override(values: dict[str, Any], override: str) -> None:
+    from knowledge_pipeline.config.yaml_lines import parse_config
     from knowledge_pipeline.errors import ConfigError
 
-    name, equals, text = given.partition("=")
+    name, equals, text = override.partition("=")
     *holders, key = name.strip().split(".")
     if not equals or not key or holders[:1] != ["query"]:
-        raise WrongUsage(f"found --set {given}; allowed: a setting under query: query.vector_weight=0.7")
+        raise WrongUsage(f"found --set {override}; allowed: a setting under query: query.vector_weight=0.7")
     for holder in holders:
         inner = values.get(holder)
         values[holder] = inner if isinstance(inner, dict) else {}
         values = values[holder]
-    parsed = parse(text, name=f"--set {name}")
+    parsed = parse_config(text, name=f"--set {name}")
     if parsed.problems:
         raise ConfigError(f"--set {name}: {parsed.problems[0]}")
     values[key] = parsed.value

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from knowledge_pipeline.sql_models.files import Model
-    from knowledge_pipeline.sql_models.run import Answer
+    from knowledge_pipeline.sql_models.run import SqlResult
 
 
-def model_names(context: typer.Context, incomplete: str) -> list[str]:
+def complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names of models, for shell completion."""
     from knowledge_pipeline.errors import KnowledgeError
-    from knowledge_pipeline.sql_models.files import load
+    from knowledge_pipeline.sql_models.files import load_models
 
     del context
     with suppress(KnowledgeError, OSError):
-        return [model.name for model in load() if model.name.startswith(incomplete)]
+        return [model.name for model in load_models() if model.name.startswith(incomplete)]
     return []
 
 
@@ -42,7 +42,7 @@ def sql(
     session: Session,
     model: Annotated[
         str | None,
-        typer.Argument(metavar="MODEL", help="The model to run.", autocompletion=model_names),
+        typer.Argument(metavar="MODEL", help="The model to run.", autocompletion=complete_model_names),
     ] = None,
     query: Annotated[
         str | None,
@@ -59,7 +59,7 @@ def sql(
     the raw tables that they read; it reaches no file and no network.
     """
     from knowledge_pipeline.sql_models import run
-    from knowledge_pipeline.sql_models.files import load, needed
+    from knowledge_pipeline.sql_models.files import load_models, select_required_models
 
     if model is not None and query is not None:
         raise WrongUsage("give a MODEL or --query, not both")
@@ -67,18 +67,18 @@ def sql(
         raise WrongUsage("--show needs a MODEL")
     if as_csv and session.as_json:
         raise WrongUsage("give --csv or --json, not both")
-    loaded = load()
+    loaded = load_models()
     if query is not None:
-        _tell(session, run.ask(session.lake, loaded, query, limit=limit or None), as_csv=as_csv)
+        _show_rows(session, run.run_query(session.lake, loaded, query, limit=limit or None), as_csv=as_csv)
     elif model is None:
-        _list(session, loaded)
+        _show_models(session, loaded)
     elif show:
-        _show(session, needed(loaded, [model])[-1])
+        _show_sql(session, select_required_models(loaded, [model])[-1])
     else:
-        _tell(session, run.rows(session.lake, loaded, model, limit=limit or None), as_csv=as_csv)
+        _show_rows(session, run.query_model(session.lake, loaded, model, limit=limit or None), as_csv=as_csv)
 
 
-def _list(session: Session, loaded: list[Model]) -> None:
+def _show_models(session: Session, loaded: list[Model]) -> None:
     rows = [
         {"model": model.name, "layer": model.layer, "answers": model.answers, "about": model.about}
         for layer in ("marts", "intermediate", "staging", "tests")
@@ -86,60 +86,63 @@ def _list(session: Session, loaded: list[Model]) -> None:
         if model.layer == layer
     ]
     if session.as_json:
-        session.screen.answer({"models": rows})
+        session.screen.print_json({"models": rows})
         return
-    told = [{name: row[name] for name in ("model", "layer")} | {"what it tells": _told(row)} for row in rows]
-    session.screen.table(told)
+    told = [
+        {name: row[name] for name in ("model", "layer")} | {"what it tells": _describe_model(row)}
+        for row in rows
+    ]
+    session.screen.print_table(told)
 
 
-def _told(row: dict[str, str]) -> str:
+def _describe_model(row: dict[str, str]) -> str:
     return row["answers"] or row["about"]
 
 
-def _show(session: Session, model: Model) -> None:
+def _show_sql(session: Session, model: Model) -> None:
     if session.as_json:
         columns = {name: {"type": c.type, "comment": c.comment} for name, c in model.columns.items()}
-        session.screen.answer(
+        session.screen.print_json(
             {"model": model.name, "layer": model.layer, "sql": model.sql, "columns": columns}
         )
     else:
-        session.screen.say(model.sql)
+        session.screen.print_text(model.sql)
 
 
-def _tell(session: Session, answer: Answer, *, as_csv: bool) -> None:
+def _show_rows(session: Session, answer: SqlResult, *, as_csv: bool) -> None:
     rows = answer.rows.to_pylist()
     if session.as_json:
         columns = [{"name": field.name, "type": str(field.type)} for field in answer.rows.schema]
-        plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
-        session.screen.answer({"columns": columns, "rows": plain, "total": answer.total})
+        plain = [{name: _to_json_value(value) for name, value in row.items()} for row in rows]
+        session.screen.print_json({"columns": columns, "rows": plain, "total": answer.total})
     elif as_csv:
-        session.screen.say(_csv(answer.rows).removesuffix("\n"))
+        session.screen.print_text(_format_csv(answer.rows).removesuffix("\n"))
     elif rows:
-        cells = [{name: _cell(value) for name, value in row.items()} for row in rows]
-        session.screen.table(cells, right=_numbers(answer.rows))
+        cells = [{name: _format_cell(value) for name, value in row.items()} for row in rows]
+        session.screen.print_table(cells, right_aligned=_numeric_columns(answer.rows))
     else:
-        session.screen.note("No rows.")
+        session.screen.print_note("No rows.")
     if len(rows) < answer.total:
-        session.screen.note(f"The first {len(rows):,} of {answer.total:,} rows: --limit 0 prints all.")
+        session.screen.print_note(f"The first {len(rows):,} of {answer.total:,} rows: --limit 0 prints all.")
 
 
-def _csv(rows: pa.Table) -> str:
+def _format_csv(rows: pa.Table) -> str:
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(rows.schema.names)
-    columns = [[_plain(value) for value in column.to_pylist()] for column in rows.columns]
+    columns = [[_to_json_value(value) for value in column.to_pylist()] for column in rows.columns]
     writer.writerows(zip(*columns, strict=True))
     return written.getvalue()
 
 
-def _numbers(rows: pa.Table) -> list[str]:
+def _numeric_columns(rows: pa.Table) -> list[str]:
     import pyarrow as pa
 
     numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
     return [field.name for field in rows.schema if any(is_such(field.type) for is_such in numeric)]
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     """A JSON value: times as ISO says, nothing for what is no number."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -148,7 +151,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _cell(value: Any) -> Any:
+def _format_cell(value: Any) -> Any:
     """What a person reads: times to the second, numbers with six digits."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"

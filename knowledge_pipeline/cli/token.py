@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from knowledge_pipeline.cli.render.terminal_text import spoken_time
+from knowledge_pipeline.cli.render.terminal_text import format_time
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.serve.tokens import Scope, Token, Tokens
+    from knowledge_pipeline.serve.tokens import Scope, Token, TokenStore
 
-_SPAN = re.compile(r"(\d{1,5})\s*([hdw])")
+_DURATION = re.compile(r"(\d{1,5})\s*([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -54,20 +54,20 @@ def create(
 
     Only its digest is stored. Without --tenant and --everything it sees what is public.
     """
-    token, secret = _tokens(session).create(
+    token, secret = _open_tokens(session).create(
         name,
         tenant=tenant,
         principals=tuple(principal or ()),
         everything=everything,
         scopes=cast("list[Scope]", scope or ["query"]),
         requests_per_minute=rate,
-        expires_in=_span(expires) if expires else None,
+        expires_in=_parse_duration(expires) if expires else None,
     )
     if session.as_json:
-        session.screen.answer({**_row(token), "token": secret})
+        session.screen.print_json({**_token_row(token), "token": secret})
     else:
-        session.screen.note(f"Token {token.id} for {token.name}. It is not shown again:")
-        session.screen.say(secret)
+        session.screen.print_note(f"Token {token.id} for {token.name}. It is not shown again:")
+        session.screen.print_text(secret)
 
 
 @example("""
@@ -76,13 +76,13 @@ def create(
 """)
 def list_(session: Session) -> None:
     """List the tokens that were ever made, and what they allow."""
-    rows = [_row(token) for token in _tokens(session).all()]
+    rows = [_token_row(token) for token in _open_tokens(session).list_all()]
     if session.as_json:
-        session.screen.answer({"tokens": rows})
+        session.screen.print_json({"tokens": rows})
     elif rows:
-        session.screen.table([_spoken(row) for row in rows])
+        session.screen.print_table([_format_row(row) for row in rows])
     else:
-        session.screen.say("There is no token yet: run `knowledge token create NAME`.")
+        session.screen.print_text("There is no token yet: run `knowledge token create NAME`.")
 
 
 @example("""
@@ -94,29 +94,29 @@ def revoke(
     token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, or its name.")],
 ) -> None:
     """End a token; a running server refuses it within a second."""
-    ended = _tokens(session).revoke(token)
+    ended = _open_tokens(session).revoke(token)
     if session.as_json:
-        session.screen.answer(_row(ended))
+        session.screen.print_json(_token_row(ended))
     else:
-        session.screen.say(f"Token {ended.id} ({ended.name}) is revoked.")
+        session.screen.print_text(f"Token {ended.id} ({ended.name}) is revoked.")
 
 
-def _tokens(session: Session) -> Tokens:
-    from knowledge_pipeline.serve.tokens import Tokens
+def _open_tokens(session: Session) -> TokenStore:
+    from knowledge_pipeline.serve.tokens import TokenStore
 
-    return Tokens(session.lake)
+    return TokenStore(session.lake)
 
 
-def _span(text: str) -> timedelta:
-    found = _SPAN.fullmatch(text.strip().lower())
+def _parse_duration(text: str) -> timedelta:
+    found = _DURATION.fullmatch(text.strip().lower())
     if not found or not int(found[1]):
         raise WrongUsage(f"found --expires {text!r}; allowed: hours, days or weeks, such as 12h, 90d, 52w")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-def _row(token: Token) -> dict[str, Any]:
+def _token_row(token: Token) -> dict[str, Any]:
     now = datetime.now(UTC)
-    ended = "revoked" if token.revoked_at else "expired" if not token.valid(now) else "valid"
+    ended = "revoked" if token.revoked_at else "expired" if not token.is_valid(now) else "valid"
     return {
         "id": token.id,
         "name": token.name,
@@ -132,7 +132,7 @@ def _row(token: Token) -> dict[str, Any]:
     }
 
 
-def _spoken(row: dict[str, Any]) -> dict[str, Any]:
+def _format_row(row: dict[str, Any]) -> dict[str, Any]:
     sees = "everything" if row["everything"] else row["tenant"] or "what is public"
     named = f" ({', '.join(row['principals'])})" if row["principals"] else ""
     return {
@@ -141,6 +141,6 @@ def _spoken(row: dict[str, Any]) -> dict[str, Any]:
         "state": row["state"],
         "sees": sees + named,
         "scopes": ", ".join(row["scopes"]),
-        "created": spoken_time(row["created_at"]),
-        "expires": spoken_time(row["expires_at"]),
+        "created": format_time(row["created_at"]),
+        "expires": format_time(row["expires_at"]),
     }

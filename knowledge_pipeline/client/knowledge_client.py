@@ -8,12 +8,18 @@ from datetime import datetime
 from typing import Any, Literal, Self
 from urllib.parse import quote
 
-from knowledge_pipeline.client.responses import Answer, Context, GraphAnswer, Relations, Status
-from knowledge_pipeline.client.transport import Request, Wire
+from knowledge_pipeline.client.responses import (
+    ContextResponseDict,
+    GraphResponseDict,
+    RelationsResponseDict,
+    SearchResponseDict,
+    StatusResponseDict,
+)
+from knowledge_pipeline.client.transport import ApiRequest, Transport
 
-API = "/api/v1/knowledge"
+API_PREFIX = "/api/v1/knowledge"
 
-GraphQuestion = Literal[
+GraphQuery = Literal[
     "find_usages",
     "find_references",
     "get_call_graph",
@@ -22,7 +28,7 @@ GraphQuestion = Literal[
     "analyze_dependencies",
     "find_related_code",
 ]
-_GRAPH_PATHS: Mapping[GraphQuestion, str] = {
+_GRAPH_PATHS: Mapping[GraphQuery, str] = {
     "find_usages": "usages",
     "find_references": "references",
     "get_call_graph": "calls",
@@ -53,83 +59,83 @@ class KnowledgeClient:
     def __init__(
         self, url: str, token: str | None = None, *, timeout_s: float = 60.0, tries: int = 4
     ) -> None:
-        self._wire = Wire(url, token, timeout_s=timeout_s, tries=tries)
+        self._transport = Transport(url, token, timeout_s=timeout_s, max_attempts=tries)
 
-    def search(self, query: str, **how: Any) -> Answer:
+    def search(self, query: str, **options: Any) -> SearchResponseDict:
         """The passages that answer a question best; `how`: type, filters, limit, explain."""
-        return self._wire.send(_posted("/search", query=query, **how))
+        return self._transport.send(_build_post("/search", query=query, **options))
 
-    def similar(self, **how: Any) -> Answer:
+    def similar(self, **options: Any) -> SearchResponseDict:
         """What is like a `text`, or like the file at a `path`; `how`: source, filters, limit, explain."""
-        return self._wire.send(_posted("/similar", **how))
+        return self._transport.send(_build_post("/similar", **options))
 
-    def get(self, id: str) -> Answer:
+    def get(self, id: str) -> SearchResponseDict:
         """One chunk by its id, or all chunks of a document by "source:uri"."""
-        return self._wire.send(_got(id))
+        return self._transport.send(_build_get(id))
 
-    def related(self, target: str) -> Relations:
+    def related(self, target: str) -> RelationsResponseDict:
         """What a document closes, implements, references; what says so of it."""
-        return self._wire.send(_related(target))
+        return self._transport.send(_build_related(target))
 
-    def context(self, task: str, **how: Any) -> Context:
+    def context(self, task: str, **options: Any) -> ContextResponseDict:
         """What to read before a task; `how`: kind, file, source, snippet, filters, max_tokens, template."""
-        return self._wire.send(_posted("/context", task=task, **how))
+        return self._transport.send(_build_post("/context", task=task, **options))
 
-    def graph(self, question: GraphQuestion, target: str, **how: Any) -> GraphAnswer:
+    def graph(self, question: GraphQuery, target: str, **options: Any) -> GraphResponseDict:
         """A question to the code graph; `how`: depth, direction, filters, limit, as the question has them."""
-        return self._wire.send(_of_graph(question, target, how))
+        return self._transport.send(_build_graph_request(question, target, options))
 
-    def status(self) -> Status:
+    def status(self) -> StatusResponseDict:
         """What is live, as far as the token may see it."""
-        return self._wire.send(Request("GET", f"{API}/status"))
+        return self._transport.send(ApiRequest("GET", f"{API_PREFIX}/status"))
 
     def feedback(
         self, query_id: str, result_id: str, judgement: Literal["clicked", "useful", "useless"]
     ) -> None:
         """Say what a result of an answer was worth."""
-        self._wire.send(_judged(query_id, result_id, judgement))
+        self._transport.send(_build_feedback(query_id, result_id, judgement))
 
-    async def asearch(self, query: str, **how: Any) -> Answer:
+    async def asearch(self, query: str, **options: Any) -> SearchResponseDict:
         """See `search`."""
-        return await self._wire.asend(_posted("/search", query=query, **how))
+        return await self._transport.asend(_build_post("/search", query=query, **options))
 
-    async def asimilar(self, **how: Any) -> Answer:
+    async def asimilar(self, **options: Any) -> SearchResponseDict:
         """See `similar`."""
-        return await self._wire.asend(_posted("/similar", **how))
+        return await self._transport.asend(_build_post("/similar", **options))
 
-    async def aget(self, id: str) -> Answer:
+    async def aget(self, id: str) -> SearchResponseDict:
         """See `get`."""
-        return await self._wire.asend(_got(id))
+        return await self._transport.asend(_build_get(id))
 
-    async def arelated(self, target: str) -> Relations:
+    async def arelated(self, target: str) -> RelationsResponseDict:
         """See `related`."""
-        return await self._wire.asend(_related(target))
+        return await self._transport.asend(_build_related(target))
 
-    async def acontext(self, task: str, **how: Any) -> Context:
+    async def acontext(self, task: str, **options: Any) -> ContextResponseDict:
         """See `context`."""
-        return await self._wire.asend(_posted("/context", task=task, **how))
+        return await self._transport.asend(_build_post("/context", task=task, **options))
 
-    async def agraph(self, question: GraphQuestion, target: str, **how: Any) -> GraphAnswer:
+    async def agraph(self, question: GraphQuery, target: str, **options: Any) -> GraphResponseDict:
         """See `graph`."""
-        return await self._wire.asend(_of_graph(question, target, how))
+        return await self._transport.asend(_build_graph_request(question, target, options))
 
-    async def astatus(self) -> Status:
+    async def astatus(self) -> StatusResponseDict:
         """See `status`."""
-        return await self._wire.asend(Request("GET", f"{API}/status"))
+        return await self._transport.asend(ApiRequest("GET", f"{API_PREFIX}/status"))
 
     async def afeedback(
         self, query_id: str, result_id: str, judgement: Literal["clicked", "useful", "useless"]
     ) -> None:
         """See `feedback`."""
-        await self._wire.asend(_judged(query_id, result_id, judgement))
+        await self._transport.asend(_build_feedback(query_id, result_id, judgement))
 
     def close(self) -> None:
         """Close the connections."""
-        self._wire.close()
+        self._transport.close()
 
     async def aclose(self) -> None:
         """Close the connections, those of asynchronous questions too."""
-        await self._wire.aclose()
+        await self._transport.aclose()
 
     def __enter__(self) -> Self:
         return self
@@ -144,35 +150,35 @@ class KnowledgeClient:
         await self.aclose()
 
 
-def _posted(route: str, /, **body: Any) -> Request:
+def _build_post(route: str, /, **body: Any) -> ApiRequest:
     """What is not given is left to the server."""
-    given = {name: _plain(value) for name, value in body.items() if value is not None}
-    return Request("POST", f"{API}{route}", given)
+    given = {name: _to_json_value(value) for name, value in body.items() if value is not None}
+    return ApiRequest("POST", f"{API_PREFIX}{route}", given)
 
 
-def _got(id_: str) -> Request:
-    return Request("GET", f"{API}/{quote(id_, safe='')}")
+def _build_get(id_: str) -> ApiRequest:
+    return ApiRequest("GET", f"{API_PREFIX}/{quote(id_, safe='')}")
 
 
-def _related(target: str) -> Request:
-    return _posted("/related", target=target)
+def _build_related(target: str) -> ApiRequest:
+    return _build_post("/related", target=target)
 
 
-def _of_graph(question: GraphQuestion, target: str, how: Mapping[str, Any]) -> Request:
-    return _posted(f"/graph/{_GRAPH_PATHS[question]}", target=target, **how)
+def _build_graph_request(operation: GraphQuery, target: str, options: Mapping[str, Any]) -> ApiRequest:
+    return _build_post(f"/graph/{_GRAPH_PATHS[operation]}", target=target, **options)
 
 
-def _judged(query_id: str, result_id: str, judgement: str) -> Request:
+def _build_feedback(query_id: str, result_id: str, judgement: str) -> ApiRequest:
     body = {"query_id": query_id, "result_id": result_id, "judgement": judgement}
-    return Request("POST", f"{API}/feedback", body, repeatable=False)
+    return ApiRequest("POST", f"{API_PREFIX}/feedback", body, idempotent=False)
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     """As JSON has it; of a `Filters` only what is set."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(inner) for name, inner in asdict(value).items() if inner}
+        return {name: _to_json_value(inner) for name, inner in asdict(value).items() if inner}
     if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: _to_json_value(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return [_to_json_value(inner) for inner in value]
     return value.isoformat() if isinstance(value, datetime) else value

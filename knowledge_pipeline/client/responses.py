@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 
-class Citation(TypedDict):
+class CitationDict(TypedDict):
     """Where a passage is from."""
 
     source: str
@@ -15,20 +15,20 @@ class Citation(TypedDict):
     url: str | None
 
 
-class Result(TypedDict):
+class SearchResultDict(TypedDict):
     """One retrieved passage."""
 
     id: str
     content: str
     score: float  # in [0, 1], comparable within one answer
     metadata: dict[str, Any]
-    citation: Citation
+    citation: CitationDict
     related: list[dict[str, Any]]
     graph: NotRequired[dict[str, Any]]  # of the best code: what it calls, what calls it, …
     explain: NotRequired[dict[str, Any]]
 
 
-class Measured(TypedDict):
+class QueryResponseDict(TypedDict):
     """What every answer says of itself."""
 
     query_id: str  # for `feedback`
@@ -37,15 +37,15 @@ class Measured(TypedDict):
     degraded: list[str]  # steps that the answer had to do without: "vector", "rerank", …
 
 
-class Answer(Measured):
+class SearchResponseDict(QueryResponseDict):
     """What a question gets, the best result first."""
 
-    results: list[Result]
+    results: list[SearchResultDict]
     timings_ms: dict[str, float]
     explain: NotRequired[dict[str, Any]]
 
 
-class Node(TypedDict):
+class GraphNodeDict(TypedDict):
     """A definition, a file, or a name outside of everything that is indexed."""
 
     id: str
@@ -63,7 +63,7 @@ class Node(TypedDict):
     score: float | None
 
 
-class Link(TypedDict):
+class GraphEdgeDict(TypedDict):
     """One node has to do with another."""
 
     kind: str
@@ -74,18 +74,18 @@ class Link(TypedDict):
     confidence: float
 
 
-class GraphAnswer(Measured):
+class GraphResponseDict(QueryResponseDict):
     """Nodes and links; several candidates and nothing else where the target is ambiguous."""
 
     question: str
     target: str
-    nodes: list[Node]
-    links: list[Link]
-    candidates: list[Node]
+    nodes: list[GraphNodeDict]
+    links: list[GraphEdgeDict]
+    candidates: list[GraphNodeDict]
     notes: list[str]
 
 
-class Context(Measured):
+class ContextResponseDict(QueryResponseDict):
     """What an agent should read before it does a task."""
 
     task: str
@@ -97,7 +97,7 @@ class Context(Measured):
     searches: list[dict[str, Any]]
 
 
-class Relations(Measured):
+class RelationsResponseDict(QueryResponseDict):
     """What a document has to do with others."""
 
     documents: list[dict[str, Any]]
@@ -106,7 +106,7 @@ class Relations(Measured):
     cut: bool
 
 
-class Status(TypedDict):
+class StatusResponseDict(TypedDict):
     """What is live, as far as the caller may see it."""
 
     release: int

@@ -13,162 +13,168 @@ import tenacity
 from knowledge_pipeline import errors
 from knowledge_pipeline.errors import KnowledgeError, TransientError
 
-LONGEST_WAIT_S = 60.0  # between two tries, whatever the server asks for
+MAX_WAIT_S = 60.0  # between two tries, whatever the server asks for
 
 _BY_STATUS: Mapping[int, type[KnowledgeError]] = {
     401: errors.Unauthenticated,
     403: errors.Forbidden,
     404: errors.NotFound,
-    422: errors.QuestionRefused,
-    504: errors.AnswerTimedOut,
+    422: errors.InvalidQuery,
+    504: errors.ResponseTimeout,
 }
-_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_AGAIN = frozenset({429, 502, 503, 504})
+_NOT_SENT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_RETRY_STATUSES = frozenset({429, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One request below the address of the API."""
 
     method: str
     path: str
     body: Mapping[str, Any] | None = None
-    repeatable: bool = True  # whether doing it twice is the same as once
+    idempotent: bool = True  # whether doing it twice is the same as once
 
 
-class _Failed(Exception):
+class _AttemptFailed(Exception):
     """One try that did not work, and how it is told if it was the last."""
 
-    def __init__(self, error: KnowledgeError, *, again: bool, wait_s: float = 0.0) -> None:
+    def __init__(self, error: KnowledgeError, *, retry: bool, wait_s: float = 0.0) -> None:
         super().__init__(str(error))
-        self.error, self.again, self.wait_s = error, again, wait_s
+        self.error, self.retry, self.wait_s = error, retry, wait_s
 
 
-class Wire:
+class Transport:
     """Sends requests to one server, from plain or from asynchronous code."""
 
-    def __init__(self, url: str, token: str | None, *, timeout_s: float, tries: int) -> None:
+    def __init__(self, url: str, token: str | None, *, timeout_s: float, max_attempts: int) -> None:
         self._url = url.rstrip("/")
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._how: dict[str, Any] = {"base_url": self._url, "headers": headers, "timeout": timeout_s}
-        self._tries: dict[str, Any] = {
-            "stop": tenacity.stop_after_attempt(max(1, tries)),
-            "wait": _pause,
-            "retry": tenacity.retry_if_exception(lambda error: isinstance(error, _Failed) and error.again),
+        self._client_options: dict[str, Any] = {
+            "base_url": self._url,
+            "headers": headers,
+            "timeout": timeout_s,
+        }
+        self._retry_options: dict[str, Any] = {
+            "stop": tenacity.stop_after_attempt(max(1, max_attempts)),
+            "wait": _compute_pause_s,
+            "retry": tenacity.retry_if_exception(
+                lambda error: isinstance(error, _AttemptFailed) and error.retry
+            ),
             "reraise": True,
         }
-        self._plain: httpx.Client | None = None
-        self._waiting: httpx.AsyncClient | None = None
+        self._sync_client: httpx.Client | None = None
+        self._async_client: httpx.AsyncClient | None = None
 
-    def send(self, request: Request) -> Any:
+    def send(self, request: ApiRequest) -> Any:
         """The JSON that the server answers; None for an empty answer.
 
         Raises:
             KnowledgeError: as the server tells it, or `TransientError` where it does not answer.
         """
-        self._plain = self._plain or httpx.Client(**self._how)
-        client = self._plain
+        self._sync_client = self._sync_client or httpx.Client(**self._client_options)
+        client = self._sync_client
         try:
-            return tenacity.Retrying(**self._tries)(self._try, client, request)
-        except _Failed as failed:
+            return tenacity.Retrying(**self._retry_options)(self._send_once, client, request)
+        except _AttemptFailed as failed:
             raise failed.error from None
 
-    async def asend(self, request: Request) -> Any:
+    async def asend(self, request: ApiRequest) -> Any:
         """See `send`."""
-        self._waiting = self._waiting or httpx.AsyncClient(**self._how)
-        client = self._waiting
+        self._async_client = self._async_client or httpx.AsyncClient(**self._client_options)
+        client = self._async_client
         try:
-            return await tenacity.AsyncRetrying(**self._tries)(self._atry, client, request)
-        except _Failed as failed:
+            return await tenacity.AsyncRetrying(**self._retry_options)(self._asend_once, client, request)
+        except _AttemptFailed as failed:
             raise failed.error from None
 
     def close(self) -> None:
         """Close what `send` has opened."""
-        if self._plain is not None:
-            self._plain.close()
-            self._plain = None
+        if self._sync_client is not None:
+            self._sync_client.close()
+            self._sync_client = None
 
     async def aclose(self) -> None:
         """Close what `send` and `asend` have opened."""
         self.close()
-        if self._waiting is not None:
-            await self._waiting.aclose()
-            self._waiting = None
+        if self._async_client is not None:
+            await self._async_client.aclose()
+            self._async_client = None
 
-    def _try(self, client: httpx.Client, request: Request) -> Any:
+    def _send_once(self, client: httpx.Client, request: ApiRequest) -> Any:
         try:
             answer = client.request(request.method, request.path, json=request.body)
         except httpx.TransportError as error:
-            raise self._unsent(error, request) from None
-        return _read(answer, request)
+            raise self._to_attempt_failure(error, request) from None
+        return _parse_response(answer, request)
 
-    async def _atry(self, client: httpx.AsyncClient, request: Request) -> Any:
+    async def _asend_once(self, client: httpx.AsyncClient, request: ApiRequest) -> Any:
         try:
             answer = await client.request(request.method, request.path, json=request.body)
         except httpx.TransportError as error:
-            raise self._unsent(error, request) from None
-        return _read(answer, request)
+            raise self._to_attempt_failure(error, request) from None
+        return _parse_response(answer, request)
 
-    def _unsent(self, error: httpx.TransportError, request: Request) -> _Failed:
+    def _to_attempt_failure(self, error: httpx.TransportError, request: ApiRequest) -> _AttemptFailed:
         """A server that was not reached; one that was, and is slow, is not asked the same again."""
-        if isinstance(error, httpx.TimeoutException) and not isinstance(error, _NEVER_SENT):
-            slow = errors.AnswerTimedOut(
-                f"{self._url} did not answer within {self._how['timeout']:g} s: allow more by timeout_s"
+        if isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT_ERRORS):
+            slow = errors.ResponseTimeout(
+                f"{self._url} did not answer within {self._client_options['timeout']:g} s: allow more by timeout_s"
             )
-            return _Failed(slow, again=False)
+            return _AttemptFailed(slow, retry=False)
         said = TransientError(
             f"{self._url} does not answer ({type(error).__name__}): check the address, and whether the "
             "server runs"
         )
-        return _Failed(said, again=request.repeatable or isinstance(error, _NEVER_SENT))
+        return _AttemptFailed(said, retry=request.idempotent or isinstance(error, _NOT_SENT_ERRORS))
 
 
-def _pause(state: tenacity.RetryCallState) -> float:
+def _compute_pause_s(state: tenacity.RetryCallState) -> float:
     """As long as the server asks for, and at least a random time that grows with each try."""
     error = state.outcome.exception() if state.outcome else None
-    asked_s = error.wait_s if isinstance(error, _Failed) else 0.0
+    asked_s = error.wait_s if isinstance(error, _AttemptFailed) else 0.0
     return asked_s + tenacity.wait_random_exponential(multiplier=0.25, max=10)(state)
 
 
-def _read(answer: httpx.Response, request: Request) -> Any:
-    if answer.is_success:
+def _parse_response(response: httpx.Response, request: ApiRequest) -> Any:
+    if response.is_success:
         try:
-            return answer.json() if answer.content else None
+            return response.json() if response.content else None
         except ValueError:
-            said = KnowledgeError(f"{answer.url} answers no JSON: check the address")
-            raise _Failed(said, again=False) from None
-    wait_s = _wait_s(answer)
-    again = answer.status_code in _AGAIN and wait_s <= LONGEST_WAIT_S
-    if answer.status_code in (502, 504) and not request.repeatable:
+            said = KnowledgeError(f"{response.url} answers no JSON: check the address")
+            raise _AttemptFailed(said, retry=False) from None
+    wait_s = _parse_retry_after_s(response)
+    again = response.status_code in _RETRY_STATUSES and wait_s <= MAX_WAIT_S
+    if response.status_code in (502, 504) and not request.idempotent:
         again = False
-    raise _Failed(_error(answer, wait_s), again=again, wait_s=wait_s)
+    raise _AttemptFailed(_to_error(response, wait_s), retry=again, wait_s=wait_s)
 
 
-def _wait_s(answer: httpx.Response) -> float:
+def _parse_retry_after_s(response: httpx.Response) -> float:
     """What `Retry-After` says, where it says seconds, as our server does."""
     try:
-        found = float(answer.headers.get("retry-after", "0"))
+        found = float(response.headers.get("retry-after", "0"))
     except ValueError:
         return 0.0
     return max(0.0, found) if math.isfinite(found) else 0.0
 
 
-def _error(answer: httpx.Response, wait_s: float) -> KnowledgeError:
+def _to_error(response: httpx.Response, wait_s: float) -> KnowledgeError:
     """The problem that an answer tells, as the error that the server itself had."""
-    told = _problem(answer)
-    sentence = str(told.get("detail") or f"{answer.url} answers {answer.status_code}: check the address")
-    if answer.status_code == 429:
+    told = _parse_problem(response)
+    sentence = str(told.get("detail") or f"{response.url} answers {response.status_code}: check the address")
+    if response.status_code == 429:
         return errors.TooManyRequests(sentence, wait_s)
     named = getattr(errors, str(told.get("code")), None)
     if isinstance(named, type) and issubclass(named, KnowledgeError):
         return named(sentence)
-    transient = TransientError if answer.status_code in _AGAIN else KnowledgeError
-    return _BY_STATUS.get(answer.status_code, transient)(sentence)
+    transient = TransientError if response.status_code in _RETRY_STATUSES else KnowledgeError
+    return _BY_STATUS.get(response.status_code, transient)(sentence)
 
 
-def _problem(answer: httpx.Response) -> Mapping[str, Any]:
+def _parse_problem(response: httpx.Response) -> Mapping[str, Any]:
     try:
-        told = answer.json()
+        told = response.json()
     except ValueError:
         return {}
     return told if isinstance(told, dict) else {}

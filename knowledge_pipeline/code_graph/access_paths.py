@@ -10,22 +10,22 @@ _HEAD = re.compile(r"[^.()\[\]]*")
 
 
 @lru_cache(100_000)
-def steps_of(path: str) -> tuple[str, ...]:
+def split_steps(path: str) -> tuple[str, ...]:
     """The head of a path, and its steps: ".name", "()", "[]", "[1]"."""
     return tuple(_STEP.findall(path))
 
 
-def head_of(path: str) -> str:
+def first_segment(path: str) -> str:
     """The name that a path starts with."""
     found = _HEAD.match(path)
     return found[0] if found else ""
 
 
-def parent_of(scope: str) -> str:
+def parent_scope(scope: str) -> str:
     """The scope around a scope; "" around the outermost."""
     return scope.rpartition(".")[0]
 
 
-def last_of(name: str) -> str:
+def last_segment(name: str) -> str:
     """The last segment of a qualified name or path, calls left off."""
     return name.rpartition(".")[2].rstrip("()[]0123456789") or name

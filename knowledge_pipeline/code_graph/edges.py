@@ -5,57 +5,67 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
-from knowledge_pipeline.code_graph.access_paths import head_of, last_of, steps_of
-from knowledge_pipeline.code_graph.entities import Found, Known, Outside, Place
+from knowledge_pipeline.code_graph.access_paths import first_segment, last_segment, split_steps
+from knowledge_pipeline.code_graph.entities import DefinitionRef, ExternalName, Meanings, PathPrefix
 from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Use
 from knowledge_pipeline.code_graph.languages.base import Language
 
-LEAST = 0.3
+MIN_CONFIDENCE = 0.3
 """What is less sure than this is no edge to a definition."""
 
 _MAX_TARGETS = 24
 
 
-def edges_to(use: Use, targets: Found) -> Iterator[Edge]:
+def build_edges(use: Use, meanings: Meanings) -> Iterator[Edge]:
     """Edges to the definitions among the targets; several share how sure they are, down to `LEAST`."""
-    known = [(entity, sure) for entity, sure in targets.items() if isinstance(entity, Known)]
+    known = [(entity, sure) for entity, sure in meanings.items() if isinstance(entity, DefinitionRef)]
     known.sort(key=lambda each: -each[1])
     for entity, sure in known[:_MAX_TARGETS]:
-        if sure >= LEAST:
-            shared = max(LEAST, sure / sqrt(len(known)))
+        if sure >= MIN_CONFIDENCE:
+            shared = max(MIN_CONFIDENCE, sure / sqrt(len(known)))
             yield Edge(use.kind, use.scope, entity.name, entity.path, use.line, shared)
 
 
-def edges_out(use: Use, found: Found, language: Language) -> Iterator[Edge]:
+def build_external_edges(use: Use, meanings: Meanings, language: Language) -> Iterator[Edge]:
     """Edges to what lies outside of the source, by full name; none to what the language has."""
-    for name, sure in _outside(found).items():
-        if not _is_standard(name, use.kind, language):
+    for name, sure in _external_names(meanings).items():
+        if not _is_standard_name(name, use.kind, language):
             yield Edge(use.kind, use.scope, name, None, use.line, sure)
 
 
-def unresolved(use: Use, found: Found, language: Language) -> Iterator[Edge]:
+def build_unresolved_edges(use: Use, meanings: Meanings, language: Language) -> Iterator[Edge]:
     """What a call leaves that was not found: its path as it is written; nothing for a local function."""
-    is_local = any(isinstance(each, Place) for each in found)
-    if not is_local and not _outside(found) and last_of(use.path) not in language.common:
+    is_local = any(isinstance(each, PathPrefix) for each in meanings)
+    if (
+        not is_local
+        and not _external_names(meanings)
+        and last_segment(use.path) not in language.common_methods
+    ):
         yield Edge(use.kind, use.scope, use.path.removeprefix("@around."), None, use.line, 0.0)
 
 
-def _outside(found: Found) -> dict[str, float]:
+def _external_names(meanings: Meanings) -> dict[str, float]:
     """Full names outside of the source; not those of what an unknown function gave."""
-    names = {_plain(each.name): sure for each, sure in found.items() if isinstance(each, Outside)}
+    names = {
+        _strip_constructor_calls(each.name): sure
+        for each, sure in meanings.items()
+        if isinstance(each, ExternalName)
+    }
     return {name: sure for name, sure in names.items() if "(" not in name and "[" not in name}
 
 
-def _is_standard(name: str, kind: EdgeKind, language: Language) -> bool:
+def _is_standard_name(name: str, kind: EdgeKind, language: Language) -> bool:
     """Whether a name of the language itself is not worth an edge."""
     if kind in ("extends", "implements"):
         return False
-    return head_of(name) in language.builtins or (kind == "references" and language.is_standard(name))
+    return first_segment(name) in language.builtins or (
+        kind == "references" and language.is_standard_library(name)
+    )
 
 
-def _plain(name: str) -> str:
+def _strip_constructor_calls(name: str) -> str:
     """`requests.Session().get` as `requests.Session.get`: a type's member, whoever makes an instance."""
-    steps = steps_of(name)
+    steps = split_steps(name)
     kept = [
         step
         for before, step in zip(("", *steps), steps, strict=False)

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DefinitionRef:
     """A definition of the source."""
 
     path: str
     name: str  # qualified in its file
-    of: tuple[str, str] | None = None  # the class through which a method was reached: what `self` is
+    receiver_class: tuple[str, str] | None = (
+        None  # the class through which a method was reached: what `self` is
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +32,32 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class ExternalName:
     """Something that the source does not define, by its full name; "()" after what was called."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PathPrefix:
     """A path of which bindings know what lies beneath: `rows`, where `rows[]` is bound."""
 
     path: str
     owner: str  # the scope or class in whose table the bindings are
-    at: str
+    prefix: str
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
+class SuperRef:
     """What a class extends, as `super` sees it."""
 
     path: str
     name: str  # the class in which `super` is written
-    of: tuple[str, str]  # the class of the instance
+    receiver_class: tuple[str, str]  # the class of the instance
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class EnclosingScope:
     """What lies around a scope, its local variables left out."""
 
     path: str
@@ -63,14 +65,14 @@ class Around:
     only_types: bool = False
 
 
-Entity = Known | Instance | Module | Outside | Place | Above | Around
-Found = dict[Entity, float]
+Entity = DefinitionRef | Instance | Module | ExternalName | PathPrefix | SuperRef | EnclosingScope
+Meanings = dict[Entity, float]
 """What a path may mean, with how sure that is."""
 
 
-def add(found: Found, more: Found, at_most: float = 1.0) -> None:
+def merge_meanings(meanings: Meanings, other: Meanings, max_confidence: float = 1.0) -> None:
     """Add what was found on another way, no surer than that way is."""
-    for entity, confidence in more.items():
-        sure = min(confidence, at_most)
-        if sure > found.get(entity, 0.0):
-            found[entity] = sure
+    for entity, confidence in other.items():
+        sure = min(confidence, max_confidence)
+        if sure > meanings.get(entity, 0.0):
+            meanings[entity] = sure

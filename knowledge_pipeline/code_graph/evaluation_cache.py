@@ -5,47 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from knowledge_pipeline.code_graph.entities import Found
+from knowledge_pipeline.code_graph.entities import Meanings
 
 _MAX_DEPTH = 40  # questions within questions
 _MAX_WORK = 30_000  # for one use; a question costs ten, one that is answered already costs one
-_MAX_WORK_OF_FILE = 1_000_000
-_COST = 9  # of finding an answer
-_NEVER = 1_000_000
+_MAX_WORK_PER_FILE = 1_000_000
+_MISS_COST = 9  # of finding an answer
+_NO_CYCLE = 1_000_000
 
-Key = tuple[str, str, str]
+EvaluationKey = tuple[str, str, str]
 Result = TypeVar("Result")
 
 
-class Questions:
+class EvaluationCache:
     """Answers that are known, and those that are being worked out."""
 
     def __init__(self) -> None:
-        self._memo: dict[Key, Found] = {}
-        self._active: dict[Key, int] = {}
-        self._assumed: dict[Key, Found] = {}
-        self._lowest_cut = _NEVER
+        self._memo: dict[EvaluationKey, Meanings] = {}
+        self._active: dict[EvaluationKey, int] = {}
+        self._assumed: dict[EvaluationKey, Meanings] = {}
+        self._lowest_cycle_depth = _NO_CYCLE
         self._work_left = _MAX_WORK
-        self._work_left_of_file = _MAX_WORK_OF_FILE
+        self._file_work_left = _MAX_WORK_PER_FILE
 
-    def allow(self) -> None:
+    def reset_budget(self) -> None:
         """Allow all the work of one use, as far as the file has some left."""
-        self._work_left_of_file -= _MAX_WORK - self._work_left
-        self._work_left = min(_MAX_WORK, self._work_left_of_file)
+        self._file_work_left -= _MAX_WORK - self._work_left
+        self._work_left = min(_MAX_WORK, self._file_work_left)
 
-    def known(self, key: Key) -> Found | None:
+    def get(self, key: EvaluationKey) -> Meanings | None:
         """An answer that is remembered."""
         return self._memo.get(key)
 
-    def whole(self, compute: Callable[[], Result]) -> tuple[Result, bool]:
+    def compute_with_completeness(self, compute: Callable[[], Result]) -> tuple[Result, bool]:
         """What is computed, and whether it depends on no unfinished question."""
-        around, self._lowest_cut = self._lowest_cut, _NEVER
+        around, self._lowest_cycle_depth = self._lowest_cycle_depth, _NO_CYCLE
         result = compute()
-        is_whole = self._lowest_cut == _NEVER
-        self._lowest_cut = min(around, self._lowest_cut)
+        is_whole = self._lowest_cycle_depth == _NO_CYCLE
+        self._lowest_cycle_depth = min(around, self._lowest_cycle_depth)
         return result, is_whole
 
-    def ask(self, key: Key, compute: Callable[[], Found]) -> Found:
+    def get_or_compute(self, key: EvaluationKey, compute: Callable[[], Meanings]) -> Meanings:
         """The answer of a question; asked within itself, what is known of it so far.
 
         An answer is remembered unless it was found within an unfinished question that it
@@ -55,24 +55,24 @@ class Questions:
         if key in self._memo:
             return self._memo[key]
         if key in self._active:
-            self._lowest_cut = min(self._lowest_cut, self._active[key])
+            self._lowest_cycle_depth = min(self._lowest_cycle_depth, self._active[key])
             return self._assumed.get(key, {})
         depth = len(self._active)
         if depth >= _MAX_DEPTH or self._work_left <= 0:
-            self._lowest_cut = -1
+            self._lowest_cycle_depth = -1
             return {}
-        self._work_left -= _COST
+        self._work_left -= _MISS_COST
         self._active[key] = depth
-        around, self._lowest_cut = self._lowest_cut, _NEVER
+        around, self._lowest_cycle_depth = self._lowest_cycle_depth, _NO_CYCLE
         found = compute()
-        if self._lowest_cut == depth and found:
+        if self._lowest_cycle_depth == depth and found:
             self._assumed[key] = found
             found = compute()
         del self._active[key]
         self._assumed.pop(key, None)
-        if self._lowest_cut >= depth or not depth:
+        if self._lowest_cycle_depth >= depth or not depth:
             self._memo[key] = found
-            self._lowest_cut = around
+            self._lowest_cycle_depth = around
         else:
-            self._lowest_cut = min(around, self._lowest_cut)
+            self._lowest_cycle_depth = min(around, self._lowest_cycle_depth)
         return found

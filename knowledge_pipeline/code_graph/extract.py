@@ -11,16 +11,16 @@ from importlib.resources.abc import Traversable
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.expression_paths import part_of
-from knowledge_pipeline.code_graph.facts import Facts
-from knowledge_pipeline.code_graph.facts_builder import Captures, Extraction, Reading
+from knowledge_pipeline.code_graph.facts import FileFacts
+from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.extractions import EXTRACTIONS, MANIFESTS
-from knowledge_pipeline.syntax.grammars import GRAMMARS, find, parse
+from knowledge_pipeline.syntax.grammars import GRAMMARS, parse, run_queries
 from knowledge_pipeline.syntax.outline import Outline
 
 _PACKAGES = ("knowledge_pipeline.code_graph", "knowledge_pipeline.syntax")
 
 
-def extract(path: str, text: str, language: str) -> Facts:
+def extract(path: str, text: str, language: str) -> FileFacts:
     """The facts of one file; takes time in proportion to its length, and never raises.
 
     Args:
@@ -31,16 +31,16 @@ def extract(path: str, text: str, language: str) -> Facts:
     """
     for is_one, settings_of in MANIFESTS:
         if is_one(path):
-            return Facts(path, language, settings=settings_of(path, text))
-    empty = Facts(path, language)
+            return FileFacts(path, language, settings=settings_of(path, text))
+    empty = FileFacts(path, language)
     syntax = parse(text, language) if language in GRAMMARS else None
     if syntax is None:
         return empty
-    extraction = EXTRACTIONS.get(language, Extraction.of_definitions())
-    reading = Reading(path, syntax, Outline(syntax), extraction)
+    extraction = EXTRACTIONS.get(language, ExtractionRules.definitions_only())
+    reading = FactsBuilder(path, syntax, Outline(syntax), extraction)
     if language in EXTRACTIONS:
-        _read(reading, find(syntax, "knowledge_pipeline.code_graph"))
-    return reading.facts()
+        _run_handlers(reading, run_queries(syntax, "knowledge_pipeline.code_graph"))
+    return reading.build_facts()
 
 
 def is_manifest(path: str) -> bool:
@@ -68,50 +68,50 @@ def _iter_files(folder: Traversable) -> Iterator[Traversable]:
             yield entry
 
 
-def _read(reading: Reading, captures: Captures) -> None:
-    extraction = reading.extraction
+def _run_handlers(builder: FactsBuilder, captures: Captures) -> None:
+    extraction = builder.extraction
     for node in captures.get("skip", ()):
-        reading.skipped.add(node.start_byte)
-    called = _calls(reading, captures.get("call", ()))
+        builder.skipped_bytes.add(node.start_byte)
+    called = _add_calls(builder, captures.get("call", ()))
     for name, handler in extraction.handlers.items():
         for node in captures.get(name, ()):
-            handler(reading, node)
-    _references(reading, captures, called)
+            handler(builder, node)
+    _add_references(builder, captures, called)
     if extraction.finish is not None:
-        extraction.finish(reading, captures)
+        extraction.finish(builder, captures)
 
 
-def _calls(reading: Reading, calls: list[Node] | tuple[()]) -> set[tuple[int, int]]:
+def _add_calls(builder: FactsBuilder, calls: list[Node] | tuple[()]) -> set[tuple[int, int]]:
     """Note all calls; gives where what they call starts and ends."""
     called: set[tuple[int, int]] = set()
-    expressions = reading.extraction.expressions
+    expressions = builder.extraction.expressions
     table, is_call = expressions.calls, expressions.is_call
     for node in calls:
         callee = part_of(node, table[node.type][-1])
         if callee is not None and (is_call is None or is_call(node)):
             called.add((callee.start_byte, callee.end_byte))
-            reading.use("calls", reading.writer.callee(node), callee)
+            builder.add_use("calls", builder.writer.callee(node), callee)
     return called
 
 
-def _references(reading: Reading, captures: Captures, called: set[tuple[int, int]]) -> None:
+def _add_references(builder: FactsBuilder, captures: Captures, callee_spans: set[tuple[int, int]]) -> None:
     """Note all names, each with the longest chain that starts with it, that are not called."""
     longest: dict[int, Node] = {}
     ends: set[int] = set()  # where a chain ends, its last name does: that refers to nothing alone
     for node in captures.get("chain", ()):
         longest.setdefault(node.start_byte, node)
         ends.add(node.end_byte)
-    skipped = reading.skipped
-    for name in _outside(captures.get("name", ()), captures.get("skip.all", ())):
+    skipped = builder.skipped_bytes
+    for name in _iter_outside_spans(captures.get("name", ()), captures.get("skip.all", ())):
         start = name.start_byte
         if start in skipped or (name.end_byte in ends and start not in longest):
             continue
         node = longest.get(start, name)
-        if (start, node.end_byte) not in called:
-            reading.use("references", reading.writer.path(node), name)
+        if (start, node.end_byte) not in callee_spans:
+            builder.add_use("references", builder.writer.path(node), name)
 
 
-def _outside(names: Iterable[Node], spans: Iterable[Node]) -> Iterator[Node]:
+def _iter_outside_spans(names: Iterable[Node], spans: Iterable[Node]) -> Iterator[Node]:
     """The names that lie in none of the spans; both are in the order of the text."""
     waiting = iter(spans)
     span = next(waiting, None)

@@ -71,7 +71,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FileFacts:
     """Everything that one file says."""
 
     path: str  # POSIX, within the source

@@ -11,14 +11,14 @@ from typing import Any
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph import facts as told
-from knowledge_pipeline.code_graph.access_paths import head_of, last_of, parent_of
-from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer
-from knowledge_pipeline.syntax.grammars import Syntax
-from knowledge_pipeline.syntax.outline import TYPES, Definition, Outline
+from knowledge_pipeline.code_graph.access_paths import first_segment, last_segment, parent_scope
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
+from knowledge_pipeline.syntax.grammars import SyntaxTree
+from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
 
-VARIABLES = frozenset({"constant", "global"})
+VARIABLE_KINDS = frozenset({"constant", "global"})
 _KINDS: Mapping[str, told.SymbolKind] = {
-    **dict.fromkeys(TYPES, "class"),
+    **dict.fromkeys(TYPE_KINDS, "class"),
     "interface": "interface",
     "trait": "interface",
     "function": "function",
@@ -35,73 +35,83 @@ _LINE_END = re.compile("\n")
 Captures = Mapping[str, list[Node]]
 """What the queries found, by capture."""
 
-Handler = Callable[["Reading", Node], None]
+Handler = Callable[["FactsBuilder", Node], None]
 """Reads one captured node."""
 
 
 @dataclass(frozen=True)
-class Extraction:
+class ExtractionRules:
     """How a language's files are read: its expressions, and what to do with captures of its own."""
 
-    expressions: Expressions
+    expressions: ExpressionSyntax
     handlers: Mapping[str, Handler]  # by capture
     builtins: frozenset[str] = frozenset()  # names that no file defines; not facts unless one does
-    hides_siblings: bool = False  # names of other files are seen without import: keep all that hide one
-    qualified: Callable[[Definition], str] | None = None  # a definition's name, where `symbol` will not do
-    kind: Callable[[Definition], told.SymbolKind | None] | None = None  # a definition's, where it is special
-    parts: frozenset[str] = frozenset()  # kinds of the outline that only add to types: Rust's "impl"
-    private: Callable[[Reading, Node, str], bool] | None = None  # whether others cannot name it
-    named: Callable[[Definition, str], str] | None = None  # the same, by the name of what is around it
-    finish: Callable[[Reading, Captures], None] | None = None  # after all captures
+    sees_sibling_names: bool = False  # names of other files are seen without import: keep all that hide one
+    qualify: Callable[[OutlineDefinition], str] | None = (
+        None  # a definition's name, where `symbol` will not do
+    )
+    symbol_kind: Callable[[OutlineDefinition], told.SymbolKind | None] | None = (
+        None  # a definition's, where it is special
+    )
+    type_part_kinds: frozenset[str] = (
+        frozenset()
+    )  # kinds of the outline that only add to types: Rust's "impl"
+    is_private: Callable[[FactsBuilder, Node, str], bool] | None = None  # whether others cannot name it
+    qualify_within: Callable[[OutlineDefinition, str], str] | None = (
+        None  # the same, by the name of what is around it
+    )
+    finish: Callable[[FactsBuilder, Captures], None] | None = None  # after all captures
 
     @classmethod
-    def of_definitions(cls) -> Extraction:
+    def definitions_only(cls) -> ExtractionRules:
         """That of a language of which nothing but definitions is read."""
-        return cls(Expressions(frozenset(), {}, {}, {}), {})
+        return cls(ExpressionSyntax(frozenset(), {}, {}, {}), {})
 
 
-_Use = tuple[told.UseKind, str, str, int]
+_UseKey = tuple[told.UseKind, str, str, int]
 
 
-class Reading:
+class FactsBuilder:
     """One file while it is read."""
 
-    def __init__(self, path: str, syntax: Syntax, outline: Outline, extraction: Extraction) -> None:
+    def __init__(self, path: str, syntax: SyntaxTree, outline: Outline, extraction: ExtractionRules) -> None:
         self.path = path
         self.syntax = syntax
         self.outline = outline
         self.extraction = extraction
-        self.writer = Writer(syntax, extraction.expressions)
+        self.writer = PathWriter(syntax, extraction.expressions)
         self.module = ""
         self.settings: dict[str, str] = {}
         self.imports: list[told.Import] = []
         self._definitions: dict[tuple[str, int], told.Definition] = {}
-        self.skipped: set[int] = set()  # bytes at which names start that refer to nothing
-        self.locals: set[tuple[str, str]] = set()  # variables of functions: naming one refers to nothing
-        self.elsewhere: dict[tuple[str, str], str] = {}  # a scope's name is one of another scope
+        self.skipped_bytes: set[int] = set()  # bytes at which names start that refer to nothing
+        self.local_variables: set[tuple[str, str]] = (
+            set()
+        )  # variables of functions: naming one refers to nothing
+        self.outer_scopes: dict[tuple[str, str], str] = {}  # a scope's name is one of another scope
         self._bindings: dict[tuple[str, str, str], bool] = {}
-        self._uses: dict[_Use, None] = {}
+        self._uses: dict[_UseKey, None] = {}
         self._line_ends = [found.start() for found in _LINE_END.finditer(syntax.text)]
-        self._names = _named(outline, extraction)
-        self._hidden: set[str] = set()  # what others cannot name
-        self.notes: dict[str, Any] = {}  # what the handlers of a language keep for each other
-        self.writer.defined = {
+        self._names = _qualify_names(outline, extraction)
+        self._private_names: set[str] = set()  # what others cannot name
+        self.shared_state: dict[str, Any] = {}  # what the handlers of a language keep for each other
+        self.writer.definition_names = {
             (each.node.start_byte, each.node.end_byte): self._names[id(each)] for each in outline.definitions
         }
-        self.types = {
+        self.type_names = {
             self._names[id(each)]
             for each in outline.definitions
-            if each.kind in TYPES and each.kind not in extraction.parts
+            if each.kind in TYPE_KINDS and each.kind not in extraction.type_part_kinds
         }
-        self._starts, self._scopes = _spans(outline, self._names)
+        self._starts, self._scopes = _build_scope_spans(outline, self._names)
         for each in outline.definitions:
-            self._define(each)
+            self._add_outline_definition(each)
 
     def scope(self, node: Node) -> str:
         """The qualified name of the definition around a node; "" in none."""
         return self._scopes[bisect_right(self._starts, self.syntax.start(node)) - 1]
 
-    def name(self, definition: Definition) -> str:
+    def name(self, definition: OutlineDefinition) -> str:
         """The qualified name of a definition."""
         return self._names[id(definition)]
 
@@ -125,102 +135,118 @@ class Reading:
         if not values or values[0][0]:
             self.bind(scope, path, "")
 
-    def use(self, kind: told.UseKind, path: str | None, node: Node, scope: str | None = None) -> None:
+    def add_use(self, kind: told.UseKind, path: str | None, node: Node, scope: str | None = None) -> None:
         """Note that something is called, named or extended where a node starts."""
         if path:
             at = self.scope(node) if scope is None else scope
             self._uses[kind, path, at, node.start_point.row + 1] = None
 
-    def define(self, name: str, kind: told.SymbolKind, node: Node) -> None:
+    def add_definition(self, name: str, kind: told.SymbolKind, node: Node) -> None:
         """Note a definition that the outline leaves out, as a variable of a module."""
         first, last = node.start_point.row + 1, node.end_point.row + 1
         signature = " ".join(self.text(node)[:200].split())[:120]
         definition = told.Definition(name, kind, first, last, signature, self._is_exported(name, node))
         self._definitions.setdefault((name, first), definition)
 
-    def skip(self, node: Node) -> None:
+    def skip_reference(self, node: Node) -> None:
         """A name that is not referred to where it stands: it is given a value there."""
-        self.skipped.add(node.start_byte)
+        self.skipped_bytes.add(node.start_byte)
 
-    def facts(self) -> told.Facts:
+    def build_facts(self) -> told.FileFacts:
         """What was read; hints that can hide nothing, and uses of what the language has, left out."""
-        known = self._known()
+        known = self._collect_known_names()
         unknown = {
-            (scope, path) for scope, path, value in self._bindings if not value and head_of(path) == path
+            (scope, path)
+            for scope, path, value in self._bindings
+            if not value and first_segment(path) == path
         }
-        silent = unknown - {(scope, head_of(name)) for scope, name, value in self._bindings if value}
-        defined = ((parent_of(each.name), last_of(each.name)) for each in self._definitions.values())
+        silent = unknown - {(scope, first_segment(name)) for scope, name, value in self._bindings if value}
+        defined = ((parent_scope(each.name), last_segment(each.name)) for each in self._definitions.values())
         silent.difference_update(defined)
         bindings = (told.Binding(*key, declared) for key, declared in self._bindings.items())
-        everything = self.extraction.hides_siblings or any(each.name == "*" for each in self.imports)
+        everything = self.extraction.sees_sibling_names or any(each.name == "*" for each in self.imports)
         hiding = {place for place in silent if everything or place[1] in known}
         bindings = tuple(
-            self._moved(each) for each in bindings if each.value or (each.scope, each.path) in hiding
+            self._move_to_outer_scope(each)
+            for each in bindings
+            if each.value or (each.scope, each.path) in hiding
         )
-        silent |= self.locals
-        uses = (told.Use(*each) for each in self._uses if not self._says_nothing(each, silent, known))
-        return told.Facts(
+        silent |= self.local_variables
+        uses = (told.Use(*each) for each in self._uses if not self._is_redundant_use(each, silent, known))
+        return told.FileFacts(
             self.path, self.syntax.language, self.module, tuple(self._definitions.values()),
             tuple(sorted(self.imports, key=lambda each: each.line)), bindings, tuple(uses), self.settings,
         )  # fmt: skip
 
-    def _moved(self, each: told.Binding) -> told.Binding:
+    def _move_to_outer_scope(self, binding: told.Binding) -> told.Binding:
         """The binding in the scope that its name is declared to be of."""
-        scope = self.elsewhere.get((each.scope, head_of(each.path))) if self.elsewhere else None
-        return each if scope is None else told.Binding(scope, each.path, each.value, each.declared)
+        scope = (
+            self.outer_scopes.get((binding.scope, first_segment(binding.path))) if self.outer_scopes else None
+        )
+        return (
+            binding if scope is None else told.Binding(scope, binding.path, binding.value, binding.declared)
+        )
 
-    def _says_nothing(self, use: _Use, silent: set[tuple[str, str]], known: set[str]) -> bool:
+    def _is_redundant_use(self, use: _UseKey, unbound: set[tuple[str, str]], known_names: set[str]) -> bool:
         kind, path, scope, _ = use
-        if kind == "references" and (scope, path) in silent:
+        if kind == "references" and (scope, path) in unbound:
             return True
-        return path in self.extraction.builtins and path not in known and kind in ("calls", "references")
+        return (
+            path in self.extraction.builtins and path not in known_names and kind in ("calls", "references")
+        )
 
-    def _known(self) -> set[str]:
+    def _collect_known_names(self) -> set[str]:
         """Names that mean something somewhere in the file."""
         found = {each.name.rpartition(".")[2] for each in self._definitions.values()}
         found.update(each.local for each in self.imports)
-        found.update(head_of(path) for _, path, value in self._bindings if value)
+        found.update(first_segment(path) for _, path, value in self._bindings if value)
         return found
 
-    def _define(self, each: Definition) -> None:
-        if not self.name(each) or each.kind in self.extraction.parts:  # what all names are in, or adds to
+    def _add_outline_definition(self, entry: OutlineDefinition) -> None:
+        if (
+            not self.name(entry) or entry.kind in self.extraction.type_part_kinds
+        ):  # what all names are in, or adds to
             return
-        first = bisect_left(self._line_ends, each.start_char) + 1
-        last = max(first, bisect_left(self._line_ends, each.end_char - 1) + 1)
-        signature = self.outline.signature(each)
-        special = self.extraction.kind(each) if self.extraction.kind is not None else None
-        kind = special or _KINDS.get(each.kind, "variable")
-        exported = self._is_exported(self.name(each), each.node)
-        definition = told.Definition(self.name(each), kind, first, last, signature, exported)
+        first = bisect_left(self._line_ends, entry.start_char) + 1
+        last = max(first, bisect_left(self._line_ends, entry.end_char - 1) + 1)
+        signature = self.outline.signature(entry)
+        special = self.extraction.symbol_kind(entry) if self.extraction.symbol_kind is not None else None
+        kind = special or _KINDS.get(entry.kind, "variable")
+        exported = self._is_exported(self.name(entry), entry.node)
+        definition = told.Definition(self.name(entry), kind, first, last, signature, exported)
         self._definitions.setdefault((definition.name, first), definition)
 
     def _is_exported(self, name: str, node: Node) -> bool:
         """Whether others can name a definition, and what it is in."""
-        private = self.extraction.private
-        if private is None or (parent_of(name) not in self._hidden and not private(self, node, name)):
+        private = self.extraction.is_private
+        if private is None or (
+            parent_scope(name) not in self._private_names and not private(self, node, name)
+        ):
             return True
-        self._hidden.add(name)
+        self._private_names.add(name)
         return False
 
 
-def _named(outline: Outline, extraction: Extraction) -> dict[int, str]:
+def _qualify_names(outline: Outline, extraction: ExtractionRules) -> dict[int, str]:
     """The qualified names of definitions, outer ones before those within."""
-    if extraction.named is None:
-        return {id(each): (extraction.qualified or _symbol)(each) for each in outline.definitions}
+    if extraction.qualify_within is None:
+        return {id(each): (extraction.qualify or _symbol_of)(each) for each in outline.definitions}
     names: dict[int, str] = {}
     for each in outline.definitions:
-        names[id(each)] = extraction.named(each, names[id(each.parent)] if each.parent is not None else "")
+        names[id(each)] = extraction.qualify_within(
+            each, names[id(each.parent)] if each.parent is not None else ""
+        )
     return names
 
 
-def _symbol(definition: Definition) -> str:
+def _symbol_of(definition: OutlineDefinition) -> str:
     return definition.symbol
 
 
-def _spans(outline: Outline, names: dict[int, str]) -> tuple[list[int], list[str]]:
+def _build_scope_spans(outline: Outline, names: dict[int, str]) -> tuple[list[int], list[str]]:
     """Characters from which on one scope holds, and those scopes."""
     starts, scopes = [0], [""]
-    for position, name in _changes(outline, names):
+    for position, name in _iter_scope_changes(outline, names):
         if starts[-1] == position:
             scopes[-1] = name
         else:
@@ -229,19 +255,19 @@ def _spans(outline: Outline, names: dict[int, str]) -> tuple[list[int], list[str
     return starts, scopes
 
 
-def _changes(outline: Outline, names: dict[int, str]) -> Iterator[tuple[int, str]]:
-    around: list[Definition] = []
+def _iter_scope_changes(outline: Outline, names: dict[int, str]) -> Iterator[tuple[int, str]]:
+    around: list[OutlineDefinition] = []
     for each in outline.definitions:
-        if each.kind in VARIABLES:
+        if each.kind in VARIABLE_KINDS:
             continue
         while around and around[-1].end_char <= each.start_char:
-            yield from _left(around, names)
+            yield from _leave_scope(around, names)
         yield each.start_char, names[id(each)]
         around.append(each)
     while around:
-        yield from _left(around, names)
+        yield from _leave_scope(around, names)
 
 
-def _left(around: list[Definition], names: dict[int, str]) -> Iterator[tuple[int, str]]:
-    ended = around.pop()
-    yield ended.end_char, names[id(around[-1])] if around else ""
+def _leave_scope(enclosing: list[OutlineDefinition], names: dict[int, str]) -> Iterator[tuple[int, str]]:
+    ended = enclosing.pop()
+    yield ended.end_char, names[id(enclosing[-1])] if enclosing else ""

@@ -8,14 +8,14 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
-from knowledge_pipeline.code_graph.facts import Binding, Definition, Facts, Import, Use
+from knowledge_pipeline.code_graph.facts import Binding, Definition, FileFacts, Import, Use
 
 _VERSION = 1
-_PARTS = (Definition, Import, Binding, Use)
-_VALUES = tuple(attrgetter(*(field.name for field in fields(part))) for part in _PARTS)
+_RECORD_TYPES = (Definition, Import, Binding, Use)
+_FIELD_GETTERS = tuple(attrgetter(*(field.name for field in fields(part))) for part in _RECORD_TYPES)
 
 
-def to_json(facts: Facts) -> str:
+def to_json(facts: FileFacts) -> str:
     """A text that `from_json` turns into equal facts."""
     strings: dict[str, int] = {}
 
@@ -29,7 +29,7 @@ def to_json(facts: Facts) -> str:
     parts = (facts.definitions, facts.imports, facts.bindings, facts.uses)
     columns = [
         [cell for each in part for cell in row(values(each))]
-        for part, values in zip(parts, _VALUES, strict=True)
+        for part, values in zip(parts, _FIELD_GETTERS, strict=True)
     ]
     return json.dumps(
         [_VERSION, facts.path, facts.language, facts.module, facts.settings, list(strings), *columns],
@@ -38,7 +38,7 @@ def to_json(facts: Facts) -> str:
     )
 
 
-def from_json(text: str) -> Facts:
+def from_json(text: str) -> FileFacts:
     """The facts that `to_json` wrote.
 
     Raises:
@@ -47,13 +47,15 @@ def from_json(text: str) -> Facts:
     version, path, language, module, settings, strings, *columns = json.loads(text)
     if version != _VERSION:
         raise ValueError(f"facts of version {version}, expected {_VERSION}")
-    parts = [tuple(_rows(part, cells, strings)) for part, cells in zip(_PARTS, columns, strict=True)]
+    parts = [
+        tuple(_decode_rows(part, cells, strings)) for part, cells in zip(_RECORD_TYPES, columns, strict=True)
+    ]
     definitions, imports, bindings, uses = parts
-    return Facts(path, language, module, definitions, imports, bindings, uses, settings)
+    return FileFacts(path, language, module, definitions, imports, bindings, uses, settings)
 
 
-def _rows(part: type[Any], cells: list[int], strings: list[str]) -> Any:
-    types = [str(field.type) for field in fields(part)]
+def _decode_rows(record_type: type[Any], cells: list[int], strings: list[str]) -> Any:
+    types = [str(field.type) for field in fields(record_type)]
     width = len(types)
     readers = [
         bool if kind == "bool" else (lambda value: value) if kind == "int" else strings.__getitem__
@@ -61,4 +63,4 @@ def _rows(part: type[Any], cells: list[int], strings: list[str]) -> Any:
     ]
     for start in range(0, len(cells), width):
         row = cells[start : start + width]
-        yield part(*(read(cell) for read, cell in zip(readers, row, strict=True)))
+        yield record_type(*(read(cell) for read, cell in zip(readers, row, strict=True)))

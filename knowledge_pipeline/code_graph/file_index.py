@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from knowledge_pipeline.code_graph.access_paths import parent_of
-from knowledge_pipeline.code_graph.facts import Binding, Facts, Import
+from knowledge_pipeline.code_graph.access_paths import parent_scope
+from knowledge_pipeline.code_graph.facts import Binding, FileFacts, Import
 from knowledge_pipeline.code_graph.languages.base import Language
 
-TYPE_KINDS = frozenset({"class", "interface"})
+CLASS_KINDS = frozenset({"class", "interface"})
 
-Key = tuple[str, str]
+ScopedName = tuple[str, str]
 """A scope, and a name or a path in it."""
 
 STAR = "*"
-NAMED = "@named"
-WITHIN = "@within"
-LISTED = "@listed"
+BY_LAST_SEGMENT = "@named"
+BY_PARENT = "@within"
+BY_EXPORT_LIST = "@listed"
 _NO_BINDINGS: tuple[Binding, ...] = ()
 
 
@@ -28,32 +28,36 @@ _NO_BINDINGS: tuple[Binding, ...] = ()
 class FileIndex:
     """Definitions, imports and bindings of a file by scope."""
 
-    facts: Facts  # of another file: without what is arranged here
+    facts: FileFacts  # of another file: without what is arranged here
     language: Language
-    has_stars: bool  # whether it imports everything from somewhere
-    has_list: bool  # whether it lists what an import of everything brings
+    has_star_imports: bool  # whether it imports everything from somewhere
+    has_export_list: bool  # whether it lists what an import of everything brings
     kinds: Mapping[str, str]
     private: Mapping[str, bool]  # what others cannot name
     bases: Mapping[str, list[str]]  # what types extend, as it is written
-    imports: Mapping[Key, list[Import]]  # by local name, or `STAR`
-    tables: Mapping[Key, list[Binding]]  # what is bound to `self.x` in a method is bound to `x` in its class
-    beneath: Mapping[Key, bool]  # what longer paths that are bound start with
-    selves: Mapping[Key, str]  # names of "@self" and "@class"
-    names: Mapping[Key, list[str]]  # of definitions, by (NAMED, last segment) or (WITHIN, what is around)
-    listed: Mapping[Key, bool]  # by (LISTED, name)
+    imports: Mapping[ScopedName, list[Import]]  # by local name, or `STAR`
+    tables: Mapping[
+        ScopedName, list[Binding]
+    ]  # what is bound to `self.x` in a method is bound to `x` in its class
+    beneath: Mapping[ScopedName, bool]  # what longer paths that are bound start with
+    selves: Mapping[ScopedName, str]  # names of "@self" and "@class"
+    names: Mapping[
+        ScopedName, list[str]
+    ]  # of definitions, by (NAMED, last segment) or (WITHIN, what is around)
+    listed: Mapping[ScopedName, bool]  # by (LISTED, name)
 
-    def class_of(self, scope: str) -> str | None:
+    def enclosing_class(self, scope: str) -> str | None:
         """The innermost type that a scope is in, or is."""
         while scope:
-            if self.kinds.get(scope) in TYPE_KINDS:
+            if self.kinds.get(scope) in CLASS_KINDS:
                 return scope
-            scope = parent_of(scope)
+            scope = parent_scope(scope)
         return None
 
-    def holder_of(self, scope: str) -> str | None:
+    def enclosing_object(self, scope: str) -> str | None:
         """What is no type, and has the method that a scope is in, or is: an object, a prototype."""
         while scope:
-            around = parent_of(scope)
+            around = parent_scope(scope)
             if self.kinds.get(scope) == "method" and around in self.kinds:
                 return around
             scope = around
@@ -61,22 +65,22 @@ class FileIndex:
 
     def is_hidden(self, scope: str, name: str) -> bool:
         """Whether a definition within a scope is no name there: a method of an object that it gives."""
-        if not scope or self.language.bare_methods or self.kinds[name] != "method":
+        if not scope or self.language.nested_methods_in_scope or self.kinds[name] != "method":
             return False
-        return self.kinds.get(scope) not in TYPE_KINDS
+        return self.kinds.get(scope) not in CLASS_KINDS
 
-    def scopes(self, scope: str) -> Iterator[str]:
+    def iter_scopes(self, scope: str) -> Iterator[str]:
         """A scope and those around it, the file last."""
         while scope:
             yield scope
-            scope = parent_of(scope)
+            scope = parent_scope(scope)
         yield ""
 
-    def bound(self, owner: str, path: str) -> list[Binding] | tuple[Binding, ...]:
+    def bindings_of(self, owner: str, path: str) -> list[Binding] | tuple[Binding, ...]:
         """What a path is bound to in the table of a scope, a type or a function."""
         return self.tables.get((owner, path), _NO_BINDINGS)
 
-    def stars(self, scope: str) -> list[Import] | tuple[Import, ...]:
+    def star_imports(self, scope: str) -> list[Import] | tuple[Import, ...]:
         """What a scope imports everything from."""
         return self.imports.get((scope, STAR), ())
 
@@ -90,14 +94,18 @@ class FileIndex:
         special = head if head[0] == "@" else self.selves.get((scope, head))
         return special == ("@self" if head == value else "@class")
 
-    def exports(self, name: str) -> bool:
+    def is_star_exported(self, name: str) -> bool:
         """Whether an import of everything brings a name."""
-        return (LISTED, name) in self.listed if self.has_list else self.language.by_star(name)
+        return (
+            (BY_EXPORT_LIST, name) in self.listed
+            if self.has_export_list
+            else self.language.is_star_exported(name)
+        )
 
-    def named(self, last: str) -> list[str] | tuple[str, ...]:
+    def definitions_named(self, last_segment: str) -> list[str] | tuple[str, ...]:
         """The definitions with a last segment."""
-        return self.names.get((NAMED, last), ())
+        return self.names.get((BY_LAST_SEGMENT, last_segment), ())
 
-    def within(self, name: str) -> list[str] | tuple[str, ...]:
+    def definitions_within(self, name: str) -> list[str] | tuple[str, ...]:
         """The definitions within one that others can name, sorted; for "" those within none, all of them."""
-        return self.names.get((WITHIN, name), ())
+        return self.names.get((BY_PARENT, name), ())

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.code_graph.access_paths import last_of, parent_of, steps_of
-from knowledge_pipeline.code_graph.facts import Binding, Definition, Facts, Import
-from knowledge_pipeline.code_graph.file_index import LISTED, NAMED, STAR, TYPE_KINDS, WITHIN, FileIndex, Key
+from knowledge_pipeline.code_graph.access_paths import last_segment, parent_scope, split_steps
+from knowledge_pipeline.code_graph.facts import Binding, Definition, FileFacts, Import
+from knowledge_pipeline.code_graph.file_index import (
+    BY_EXPORT_LIST,
+    BY_LAST_SEGMENT,
+    BY_PARENT,
+    CLASS_KINDS,
+    STAR,
+    FileIndex,
+    ScopedName,
+)
 from knowledge_pipeline.code_graph.languages.base import Language
 
-LIST = "__all__"
+EXPORT_LIST = "__all__"
 
 
-def arranged(facts: Facts, language: Language) -> FileIndex:
+def build_index(facts: FileFacts, language: Language) -> FileIndex:
     """The index of a file."""
-    made = _Arranging(language)
+    made = _IndexBuilder(language)
     for each in facts.definitions:
-        made.define(each)
+        made.add_definition(each)
     for each in facts.imports:
-        made.take(each)
-    made.find_selves(facts)
+        made.add_import(each)
+    made.collect_self_names(facts)
     for each in facts.bindings:
-        made.bind(each)
+        made.add_binding(each)
     for use in facts.uses:
         if use.kind in ("extends", "implements"):
             made.bases.setdefault(use.scope, []).append(use.path)
@@ -27,94 +35,96 @@ def arranged(facts: Facts, language: Language) -> FileIndex:
     return FileIndex(
         facts,
         language,
-        has_stars=any(name == STAR for _, name in made.imports),
-        has_list=LIST in facts.settings,
+        has_star_imports=any(name == STAR for _, name in made.imports),
+        has_export_list=EXPORT_LIST in facts.settings,
         kinds=made.kinds,
         private={each.name: True for each in private if not each.exported},
         bases=made.bases,
         imports=made.imports,
-        tables=made.tables,
-        beneath=made.beneath,
-        selves=made.selves,
-        names={key: sorted(set(held)) if key[0] == WITHIN else held for key, held in made.names.items()},
-        listed={(LISTED, name): True for name in facts.settings.get(LIST, "").split()},
+        tables=made.bindings,
+        beneath=made.bound_prefixes,
+        selves=made.self_names,
+        names={key: sorted(set(held)) if key[0] == BY_PARENT else held for key, held in made.names.items()},
+        listed={(BY_EXPORT_LIST, name): True for name in facts.settings.get(EXPORT_LIST, "").split()},
     )
 
 
-class _Arranging:
+class _IndexBuilder:
     """The tables of an index while they are filled."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
         self.kinds: dict[str, str] = {}
-        self.names: dict[Key, list[str]] = {}
-        self.imports: dict[Key, list[Import]] = {}
-        self.tables: dict[Key, list[Binding]] = {}
-        self.beneath: dict[Key, bool] = {}
-        self.selves: dict[Key, str] = {}
+        self.names: dict[ScopedName, list[str]] = {}
+        self.imports: dict[ScopedName, list[Import]] = {}
+        self.bindings: dict[ScopedName, list[Binding]] = {}
+        self.bound_prefixes: dict[ScopedName, bool] = {}
+        self.self_names: dict[ScopedName, str] = {}
         self.bases: dict[str, list[str]] = {}
 
-    def define(self, each: Definition) -> None:
+    def add_definition(self, definition: Definition) -> None:
         """Note a definition."""
-        around = parent_of(each.name)
-        while each.exported and around:
-            self.names.setdefault((WITHIN, around), []).append(each.name)
-            around = parent_of(around)
-        if self.language.constructors_named_after_type and _is_constructor(each):
+        around = parent_scope(definition.name)
+        while definition.exported and around:
+            self.names.setdefault((BY_PARENT, around), []).append(definition.name)
+            around = parent_scope(around)
+        if self.language.constructors_named_after_type and _is_constructor(definition):
             return
-        if "." not in each.name:
-            self.names.setdefault((WITHIN, ""), []).append(each.name)
-        if self.kinds.get(each.name, "variable") == "variable":
-            self.kinds[each.name] = each.kind
-            self.names.setdefault((NAMED, last_of(each.name)), []).append(each.name)
+        if "." not in definition.name:
+            self.names.setdefault((BY_PARENT, ""), []).append(definition.name)
+        if self.kinds.get(definition.name, "variable") == "variable":
+            self.kinds[definition.name] = definition.kind
+            self.names.setdefault((BY_LAST_SEGMENT, last_segment(definition.name)), []).append(
+                definition.name
+            )
 
-    def take(self, each: Import) -> None:
+    def add_import(self, imported: Import) -> None:
         """Note an import, if a name or all names come with it."""
-        if each.local and (each.local != STAR or each.name == STAR):
-            self.imports.setdefault((each.scope, each.local), []).append(each)
+        if imported.local and (imported.local != STAR or imported.name == STAR):
+            self.imports.setdefault((imported.scope, imported.local), []).append(imported)
 
-    def find_selves(self, facts: Facts) -> None:
+    def collect_self_names(self, facts: FileFacts) -> None:
         """Note which names mean the instance, or the class: tables depend on it."""
         for each in facts.bindings:
             if each.value in ("@self", "@class"):
-                self.selves[each.scope, each.path] = each.value
+                self.self_names[each.scope, each.path] = each.value
 
-    def bind(self, each: Binding) -> None:
+    def add_binding(self, binding: Binding) -> None:
         """Note a binding in the table that it belongs to."""
-        owner, path = self._owner(each)
-        self.tables.setdefault((owner, path), []).append(each)
-        steps = steps_of(path)
+        owner, path = self._owning_table(binding)
+        self.bindings.setdefault((owner, path), []).append(binding)
+        steps = split_steps(path)
         for end in range(1, len(steps)):
-            self.beneath[owner, "".join(steps[:end])] = True
+            self.bound_prefixes[owner, "".join(steps[:end])] = True
 
-    def _owner(self, each: Binding) -> Key:
+    def _owning_table(self, binding: Binding) -> ScopedName:
         """The table that a binding belongs to, and its path there."""
-        if each.path.startswith("@in "):
-            scope, _, path = each.path[4:].partition("@")
+        if binding.path.startswith("@in "):
+            scope, _, path = binding.path[4:].partition("@")
             return scope, path
-        steps = steps_of(each.path)
+        steps = split_steps(binding.path)
         if len(steps) < 2 or steps[1][0] != ".":
-            return each.scope, each.path
-        head = self.language.heads.get(steps[0], steps[0])
-        if head in ("@self", "@class") or self._is_self(each.scope, head):
-            owner = self._class_of(each.scope)
+            return binding.scope, binding.path
+        head = self.language.receiver_keywords.get(steps[0], steps[0])
+        if head in ("@self", "@class") or self._is_self(binding.scope, head):
+            owner = self._enclosing_class(binding.scope)
             if owner is not None:
                 return owner, "".join(steps[1:])[1:]
-        return each.scope, each.path
+        return binding.scope, binding.path
 
     def _is_self(self, scope: str, head: str) -> bool:
-        while (scope, head) not in self.selves:
+        while (scope, head) not in self.self_names:
             if not scope:
                 return False
-            scope = parent_of(scope)
+            scope = parent_scope(scope)
         return True
 
-    def _class_of(self, scope: str) -> str | None:
-        while scope and self.kinds.get(scope) not in TYPE_KINDS:
-            scope = parent_of(scope)
+    def _enclosing_class(self, scope: str) -> str | None:
+        while scope and self.kinds.get(scope) not in CLASS_KINDS:
+            scope = parent_scope(scope)
         return scope or None
 
 
-def _is_constructor(each: Definition) -> bool:
-    of, _, name = each.name.rpartition(".")
-    return each.kind == "method" and name == last_of(of)
+def _is_constructor(definition: Definition) -> bool:
+    of, _, name = definition.name.rpartition(".")
+    return definition.kind == "method" and name == last_segment(of)

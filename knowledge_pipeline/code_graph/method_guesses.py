@@ -2,57 +2,59 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.code_graph.access_paths import steps_of
-from knowledge_pipeline.code_graph.entities import Found, Instance, Known
+from knowledge_pipeline.code_graph.access_paths import split_steps
+from knowledge_pipeline.code_graph.entities import DefinitionRef, Instance, Meanings
 from knowledge_pipeline.code_graph.evaluate import Evaluator
 from knowledge_pipeline.code_graph.facts import Use
-from knowledge_pipeline.code_graph.traced_view import View
+from knowledge_pipeline.code_graph.traced_view import TracedView
 
-BELOW = 0.7
-ALONE = 0.5
-_FEW = 8  # files
+SUBCLASS_CONFIDENCE = 0.7
+UNIQUE_NAME_CONFIDENCE = 0.5
+_MAX_FILES = 8  # files
 
 
-def guessed(use: Use, scope: str, view: View, evaluator: Evaluator) -> Found:
+def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) -> Meanings:
     """Methods that a call may mean.
 
     Of a class that is known and lacks the method, those of what extends it; else the only method
     so named in the source: of something unknown, or of what a mixin will be mixed with.
     """
-    steps = steps_of(use.path)
+    steps = split_steps(use.path)
     name = steps[-1].lstrip(".")
     language = view.index(view.path).language
-    if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common:
+    if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
         return {}
-    receivers = evaluator.meaning(view.path, scope, use.path[: -len(steps[-1])])
-    methods = _methods(name, view)
-    if any(isinstance(each, Instance | Known) for each in receivers):
-        below = [each for each in methods if evaluator.members.is_below(each, receivers)]
-        own = view.index(view.path).class_of(scope)
+    receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
+    methods = _list_methods(name, view)
+    if any(isinstance(each, Instance | DefinitionRef) for each in receivers):
+        below = [each for each in methods if evaluator.members.is_subclass_method(each, receivers)]
+        own = view.index(view.path).enclosing_class(scope)
         if below or Instance(view.path, own or "") not in receivers:
-            return dict.fromkeys([each for each in below if not _overrides(each, below, evaluator)], BELOW)
-    return dict.fromkeys(methods, ALONE) if len(methods) == 1 else {}
+            return dict.fromkeys(
+                [each for each in below if not _overrides(each, below, evaluator)], SUBCLASS_CONFIDENCE
+            )
+    return dict.fromkeys(methods, UNIQUE_NAME_CONFIDENCE) if len(methods) == 1 else {}
 
 
-def _overrides(method: Known, methods: list[Known], evaluator: Evaluator) -> bool:
+def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
     """Whether a method's class extends that of another one."""
-    others: Found = {_class_of(each): 1.0 for each in methods if each != method}
-    return evaluator.members.is_below(method, others)
+    others: Meanings = {_owning_class(each): 1.0 for each in methods if each != method}
+    return evaluator.members.is_subclass_method(method, others)
 
 
-def _class_of(method: Known) -> Known:
-    return Known(method.path, method.name.rpartition(".")[0])
+def _owning_class(method: DefinitionRef) -> DefinitionRef:
+    return DefinitionRef(method.path, method.name.rpartition(".")[0])
 
 
-def _methods(name: str, view: View) -> list[Known]:
+def _list_methods(name: str, view: TracedView) -> list[DefinitionRef]:
     """All methods of a name in the same language, if they lie in few files."""
-    files = view.defining(name)
-    indices = [view.index(file) for file in files] if len(files) <= _FEW else []
+    files = view.files_defining(name)
+    indices = [view.index(file) for file in files] if len(files) <= _MAX_FILES else []
     language = view.index(view.path).language
     return [
-        Known(index.facts.path, each)
+        DefinitionRef(index.facts.path, each)
         for index in indices
         if index.language is language
-        for each in index.named(name)
+        for each in index.definitions_named(name)
         if index.kinds[each] == "method"
     ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Class = tuple[str, str]
-Line = list[Class | str]
+ClassKey = tuple[str, str]
+Lineage = list[ClassKey | str]
 
 
-def linearized(start: Class, bases_of: Callable[[Class], Line], line_of: Callable[[str, str], Line]) -> Line:
+def linearize(
+    start: ClassKey, bases_of: Callable[[ClassKey], Lineage], lineage_of: Callable[[str, str], Lineage]
+) -> Lineage:
     """A class, and what it extends in the order of C3; what is outside of the source comes last.
 
     Where C3 has no answer, the bases' own orders follow each other.
@@ -16,15 +18,15 @@ def linearized(start: Class, bases_of: Callable[[Class], Line], line_of: Callabl
     Source: https://docs.python.org/3/howto/mro.html
     """
     bases = bases_of(start)
-    lines = [list(line_of(*base)) if isinstance(base, tuple) else [base] for base in bases]
+    lines = [list(lineage_of(*base)) if isinstance(base, tuple) else [base] for base in bases]
     outside = list(dict.fromkeys(each for line in lines for each in line if isinstance(each, str)))
     inside = [[each for each in line if isinstance(each, tuple)] for line in lines]
     inside.append([each for each in bases if isinstance(each, tuple)])
-    return [start, *(each for each in _merged(inside) if each != start), *outside]
+    return [start, *(each for each in _merge_c3(inside) if each != start), *outside]
 
 
-def _merged(lines: list[list[Class]]) -> list[Class]:
-    merged: list[Class] = []
+def _merge_c3(lines: list[list[ClassKey]]) -> list[ClassKey]:
+    merged: list[ClassKey] = []
     lines = [line for line in lines if line]
     while lines:
         later = {each for line in lines for each in line[1:]}

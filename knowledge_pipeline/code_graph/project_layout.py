@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
-from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.facts import FileFacts
 
 Built = TypeVar("Built")
 
 
-def defines(facts: Facts) -> frozenset[str]:
+def list_defined_names(facts: FileFacts) -> frozenset[str]:
     """All for which `Project.defining` gives a file: last segments of its definitions, and its package.
 
     That is "package com.acme.app" ("package " for none), and "within com", "within com.acme",
@@ -25,7 +25,9 @@ def defines(facts: Facts) -> frozenset[str]:
     return frozenset(names)
 
 
-def names_between(before: Mapping[str, Facts], after: Mapping[str, Facts]) -> frozenset[str] | None:
+def find_changed_names(
+    before: Mapping[str, FileFacts], after: Mapping[str, FileFacts]
+) -> frozenset[str] | None:
     """What some files, by path, define now or defined before, but not both.
 
     None where something else may answer questions about many files in another way: a file came or went,
@@ -35,13 +37,13 @@ def names_between(before: Mapping[str, Facts], after: Mapping[str, Facts]) -> fr
     if before.keys() != after.keys():
         return None
     for path, facts in after.items():
-        if _places(facts) != _places(before[path]):
+        if _module_identity(facts) != _module_identity(before[path]):
             return None
-        names |= defines(facts) ^ defines(before[path])
+        names |= list_defined_names(facts) ^ list_defined_names(before[path])
     return None if any(" " in name for name in names) else frozenset(names)  # "package com.acme"
 
 
-def _places(facts: Facts) -> object:
+def _module_identity(facts: FileFacts) -> object:
     return facts.language, facts.module, facts.settings
 
 
@@ -52,11 +54,11 @@ class Project(Protocol):
         """All files that have facts."""
         ...
 
-    def facts(self, path: str) -> Facts:
+    def facts(self, path: str) -> FileFacts:
         """What a file says; called for the same one more than once, so keep some."""
         ...
 
-    def defining(self, name: str) -> Collection[str]:
+    def files_defining(self, name: str) -> Collection[str]:
         """The files with a definition of which this is the last segment; see `defines`."""
         ...
 
@@ -67,14 +69,14 @@ class Layout:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.paths = frozenset(project.paths())
-        self._built: dict[str, Any] = {}
+        self._cache: dict[str, Any] = {}
 
-    def facts(self, path: str) -> Facts:
+    def facts(self, path: str) -> FileFacts:
         """What a file says: for manifests."""
         return self.project.facts(path)
 
-    def once(self, key: str, build: Callable[[Layout], Built]) -> Built:
+    def get_or_build(self, key: str, build: Callable[[Layout], Built]) -> Built:
         """What `build` makes of the layout, the first time that the key is asked for."""
-        if key not in self._built:
-            self._built[key] = build(self)
-        return self._built[key]
+        if key not in self._cache:
+            self._cache[key] = build(self)
+        return self._cache[key]

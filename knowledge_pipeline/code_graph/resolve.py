@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from knowledge_pipeline.code_graph.access_paths import last_of, parent_of, steps_of
-from knowledge_pipeline.code_graph.edges import edges_out, edges_to, unresolved
-from knowledge_pipeline.code_graph.entities import Found, Instance, Known, Module, Outside
+from knowledge_pipeline.code_graph.access_paths import last_segment, parent_scope, split_steps
+from knowledge_pipeline.code_graph.edges import build_edges, build_external_edges, build_unresolved_edges
+from knowledge_pipeline.code_graph.entities import DefinitionRef, ExternalName, Instance, Meanings, Module
 from knowledge_pipeline.code_graph.evaluate import Evaluator
 from knowledge_pipeline.code_graph.extract import facts_version
 from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Import, Use
-from knowledge_pipeline.code_graph.file_index import TYPE_KINDS, FileIndex
-from knowledge_pipeline.code_graph.file_interface import interface
-from knowledge_pipeline.code_graph.languages.registry import language_of
-from knowledge_pipeline.code_graph.method_guesses import guessed
+from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
+from knowledge_pipeline.code_graph.file_interface import interface_digest
+from knowledge_pipeline.code_graph.languages.registry import get_language
+from knowledge_pipeline.code_graph.method_guesses import guess_methods
 from knowledge_pipeline.code_graph.project_layout import Project
-from knowledge_pipeline.code_graph.traced_view import Trace, View, world_of
+from knowledge_pipeline.code_graph.traced_view import Trace, TracedView, project_index_of
 
 __all__ = [
     "Alias",
     "Project",
-    "Resolved",
+    "ResolvedFile",
     "Trace",
     "full_name",
-    "interface",
-    "renewed",
+    "interface_digest",
+    "renew_trace",
     "resolve",
-    "resolve_version",
+    "resolver_version",
 ]
 
 _CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
@@ -44,7 +44,7 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedFile:
     """The edges that start in a file, and what other files were asked for them."""
 
     edges: tuple[Edge, ...]
@@ -52,31 +52,34 @@ class Resolved:
     aliases: tuple[Alias, ...] = ()  # names by which the file hands on definitions of others
 
 
-def resolve(path: str, project: Project) -> Resolved:
+def resolve(path: str, project: Project) -> ResolvedFile:
     """The edges of one file.
 
     A call of which the target is not found stays as an edge without `target_path`; so does
     what is outside of the source, by its full name. The same project gives the same answer.
     """
-    view = View(world_of(project), path)
+    view = TracedView(project_index_of(project), path)
     edges: dict[tuple[EdgeKind, str, str, str | None, int], float] = {}
     view.full_name("")
     resolver = _Resolver(view)
-    for edge in resolver.edges():
+    for edge in resolver.iter_edges():
         key = (edge.kind, edge.source, edge.target, edge.target_path, edge.line)
         edges[key] = max(edge.confidence, edges.get(key, 0.0))
     found = tuple(Edge(*key, round(sure, 2)) for key, sure in edges.items())
-    aliases = tuple(dict.fromkeys(resolver.aliases()))
-    return Resolved(found, view.trace(), aliases)
+    aliases = tuple(dict.fromkeys(resolver.iter_aliases()))
+    return ResolvedFile(found, view.build_trace(), aliases)
 
 
-def resolve_version() -> str:
+def resolver_version() -> str:
     """Changes whenever the same facts could give other edges."""
     return facts_version()
 
 
-def renewed(
-    trace: Trace, project: Project, interfaces: Mapping[str, str], names: Collection[str] | None = None
+def renew_trace(
+    trace: Trace,
+    project: Project,
+    interfaces: Mapping[str, str],
+    changed_names: Collection[str] | None = None,
 ) -> Trace | None:
     """The trace that resolving the file would leave now; None: one of its questions has another answer.
 
@@ -87,174 +90,192 @@ def renewed(
         names: as `layout.names_between`, of the files that changed: only questions about these names are
             asked again, or all where it is None.
     """
-    world = world_of(project)
+    world = project_index_of(project)
     found: Trace = {}
     for question, answer in trace.items():
-        now = answer if _stands(question, names) else world.renewed(question, answer, interfaces)
+        now = (
+            answer
+            if _is_unaffected(question, changed_names)
+            else world.renew_entry(question, answer, interfaces)
+        )
         if now is None:
             return None
         found[question] = now
     return found
 
 
-def _stands(question: str, names: Collection[str] | None) -> bool:
+def _is_unaffected(question: str, changed_names: Collection[str] | None) -> bool:
     """Whether a question, its name last, has the answer that it had."""
     kind, _, rest = question.partition("\t")
-    return names is not None and kind != "interface" and rest.rpartition("\t")[2] not in names
+    return changed_names is not None and kind != "interface" and rest.rpartition("\t")[2] not in changed_names
 
 
 def full_name(path: str, name: str, project: Project) -> str:
     """By which name other repositories import a definition of a file; the file's own for ""."""
-    world = world_of(project)
-    return language_of(project.facts(path).language).full_name(path, name, world.layout)
+    world = project_index_of(project)
+    return get_language(project.facts(path).language).full_name(path, name, world.layout)
 
 
 class _Resolver:
     """Goes through the facts of one file."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: TracedView) -> None:
         self.view = view
         self.index: FileIndex = view.index(view.path)
         self.evaluator = Evaluator(view)
 
-    def edges(self) -> Iterator[Edge]:
+    def iter_edges(self) -> Iterator[Edge]:
         """All edges of the file; the same one may come more than once."""
-        yield from self._contained()
+        yield from self._contains_edges()
         for each in self.index.facts.imports:
-            yield from self._imported(each)
+            yield from self._import_edges(each)
         for use in self.index.facts.uses:
-            if use.path not in self.index.language.heads:
-                yield from self._used(use)
+            if use.path not in self.index.language.receiver_keywords:
+                yield from self._use_edges(use)
 
-    def aliases(self) -> Iterator[Alias]:
+    def iter_aliases(self) -> Iterator[Alias]:
         """What the file exports of others."""
         for each in self.index.facts.imports:
             if not each.exported:
                 continue
-            for name, entity in self.evaluator.names.handed_on(each):
-                if isinstance(entity, Known):
-                    yield Alias(self.view.full_name(name), entity.name, entity.path, self._members(entity))
+            for name, entity in self.evaluator.names.iter_reexports(each):
+                if isinstance(entity, DefinitionRef):
+                    yield Alias(
+                        self.view.full_name(name), entity.name, entity.path, self._exported_members(entity)
+                    )
 
-    def _members(self, known: Known) -> tuple[str, ...]:
+    def _exported_members(self, definition: DefinitionRef) -> tuple[str, ...]:
         """What is handed on with a definition of another file."""
-        return () if known.path == self.view.path else tuple(self.view.index(known.path).within(known.name))
+        return (
+            ()
+            if definition.path == self.view.path
+            else tuple(self.view.index(definition.path).definitions_within(definition.name))
+        )
 
-    def _contained(self) -> Iterator[Edge]:
+    def _contains_edges(self) -> Iterator[Edge]:
         for each in self.index.facts.definitions:
-            around = parent_of(each.name)
+            around = parent_scope(each.name)
             source = around if around in self.index.kinds else ""
             yield Edge("contains", source, each.name, self.view.path, each.start_line, 1.0)
 
-    def _imported(self, each: Import) -> Iterator[Edge]:
-        files = self.view.modules(self.index.language, self.view.path, each.module)
+    def _import_edges(self, imported: Import) -> Iterator[Edge]:
+        files = self.view.find_modules(self.index.language, self.view.path, imported.module)
         for file in files:
             if not file.endswith("/"):
-                yield Edge("imports", each.scope, "", file, each.line, 1.0)
-        if each.name in ("", "*") and files:
+                yield Edge("imports", imported.scope, "", file, imported.line, 1.0)
+        if imported.name in ("", "*") and files:
             return
-        found = self.evaluator.meaning_of_import(each)
+        found = self.evaluator.resolve_import(imported)
         surest = max(found.values(), default=0.0)
         for entity, sure in found.items():
-            if isinstance(entity, Known) and sure == surest:
-                yield Edge("imports", each.scope, entity.name, entity.path, each.line, sure)
+            if isinstance(entity, DefinitionRef) and sure == surest:
+                yield Edge("imports", imported.scope, entity.name, entity.path, imported.line, sure)
             elif isinstance(entity, Module) and not entity.path.endswith("/"):
-                yield Edge("imports", each.scope, "", entity.path, each.line, sure)
-            elif isinstance(entity, Outside):
-                yield Edge("imports", each.scope, entity.name, None, each.line, sure)
+                yield Edge("imports", imported.scope, "", entity.path, imported.line, sure)
+            elif isinstance(entity, ExternalName):
+                yield Edge("imports", imported.scope, entity.name, None, imported.line, sure)
 
-    def _used(self, use: Use) -> Iterator[Edge]:
+    def _use_edges(self, use: Use) -> Iterator[Edge]:
         extends = use.kind in ("extends", "implements")
-        scope = parent_of(use.scope) if extends else use.scope
-        yield from self._named_on_the_way(use, scope)
-        found = self.evaluator.meaning(self.view.path, scope, use.path)
+        scope = parent_scope(use.scope) if extends else use.scope
+        yield from self._prefix_edges(use, scope)
+        found = self.evaluator.resolve_path(self.view.path, scope, use.path)
         if extends:
-            yield from self._extended(use, found)
+            yield from self._extends_edges(use, found)
         elif use.kind == "calls":
-            yield from self._called(use, scope, found)
+            yield from self._call_edges(use, scope, found)
         else:
-            yield from self._referred(use, found)
-            if not any(isinstance(entity, Known) for entity in found):
-                yield from edges_out(use, found, self.index.language)
+            yield from self._reference_edges(use, found)
+            if not any(isinstance(entity, DefinitionRef) for entity in found):
+                yield from build_external_edges(use, found, self.index.language)
 
-    def _named_on_the_way(self, use: Use, scope: str) -> Iterator[Edge]:
+    def _prefix_edges(self, use: Use, scope: str) -> Iterator[Edge]:
         """`Store` of `Store.open()` is referred to, too."""
-        steps = steps_of(use.path)
+        steps = split_steps(use.path)
         for end in range(1, len(steps)):
             if steps[end - 1][0] not in "([@" and steps[end] != "()":
                 path = "".join(steps[:end])
-                found = self.evaluator.meaning(self.view.path, scope, path)
-                yield from self._referred(Use("references", path, use.scope, use.line), found)
+                found = self.evaluator.resolve_path(self.view.path, scope, path)
+                yield from self._reference_edges(Use("references", path, use.scope, use.line), found)
 
-    def _extended(self, use: Use, found: Found) -> Iterator[Edge]:
-        types = self._types(found)
-        protocols = self._implemented(use, types)
-        yield from edges_to(replace(use, kind="implements"), protocols)
-        yield from edges_to(use, {each: sure for each, sure in types.items() if each not in protocols})
+    def _extends_edges(self, use: Use, meanings: Meanings) -> Iterator[Edge]:
+        types = self._select_types(meanings)
+        protocols = self._select_interfaces(use, types)
+        yield from build_edges(replace(use, kind="implements"), protocols)
+        yield from build_edges(use, {each: sure for each, sure in types.items() if each not in protocols})
         if not types:
-            yield from edges_out(use, found, self.index.language)
-            yield from unresolved(use, found, self.index.language)
+            yield from build_external_edges(use, meanings, self.index.language)
+            yield from build_unresolved_edges(use, meanings, self.index.language)
 
-    def _implemented(self, use: Use, types: Found) -> Found:
+    def _select_interfaces(self, use: Use, types: Meanings) -> Meanings:
         """Those of a type's bases that are interfaces, where its syntax does not tell them from others."""
-        if not self.index.language.bases_by_kind or self.index.kinds.get(use.scope) == "interface":
+        if not self.index.language.infers_implements or self.index.kinds.get(use.scope) == "interface":
             return {}
-        return {each: sure for each, sure in types.items() if self._kind(each) == "interface"}
+        return {each: sure for each, sure in types.items() if self._kind_of(each) == "interface"}
 
-    def _called(self, use: Use, scope: str, found: Found) -> Iterator[Edge]:
+    def _call_edges(self, use: Use, scope: str, meanings: Meanings) -> Iterator[Edge]:
         """What is called; a definition that is no function where nothing else is."""
-        targets: Found = {entity: sure for entity, sure in found.items() if self._kind(entity) in _CALLABLE}
-        computed: Found = {each: targets.pop(each) for each in [*targets] if self._is_computed(each)}
-        yield from edges_to(replace(use, kind="references"), computed)
+        targets: Meanings = {
+            entity: sure for entity, sure in meanings.items() if self._kind_of(entity) in _CALLABLE
+        }
+        computed: Meanings = {each: targets.pop(each) for each in [*targets] if self._is_computed(each)}
+        yield from build_edges(replace(use, kind="references"), computed)
         for entity in computed:
-            targets |= self.evaluator.step({entity: 1.0}, "")
-        targets |= self._called_instances(found)
-        if self.index.language.types_convert and (types := self._types(targets)):
-            yield from edges_to(replace(use, kind="references"), types)
+            targets |= self.evaluator.follow_step({entity: 1.0}, "")
+        targets |= self._find_call_methods(meanings)
+        if self.index.language.type_calls_convert and (types := self._select_types(targets)):
+            yield from build_edges(replace(use, kind="references"), types)
             return
-        written = self._written(use, found)
+        written = self._select_named(use, meanings)
         if targets or written:
-            yield from edges_to(use, targets)
+            yield from build_edges(use, targets)
             named = (each for each in written.items() if each[0] not in targets and each[0] not in computed)
-            yield from edges_to(use, dict(named))
+            yield from build_edges(use, dict(named))
             return
-        guess = {} if found else guessed(use, scope, self.view, self.evaluator)
-        yield from edges_to(use, guess)
+        guess = {} if meanings else guess_methods(use, scope, self.view, self.evaluator)
+        yield from build_edges(use, guess)
         if not guess:
-            yield from edges_out(use, found, self.index.language)
-            yield from unresolved(use, found, self.index.language)
+            yield from build_external_edges(use, meanings, self.index.language)
+            yield from build_unresolved_edges(use, meanings, self.index.language)
 
-    def _types(self, found: Found) -> Found:
-        types = TYPE_KINDS | {"type"}
-        return {entity: sure for entity, sure in found.items() if self._kind(entity) in types}
+    def _select_types(self, meanings: Meanings) -> Meanings:
+        types = CLASS_KINDS | {"type"}
+        return {entity: sure for entity, sure in meanings.items() if self._kind_of(entity) in types}
 
-    def _called_instances(self, found: Found) -> Found:
+    def _find_call_methods(self, meanings: Meanings) -> Meanings:
         """The methods that calling an instance calls."""
-        method = self.index.language.when_called
-        instances: Found = {entity: sure for entity, sure in found.items() if isinstance(entity, Instance)}
+        method = self.index.language.call_method
+        instances: Meanings = {
+            entity: sure for entity, sure in meanings.items() if isinstance(entity, Instance)
+        }
         if not method or not instances:
             return {}
-        reached = self.evaluator.step(instances, f".{method}")
-        return {entity: sure for entity, sure in reached.items() if isinstance(entity, Known)}
+        reached = self.evaluator.follow_step(instances, f".{method}")
+        return {entity: sure for entity, sure in reached.items() if isinstance(entity, DefinitionRef)}
 
-    def _referred(self, use: Use, found: Found) -> Iterator[Edge]:
-        yield from edges_to(use, self._written(use, found))
+    def _reference_edges(self, use: Use, meanings: Meanings) -> Iterator[Edge]:
+        yield from build_edges(use, self._select_named(use, meanings))
 
-    def _written(self, use: Use, found: Found) -> Found:
+    def _select_named(self, use: Use, meanings: Meanings) -> Meanings:
         """The definitions that a use names, without those that they are worth."""
-        named: Found = {each: sure for each, sure in found.items() if self._is_written(each, sure, use)}
+        named: Meanings = {
+            each: sure for each, sure in meanings.items() if self._is_named_by(each, sure, use)
+        }
         surest = max(named.values(), default=0.0)
         return {each: sure for each, sure in named.items() if sure == surest}
 
-    def _is_written(self, entity: object, sure: float, use: Use) -> bool:
+    def _is_named_by(self, entity: object, confidence: float, use: Use) -> bool:
         """Whether a use names a definition, rather than a variable that has it as value."""
-        if not isinstance(entity, Known):
+        if not isinstance(entity, DefinitionRef):
             return False
         imports = self.index.imports
         imported = (use.scope, use.path) in imports or ("", use.path) in imports
-        return imported or sure == 1.0 or last_of(entity.name) == last_of(use.path)
+        return imported or confidence == 1.0 or last_segment(entity.name) == last_segment(use.path)
 
-    def _kind(self, entity: object) -> str | None:
-        return self.view.index(entity.path).kinds.get(entity.name) if isinstance(entity, Known) else None
+    def _kind_of(self, entity: object) -> str | None:
+        return (
+            self.view.index(entity.path).kinds.get(entity.name) if isinstance(entity, DefinitionRef) else None
+        )
 
     def _is_computed(self, entity: object) -> bool:
-        return isinstance(entity, Known) and self.view.index(entity.path).is_computed(entity.name)
+        return isinstance(entity, DefinitionRef) and self.view.index(entity.path).is_computed(entity.name)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from knowledge_pipeline.config.operation import Frozen
+from knowledge_pipeline.config.operation import SettingsModel
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 """An address without a user or password in it."""
@@ -21,14 +21,14 @@ HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 _GITHUB_API = "https://api.github.com"
 
 
-class LocalConnection(Frozen):
+class LocalConnection(SettingsModel):
     """A folder of this machine, read as it lies there, `.gitignore` files honoured."""
 
     type: Literal["local"]
     path: Path
 
 
-class GitConnection(Frozen):
+class GitConnection(SettingsModel):
     """A git repository by any URL or path that git understands, read at one branch's tip."""
 
     type: Literal["git"]
@@ -37,12 +37,12 @@ class GitConnection(Frozen):
     token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
 
 
-class PlacedConnection(Frozen, ABC):
+class LocatedConnection(SettingsModel, ABC):
     """Neither a folder nor a git repository."""
 
     @property
     @abstractmethod
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, for people and in lists; without any secret."""
 
     @property
@@ -51,13 +51,13 @@ class PlacedConnection(Frozen, ABC):
         return None
 
 
-class ServiceConnection(PlacedConnection):
+class ServiceConnection(LocatedConnection):
     """A site that is asked over HTTP."""
 
     url: HttpUrl
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Its address."""
         return self.url
 
@@ -67,7 +67,7 @@ class ServiceConnection(PlacedConnection):
         return urlsplit(self.url).hostname
 
 
-class GithubApp(Frozen):
+class GithubApp(SettingsModel):
     """A GitHub App that is installed where the repository is."""
 
     id: int
@@ -86,28 +86,28 @@ class GithubConnection(ServiceConnection):
     app: GithubApp | None = None
 
     @model_validator(mode="after")
-    def _one_identity(self) -> GithubConnection:
+    def _check_single_identity(self) -> GithubConnection:
         if self.token and self.app:
             raise ValueError("give a token or an app, not both")
         return self
 
     @property
-    def site(self) -> str:
+    def web_url(self) -> str:
         """The address that people open."""
         return (
             "https://github.com" if self.url == _GITHUB_API else self.url.rstrip("/").removesuffix("/api/v3")
         )
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The repository's page."""
-        return f"{self.site}/{self.repository}"
+        return f"{self.web_url}/{self.repository}"
 
-    def as_git(self) -> GitConnection:
+    def to_git(self) -> GitConnection:
         """The repository itself. Raises ValueError for an App, which cannot clone by its key."""
         if self.app:
             raise ValueError("git cannot read with a GitHub App: give connection.token")
-        return GitConnection(type="git", url=f"{self.place}.git", branch=self.branch, token=self.token)
+        return GitConnection(type="git", url=f"{self.location}.git", branch=self.branch, token=self.token)
 
 
 class GitlabConnection(ServiceConnection):
@@ -120,13 +120,13 @@ class GitlabConnection(ServiceConnection):
     token: SecretStr | None = None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The project's page."""
         return f"{self.url.rstrip('/')}/{self.project}"
 
-    def as_git(self) -> GitConnection:
+    def to_git(self) -> GitConnection:
         """The repository itself."""
-        return GitConnection(type="git", url=f"{self.place}.git", branch=self.branch, token=self.token)
+        return GitConnection(type="git", url=f"{self.location}.git", branch=self.branch, token=self.token)
 
 
 class JiraConnection(ServiceConnection):
@@ -153,19 +153,19 @@ class SlackConnection(ServiceConnection):
     url: HttpUrl = "https://slack.com/api/"
 
 
-class SlackExportConnection(PlacedConnection):
+class SlackExportConnection(LocatedConnection):
     """A Slack export: the zip file, or the folder that it was unpacked to."""
 
     type: Literal["slack_export"]
     path: Path
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The file or folder."""
         return str(self.path)
 
 
-class S3Connection(PlacedConnection):
+class S3Connection(LocatedConnection):
     """A bucket of S3, or of anything that speaks its protocol. Without keys: the environment's identity."""
 
     type: Literal["s3"]
@@ -178,14 +178,14 @@ class S3Connection(PlacedConnection):
     anonymous: bool = False
 
     @model_validator(mode="after")
-    def _both_keys(self) -> S3Connection:
+    def _check_key_pair(self) -> S3Connection:
         if bool(self.access_key_id) != bool(self.secret_access_key):
             given, missing = ("access_key_id", "secret_access_key")[:: 1 if self.access_key_id else -1]
             raise ValueError(f"{given} without {missing}: give both, or none")
         return self
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Bucket and prefix, as its tools write them."""
         return f"s3://{self.bucket}/{self.prefix}"
 
@@ -195,7 +195,7 @@ class S3Connection(PlacedConnection):
         return urlsplit(self.endpoint_url).hostname if self.endpoint_url else "amazonaws.com"
 
 
-class GcsConnection(PlacedConnection):
+class GcsConnection(LocatedConnection):
     """A bucket of Google Cloud Storage. Without credentials: the environment's identity."""
 
     type: Literal["gcs"]
@@ -206,7 +206,7 @@ class GcsConnection(PlacedConnection):
     anonymous: bool = False
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Bucket and prefix, as its tools write them."""
         return f"gs://{self.bucket}/{self.prefix}"
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from knowledge_pipeline.config.file import check, listed, read
-from knowledge_pipeline.config.yaml_edit import with_entry, without_entry
-from knowledge_pipeline.config.yaml_lines import Parsed, parse
+from knowledge_pipeline.config.file import check_config, format_problems, read_config
+from knowledge_pipeline.config.yaml_edit import insert_entry, remove_entry
+from knowledge_pipeline.config.yaml_lines import ParsedConfig, parse_config
 from knowledge_pipeline.errors import Busy, ConfigError, NotFound
 
 
@@ -28,19 +28,19 @@ def add_source(path: Path, entry: Mapping[str, Any]) -> None:
         Busy: someone else changed the file meanwhile.
     """
     path = path.resolve()
-    text = read(path)
-    _valid_or_raise(text, path)
-    before, added = parse(text, name=path.name), _plain(entry)
-    ids = [source["id"] for source in _sources(before)]
+    text = read_config(path)
+    _require_valid(text, path)
+    before, added = parse_config(text, name=path.name), _to_plain(entry)
+    ids = [source["id"] for source in _list_sources(before)]
     if (name := str(added.get("id"))) in ids:
-        line = before.line(("sources", ids.index(name), "id"))
+        line = before.line_of(("sources", ids.index(name), "id"))
         raise ConfigError(f"{path.name}:{line}: there is a source {name!r} already: take another id")
-    edited = with_entry(text, added)
-    if wrong := _wrong(edited, path):
+    edited = insert_entry(text, added)
+    if wrong := _describe_problems(edited, path):
         raise ConfigError(f"the source was not added: {wrong}")
-    after = parse(edited, name=path.name)
-    _same_beside_or_raise(before, after, [*_sources(before), *_sources(after)[-1:]], path)
-    _replace(path, edited, expected=text)
+    after = parse_config(edited, name=path.name)
+    _require_other_values_unchanged(before, after, [*_list_sources(before), *_list_sources(after)[-1:]], path)
+    _replace_file(path, edited, expected=text)
 
 
 def remove_source(path: Path, source_id: str) -> None:
@@ -52,26 +52,26 @@ def remove_source(path: Path, source_id: str) -> None:
         Busy: someone else changed the file meanwhile.
     """
     path = path.resolve()
-    text = read(path)
-    before = parse(text, name=path.name)
-    index = _index_of(before, source_id, path)
-    edited = without_entry(text, index)
-    if wrong := _wrong(edited, path):
-        _valid_or_raise(text, path)
+    text = read_config(path)
+    before = parse_config(text, name=path.name)
+    index = _find_source_index(before, source_id, path)
+    edited = remove_entry(text, index)
+    if wrong := _describe_problems(edited, path):
+        _require_valid(text, path)
         raise ConfigError(f"{source_id!r} was not removed, the rest needs it: {wrong}")
-    rest = [source for position, source in enumerate(_sources(before)) if position != index]
-    _same_beside_or_raise(before, parse(edited, name=path.name), rest, path)
-    _replace(path, edited, expected=text)
+    rest = [source for position, source in enumerate(_list_sources(before)) if position != index]
+    _require_other_values_unchanged(before, parse_config(edited, name=path.name), rest, path)
+    _replace_file(path, edited, expected=text)
 
 
-def _sources(parsed: Parsed) -> list[Any]:
-    sources = parsed.at(("sources",))
+def _list_sources(parsed: ParsedConfig) -> list[Any]:
+    sources = parsed.value_at(("sources",))
     return sources if isinstance(sources, list) else []
 
 
-def _index_of(parsed: Parsed, source_id: str, path: Path) -> int:
-    sources = _sources(parsed)
-    found = [index for index in range(len(sources)) if parsed.at(("sources", index, "id")) == source_id]
+def _find_source_index(parsed: ParsedConfig, source_id: str, path: Path) -> int:
+    sources = _list_sources(parsed)
+    found = [index for index in range(len(sources)) if parsed.value_at(("sources", index, "id")) == source_id]
     if not found:
         raise NotFound(f"no source {source_id!r} in {path}: `knowledge sources list` shows them")
     if len(found) > 1:
@@ -79,36 +79,38 @@ def _index_of(parsed: Parsed, source_id: str, path: Path) -> int:
     return found[0]
 
 
-def _valid_or_raise(text: str, path: Path) -> None:
-    _, problems = check(text, path, unset_allowed=True)
+def _require_valid(text: str, path: Path) -> None:
+    _, problems = check_config(text, path, allow_unset=True)
     if problems:
-        raise ConfigError(listed(problems, path))
+        raise ConfigError(format_problems(problems, path))
 
 
-def _wrong(edited: str, path: Path) -> str:
+def _describe_problems(edited: str, path: Path) -> str:
     """What is wrong with an edit, without the lines of a text that nobody has seen."""
     try:
-        _, problems = check(edited, path, unset_allowed=True)
+        _, problems = check_config(edited, path, allow_unset=True)
     except ConfigError as error:
         return str(error).split(": ", 2)[-1]
     return "; ".join(str(problem) for problem in problems)
 
 
-def _same_beside_or_raise(before: Parsed, after: Parsed, sources: list[Any], path: Path) -> None:
+def _require_other_values_unchanged(
+    before: ParsedConfig, after: ParsedConfig, sources: list[Any], path: Path
+) -> None:
     """Refuse an edit that would change any other value: YAML has stranger shapes than we know."""
     others = [{key: one.value[key] for key in one.value if key != "sources"} for one in (before, after)]
-    if others[0] != others[1] or _sources(after) != sources:
+    if others[0] != others[1] or _list_sources(after) != sources:
         raise ConfigError(f"{path} is written in an unusual way: edit it by hand")
 
 
-def _replace(path: Path, text: str, *, expected: str) -> None:
+def _replace_file(path: Path, text: str, *, expected: str) -> None:
     """Put a new text in the place of the old in one step, with the same permissions."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
-            _write(handle, text)
+            _write_and_sync(handle, text)
             shutil.copymode(path, name)
-            if read(path) != expected:
+            if read_config(path) != expected:
                 raise Busy(f"{path} was changed by someone else meanwhile: run the command again")
             Path(name).replace(path)
         finally:
@@ -118,7 +120,7 @@ def _replace(path: Path, text: str, *, expected: str) -> None:
     _sync_folder(path.parent)
 
 
-def _write(handle: int, text: str) -> None:
+def _write_and_sync(handle: int, text: str) -> None:
     with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
@@ -136,10 +138,10 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Only what YAML and JSON know: an entry may hold paths, tuples and read-only mappings."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): _to_plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return [_to_plain(inner) for inner in value]
     return str(value) if isinstance(value, Path) else value

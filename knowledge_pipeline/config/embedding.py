@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from knowledge_pipeline.config.operation import Frozen
+from knowledge_pipeline.config.operation import SettingsModel
 
 
-class RayPool(Frozen):
+class RayPool(SettingsModel):
     """Processes of a Ray cluster that embed one partition together: the one `RAY_ADDRESS` names, or here."""
 
     workers: int = Field(ge=1, le=10_000)
@@ -18,7 +18,7 @@ class RayPool(Frozen):
     from_texts: int = Field(default=2000, ge=1)  # fewer are embedded sooner than workers are started
 
 
-class Embedding(Frozen):
+class EmbeddingSettings(SettingsModel):
     """Which model makes the vectors. Each provider and model is a space of its own."""
 
     provider: Literal["local", "openai"] = "local"
@@ -38,7 +38,7 @@ class Embedding(Frozen):
     ray: RayPool | None = None  # None: the process that refreshes embeds
 
     @model_validator(mode="after")
-    def _spreads_only_what_computes_here(self) -> Embedding:
+    def _check_ray_provider(self) -> EmbeddingSettings:
         if self.ray is not None and self.provider != "local":
             raise ValueError("ray spreads models that compute here: remove it, or set provider to local")
         return self

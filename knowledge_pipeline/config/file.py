@@ -15,13 +15,13 @@ from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
-from knowledge_pipeline.config.problems import SECRET_KEYS, problem_of
-from knowledge_pipeline.config.settings import Embedding, Settings
-from knowledge_pipeline.config.store import ObjectStore, StoreOptions, at_url
-from knowledge_pipeline.config.yaml_lines import Parsed, Place, Problem, parse
+from knowledge_pipeline.config.problems import SECRET_KEYS, to_problem
+from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.config.store import ObjectStore, StoreOptions, parse_store_url
+from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig, parse_config
 from knowledge_pipeline.errors import ConfigError
 
-NAME = "knowledge.yaml"
+CONFIG_NAME = "knowledge.yaml"
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 _SECRET = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
@@ -32,19 +32,19 @@ _TOKEN_IN_URL = re.compile(
 _WRITTEN_OUT = "found a secret written in the file; allowed: ${NAME}, with the secret in that variable"
 _INSIDE_URL = "found a password or token inside a URL; allowed: a URL without one, and `token: ${NAME}`"
 
-_PATHS = {("connection", "path"), ("metadata", "coverage"), ("context", "templates")}
-_GOLDEN = ("evaluation", "questions")
-_PERHAPS_PATHS = {  # `./x`, if it exists
+_PATH_KEYS = {("connection", "path"), ("metadata", "coverage"), ("context", "templates")}
+_GOLDEN_KEYS = ("evaluation", "questions")
+_OPTIONAL_PATH_KEYS = {  # `./x`, if it exists
     ("connection", "url"),
     ("embedding", "model"),
     ("rerank", "model"),
     ("context", "tokenizer"),
 }
-_FOLLOWS = "default_factory_not_called"  # because another key is wrong, which is told
+_CONSEQUENT_ERROR = "default_factory_not_called"  # because another key is wrong, which is told
 _API_MODEL, _API_DIMENSIONS = "text-embedding-3-small", 1536
 
 
-def find(start: Path) -> Path:
+def find_config(start: Path) -> Path:
     """The file to use: `KNOWLEDGE_CONFIG`, else the one in `start` or its nearest parent.
 
     Raises:
@@ -57,12 +57,12 @@ def find(start: Path) -> Path:
         return path
     folder = start.absolute()
     for place in (folder, *folder.parents):
-        if (place / NAME).is_file():
-            return place / NAME
-    raise ConfigError(f"no {NAME} in {folder} or a folder above it: run `knowledge init`")
+        if (place / CONFIG_NAME).is_file():
+            return place / CONFIG_NAME
+    raise ConfigError(f"no {CONFIG_NAME} in {folder} or a folder above it: run `knowledge init`")
 
 
-def load(path: Path, *, unset_allowed: bool = False) -> Settings:
+def load_settings(path: Path, *, allow_unset: bool = False) -> Settings:
     """Read and validate one file, with the overrides of the environment.
 
     Relative paths come back absolute: those of the file against its folder, the one in
@@ -72,13 +72,13 @@ def load(path: Path, *, unset_allowed: bool = False) -> Settings:
     Raises:
         ConfigError: the file is missing, unreadable or wrong; one line a problem.
     """
-    settings, problems = check(read(path), path, unset_allowed=unset_allowed)
+    settings, problems = check_config(read_config(path), path, allow_unset=allow_unset)
     if settings is None or problems:
-        raise ConfigError(listed(problems, path))
-    return _overridden(settings)
+        raise ConfigError(format_problems(problems, path))
+    return _apply_environment(settings)
 
 
-def read(path: Path) -> str:
+def read_config(path: Path) -> str:
     """The text of the file, line ends as they are.
 
     Raises:
@@ -95,7 +95,9 @@ def read(path: Path) -> str:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): check its permissions") from None
 
 
-def check(text: str, path: Path, *, unset_allowed: bool = False) -> tuple[Settings | None, list[Problem]]:
+def check_config(
+    text: str, path: Path, *, allow_unset: bool = False
+) -> tuple[Settings | None, list[ConfigProblem]]:
     """Validate a text as the content of `path`: its settings, or all of its problems.
 
     With `unset_allowed` a missing variable is no problem, for edits on a machine
@@ -104,25 +106,25 @@ def check(text: str, path: Path, *, unset_allowed: bool = False) -> tuple[Settin
     Raises:
         ConfigError: the text is no YAML.
     """
-    parsed = parse(text, name=path.name)
-    reading = _Reading(parsed, path.absolute().parent, unset_allowed)
-    values = reading.value(parsed.value, ())
+    parsed = parse_config(text, name=path.name)
+    reading = _ValueResolver(parsed, path.absolute().parent, allow_unset)
+    values = reading.resolve_value(parsed.value, ())
     if isinstance(values, dict):
-        values = _completed(values, reading.folder)
-        _report_double_ids(parsed)
+        values = _apply_defaults(values, reading.folder)
+        _report_duplicate_ids(parsed)
     settings = None
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
         told = error.errors(include_url=False, include_input=False)
-        refused = (problem_of(one, parsed) for one in told if one["type"] != _FOLLOWS)
-        known = {problem.place for problem in parsed.problems} | reading.unset
+        refused = (to_problem(one, parsed) for one in told if one["type"] != _CONSEQUENT_ERROR)
+        known = {problem.key_path for problem in parsed.problems} | reading.unset_keys
         known |= {() for place in known if place[-1:] == ("id",)}  # the schema's own word on double ids
-        parsed.problems += [problem for problem in refused if problem.place not in known]
+        parsed.problems += [problem for problem in refused if problem.key_path not in known]
     return settings, sorted(parsed.problems, key=lambda problem: problem.line)
 
 
-def _completed(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _apply_defaults(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """With the default store in the file's folder, and the version as the number that it is."""
     default = str(folder / Settings.model_fields["store"].default)
     store = values.get("store") or default
@@ -132,121 +134,133 @@ def _completed(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**values, **local, "store": store, "version": version}
 
 
-def _report_double_ids(parsed: Parsed) -> None:
+def _report_duplicate_ids(parsed: ParsedConfig) -> None:
     """Name the line of the second one, which the schema cannot know."""
     first: dict[str, int] = {}
-    sources = parsed.at(("sources",))
+    sources = parsed.value_at(("sources",))
     for index in range(len(sources) if isinstance(sources, list) else 0):
-        place: Place = ("sources", index, "id")
-        name, line = parsed.at(place), parsed.line(place)
+        place: ConfigPath = ("sources", index, "id")
+        name, line = parsed.value_at(place), parsed.line_of(place)
         if isinstance(name, str) and first.setdefault(name, line) != line:
-            parsed.report(
+            parsed.add_problem(
                 place, f"found the id of the source on line {first[name]}; allowed: one that is new"
             )
 
 
-def listed(problems: list[Problem], path: Path) -> str:
+def format_problems(problems: list[ConfigProblem], path: Path) -> str:
     """One line a problem: `knowledge.yaml:7: sources[0].type: found 'cod'; allowed: ...`."""
     return "\n".join(f"{path.name}:{problem.line}: {problem}" for problem in problems)
 
 
 @dataclass(slots=True)
-class _Reading:
+class _ValueResolver:
     """Replaces variables and resolves paths; what is wrong is added to `parsed.problems`."""
 
-    parsed: Parsed
+    parsed: ParsedConfig
     folder: Path
-    unset_allowed: bool
-    unset: set[Place] = field(default_factory=set)
+    allow_unset: bool
+    unset_keys: set[ConfigPath] = field(default_factory=set)
 
-    def value(self, value: Any, place: Place) -> Any:
+    def resolve_value(self, value: Any, key_path: ConfigPath) -> Any:
         if isinstance(value, dict):
-            return {key: self.value(inner, (*place, key)) for key, inner in value.items()}
+            return {key: self.resolve_value(inner, (*key_path, key)) for key, inner in value.items()}
         if isinstance(value, list):
-            return [self.value(inner, (*place, index)) for index, inner in enumerate(value)]
-        return self._text(value, place) if isinstance(value, str) else value
+            return [self.resolve_value(inner, (*key_path, index)) for index, inner in enumerate(value)]
+        return self._resolve_text(value, key_path) if isinstance(value, str) else value
 
-    def _text(self, written: str, place: Place) -> str:
-        if place[-1:] and place[-1] in SECRET_KEYS and not _SECRET.fullmatch(written):
-            self.parsed.report(place, _WRITTEN_OUT)
-        text = _VARIABLE.sub(lambda match: self._variable(match, place), written)
+    def _resolve_text(self, written: str, key_path: ConfigPath) -> str:
+        if key_path[-1:] and key_path[-1] in SECRET_KEYS and not _SECRET.fullmatch(written):
+            self.parsed.add_problem(key_path, _WRITTEN_OUT)
+        text = _VARIABLE.sub(lambda match: self._substitute_variable(match, key_path), written)
         if _PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text):
-            self.parsed.report(place, _INSIDE_URL)
+            self.parsed.add_problem(key_path, _INSIDE_URL)
         if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-            self.parsed.report(place, "found a character that cannot be stored; allowed: Unicode text")
+            self.parsed.add_problem(
+                key_path, "found a character that cannot be stored; allowed: Unicode text"
+            )
             return ""
-        return text if place in self.unset else self._resolved(text, place)
+        return text if key_path in self.unset_keys else self._resolve_path(text, key_path)
 
-    def _variable(self, match: re.Match[str], place: Place) -> str:
+    def _substitute_variable(self, match: re.Match[str], key_path: ConfigPath) -> str:
         name = match[1]
         if match[0] == "$${":
             return "${"
         if name is None:
-            self.parsed.report(
-                place, "found '${' without a variable's name; allowed: ${NAME}, or $${ for '${'"
+            self.parsed.add_problem(
+                key_path, "found '${' without a variable's name; allowed: ${NAME}, or $${ for '${'"
             )
         elif name in os.environ:
             return os.environ[name]
-        elif not self.unset_allowed:
-            self.parsed.report(place, f"the environment variable {name} is not set: set it")
-        self.unset.add(place)
+        elif not self.allow_unset:
+            self.parsed.add_problem(key_path, f"the environment variable {name} is not set: set it")
+        self.unset_keys.add(key_path)
         return match[0]
 
-    def _resolved(self, text: str, place: Place) -> str:
-        if place == ("store",) and "://" in text:
+    def _resolve_path(self, text: str, key_path: ConfigPath) -> str:
+        if key_path == ("store",) and "://" in text:
             return text
-        if place in (("store",), ("store_folder",)) or place[-2:] in _PATHS or place[:2] == _GOLDEN:
-            return self._absolute(text, place)
-        if place[-2:] in _PERHAPS_PATHS and text.startswith(("./", "../")):
-            path = self._absolute(text, place)
+        if (
+            key_path in (("store",), ("store_folder",))
+            or key_path[-2:] in _PATH_KEYS
+            or key_path[:2] == _GOLDEN_KEYS
+        ):
+            return self._to_absolute(text, key_path)
+        if key_path[-2:] in _OPTIONAL_PATH_KEYS and text.startswith(("./", "../")):
+            path = self._to_absolute(text, key_path)
             return path if Path(path).exists() else text
         return text
 
-    def _absolute(self, text: str, place: Place) -> str:
+    def _to_absolute(self, text: str, key_path: ConfigPath) -> str:
         try:
             return str((self.folder / Path(text).expanduser()).resolve()) if text else text
         except (OSError, RuntimeError):  # a loop of links, a `~user` that does not exist
-            self.parsed.report(place, "found a path that leads nowhere; allowed: an existing folder or file")
+            self.parsed.add_problem(
+                key_path, "found a path that leads nowhere; allowed: an existing folder or file"
+            )
             return text
 
 
-def _overridden(settings: Settings) -> Settings:
+def _apply_environment(settings: Settings) -> Settings:
     """The settings under `KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE`."""
     if store := os.environ.get("KNOWLEDGE_STORE"):
-        settings = settings.model_copy(update=_overriding(settings, store))
+        settings = settings.model_copy(update=_override_store(settings, store))
     mode = os.environ.get("KNOWLEDGE_EMBEDDING_MODE", "")
     if mode not in ("", "local", "api"):
         raise ConfigError("KNOWLEDGE_EMBEDDING_MODE must be `local` or `api`: correct it or unset it")
     if not mode:
         return settings
     sources = tuple(
-        source.model_copy(update={"embedding": _switched(source.embedding, mode)})
+        source.model_copy(update={"embedding": _switch_provider(source.embedding, mode)})
         if source.embedding
         else source
         for source in settings.sources
     )
-    return settings.model_copy(update={"embedding": _switched(settings.embedding, mode), "sources": sources})
+    return settings.model_copy(
+        update={"embedding": _switch_provider(settings.embedding, mode), "sources": sources}
+    )
 
 
-def _overriding(settings: Settings, store: str) -> dict[str, Any]:
+def _override_store(settings: Settings, store: str) -> dict[str, Any]:
     """What `KNOWLEDGE_STORE` changes; a store at a URL is reached as the file says."""
     if "://" not in store:
         local = Path(store).expanduser().resolve()
         return {"store": local, "store_options": StoreOptions(), "store_folder": None}
     folder = settings.store.folder if isinstance(settings.store, ObjectStore) else settings.store
     try:
-        return {"store": settings.reached(at_url(store).model_copy(update={"folder": folder}))}
+        return {
+            "store": settings.with_store_options(parse_store_url(store).model_copy(update={"folder": folder}))
+        }
     except ValueError as error:
         raise ConfigError(f"KNOWLEDGE_STORE: {error}") from None
 
 
-def _switched(embedding: Embedding, mode: str) -> Embedding:
+def _switch_provider(embedding: EmbeddingSettings, mode: str) -> EmbeddingSettings:
     """The same settings where the provider fits the mode, else the default model of that provider."""
     provider = "local" if mode == "local" else "openai"
     if embedding.provider == provider:
         return embedding
     if provider == "local":
-        return Embedding()
+        return EmbeddingSettings()
     key = os.environ.get("OPENAI_API_KEY")
     changes: dict[str, Any] = {
         "provider": "openai",

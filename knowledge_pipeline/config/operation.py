@@ -8,17 +8,17 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 Cron = Annotated[str, Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$")]  # five fields
-Share = Annotated[float, Field(ge=0, le=1)]
+Ratio = Annotated[float, Field(ge=0, le=1)]
 
 
-class Frozen(BaseModel):
+class SettingsModel(BaseModel):
     """Base of all settings: frozen, and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _empty_means_default(cls, values: Any) -> Any:
+    def _drop_empty_values(cls, values: Any) -> Any:
         """A known key without a value (`exclude:` with every line commented out) is not set."""
         if not isinstance(values, dict):
             return values
@@ -26,7 +26,7 @@ class Frozen(BaseModel):
         return {k: v for k, v in given.items() if v is not None or k not in cls.model_fields}
 
 
-class Schedules(Frozen):
+class ScheduleSettings(SettingsModel):
     """When the schedules tick: cron expressions, in one time zone."""
 
     timezone: str = "UTC"
@@ -40,19 +40,19 @@ class Schedules(Frozen):
     sql_models: Cron = "15 6 * * *"
 
 
-class Checks(Frozen):
+class CheckSettings(SettingsModel):
     """What the informing checks tolerate; above it they warn."""
 
-    duplicate_share: Share = 0.3  # chunks whose text another chunk of the type has
-    skipped_share: Share = 0.1  # documents that could not be taken
-    outlier_share: Share = 0.05  # chunks far larger than the model reads, or far too small
-    orphaned_share: Share = 0.5  # vectors that no chunk uses any more
-    unindexed_share: Share = 0.1  # index rows that search finds by scanning
-    unresolved_share: Share = 0.6  # of the uses in a language, those whose target is not known
+    duplicate_share: Ratio = 0.3  # chunks whose text another chunk of the type has
+    skipped_share: Ratio = 0.1  # documents that could not be taken
+    outlier_share: Ratio = 0.05  # chunks far larger than the model reads, or far too small
+    orphaned_share: Ratio = 0.5  # vectors that no chunk uses any more
+    unindexed_share: Ratio = 0.1  # index rows that search finds by scanning
+    unresolved_share: Ratio = 0.6  # of the uses in a language, those whose target is not known
     monthly_budget: float | None = Field(default=None, ge=0)  # of embedding and language models
 
 
-class EmailAlerts(Frozen):
+class EmailAlertSettings(SettingsModel):
     """Where failures are mailed to, and by which server."""
 
     to: tuple[str, ...] = Field(min_length=1)
@@ -64,45 +64,45 @@ class EmailAlerts(Frozen):
     starttls: bool = False
 
 
-class Alerts(Frozen):
+class AlertSettings(SettingsModel):
     """Who hears of a failed run, beside the daemon's log."""
 
     slack_webhook: SecretStr | None = None
-    email: EmailAlerts | None = None
+    email: EmailAlertSettings | None = None
 
 
-class Evaluation(Frozen):
+class EvaluationSettings(SettingsModel):
     """Golden questions, and how much worse a release may answer them."""
 
     questions: tuple[Path, ...] = ()
-    floor: Share = 0.0  # of nDCG@10
-    allowed_drop: Share = 0.05  # of nDCG@10, against the live release
+    floor: Ratio = 0.0  # of nDCG@10
+    allowed_drop: Ratio = 0.05  # of nDCG@10, against the live release
 
 
-class Logs(Frozen):
+class LogSettings(SettingsModel):
     """What is kept of refreshes, model calls, queries and feedback, beside the knowledge itself."""
 
     keep_days: int = Field(default=365, ge=1)
     queries: bool = True
 
 
-class Webhooks(Frozen):
+class WebhookSettings(SettingsModel):
     """What the webhooks of forges are signed with; without one, that forge's are refused."""
 
     github_secret: SecretStr | None = None
     gitlab_token: SecretStr | None = None
 
 
-class Traces(Frozen):
+class TraceSettings(SettingsModel):
     """Where traces of questions are sent, of how many, and what they tell; without an endpoint none are."""
 
     endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None  # of OTLP over HTTP: ".../v1/traces"
     headers: SecretStr | None = None  # "name=value,name=value", as OpenTelemetry writes them
-    sample: Share = 1.0  # of the requests that are not part of a trace already
+    sample: Ratio = 1.0  # of the requests that are not part of a trace already
     content: bool = False  # whether questions, and the texts of what was found, are told
 
 
-class Serve(Frozen):
+class ServeSettings(SettingsModel):
     """Where the server listens, whom it answers, how often, and for how long."""
 
     host: str = "127.0.0.1"
@@ -114,14 +114,14 @@ class Serve(Frozen):
     max_body_bytes: int = Field(default=1_000_000, ge=1_000)
     max_concurrent: int = Field(default=100, ge=1)  # answers made at once; more wait
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
-    webhooks: Webhooks = Webhooks()
+    webhooks: WebhookSettings = WebhookSettings()
     metrics: bool = False  # at /metrics, for Prometheus
-    traces: Traces = Traces()
+    traces: TraceSettings = TraceSettings()
     log: Literal["json", "text"] | None = None  # None: text on a terminal, else JSON
     log_content: bool = False  # whether the log tells questions, without their secrets
 
 
-class ContextSettings(Frozen):
+class ContextSettings(SettingsModel):
     """How the context of an agent's task is made."""
 
     max_tokens: int = Field(default=4000, ge=1, le=1_000_000)  # of the whole prompt

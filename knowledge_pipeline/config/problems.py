@@ -15,12 +15,12 @@ from typing import Any, get_args
 from pydantic import SecretStr
 from pydantic_core import ErrorDetails
 
-from knowledge_pipeline.config.settings import Frozen, Settings
-from knowledge_pipeline.config.yaml_lines import Parsed, Place, Problem
+from knowledge_pipeline.config.settings import SettingsModel, Settings
+from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig
 
-_SHOWN_CHARS = 60
+_MAX_SHOWN_CHARS = 60
 
-_ALLOWED_AT = {
+_ALLOWED_BY_KEY = {
     "id": "a-z, 0-9, - and _, at most 64, a letter or digit first",
     "custom": "package.module:function",
 }
@@ -45,120 +45,128 @@ _ALLOWED_BY_KIND = {
 }
 
 
-def _leaves(annotation: Any) -> Iterator[Any]:
+def _list_leaf_types(annotation: Any) -> Iterator[Any]:
     """The types that an annotation is made of: `tuple[X, ...] | None` gives X and None."""
     inner = get_args(annotation)
     if not inner:
         yield annotation
     for part in inner:
-        yield from _leaves(part)
+        yield from _list_leaf_types(part)
 
 
-def _settings(model: type[Frozen]) -> Iterator[type[Frozen]]:
+def _list_settings_models(model: type[SettingsModel]) -> Iterator[type[SettingsModel]]:
     """All settings that are made of a model."""
     for made in model.__subclasses__():
         yield made
-        yield from _settings(made)
+        yield from _list_settings_models(made)
 
 
 SECRET_KEYS = frozenset(
     name
-    for model in _settings(Frozen)
+    for model in _list_settings_models(SettingsModel)
     for name, field in model.model_fields.items()
-    if SecretStr in _leaves(field.annotation)
+    if SecretStr in _list_leaf_types(field.annotation)
 )
 
 
-def models_of(annotation: Any) -> list[type[Frozen]]:
+def list_models(annotation: Any) -> list[type[SettingsModel]]:
     """The settings that a field holds: none for a plain value, several for a tagged union."""
-    return [leaf for leaf in _leaves(annotation) if isinstance(leaf, type) and issubclass(leaf, Frozen)]
+    return [
+        leaf
+        for leaf in _list_leaf_types(annotation)
+        if isinstance(leaf, type) and issubclass(leaf, SettingsModel)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Spot:
+class _ErrorLocation:
     """A place in the file, the settings that hold its last key, and those it may open."""
 
-    place: Place
-    holder: type[Frozen] | None
-    models: list[type[Frozen]]
+    key_path: ConfigPath
+    parent_model: type[SettingsModel] | None
+    models: list[type[SettingsModel]]
 
 
-def problem_of(error: ErrorDetails, parsed: Parsed, model: type[Frozen] = Settings) -> Problem:
+def to_problem(
+    error: ErrorDetails, parsed: ParsedConfig, model: type[SettingsModel] = Settings
+) -> ConfigProblem:
     """Translate one of pydantic's errors about a file that `model` describes."""
-    spot = _spot(error["loc"], model)
-    place = (*spot.place, "type") if error["type"].startswith("union_tag") else spot.place
-    return Problem(parsed.line(place), place, _sentence(error, spot, place, parsed))
+    spot = _locate_error(error["loc"], model)
+    place = (*spot.key_path, "type") if error["type"].startswith("union_tag") else spot.key_path
+    return ConfigProblem(parsed.line_of(place), place, _describe_error(error, spot, place, parsed))
 
 
-def _sentence(error: ErrorDetails, spot: _Spot, place: Place, parsed: Parsed) -> str:
+def _describe_error(
+    error: ErrorDetails, location: _ErrorLocation, key_path: ConfigPath, parsed: ParsedConfig
+) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
     if kind == "extra_forbidden":
-        keys = sorted(spot.holder.model_fields) if spot.holder else []
-        return f"found an unknown key; allowed: {', '.join(keys)}{_meant(place[-1], keys)}"
+        keys = sorted(location.parent_model.model_fields) if location.parent_model else []
+        return f"found an unknown key; allowed: {', '.join(keys)}{_suggest_choice(key_path[-1], keys)}"
     if kind == "union_tag_not_found":
-        return f"found nothing; required: one of {', '.join(tag for m in spot.models for tag in _tags(m))}"
+        return f"found nothing; required: one of {', '.join(tag for m in location.models for tag in _list_type_tags(m))}"
     if kind == "missing":
         return "found nothing; required: add the key"
-    found = _found(place, parsed)
+    found = _describe_found(key_path, parsed)
     if kind in ("literal_error", "union_tag_invalid"):
-        choices = _choices(str(context.get("expected") or context.get("expected_tags")))
-        return f"found {found}; allowed: {', '.join(choices)}{_meant(parsed.at(place), choices)}"
-    return f"found {found}; allowed: {_allowed(error, place)}"
+        choices = _parse_choices(str(context.get("expected") or context.get("expected_tags")))
+        return f"found {found}; allowed: {', '.join(choices)}{_suggest_choice(parsed.value_at(key_path), choices)}"
+    return f"found {found}; allowed: {_describe_allowed(error, key_path)}"
 
 
-def _spot(loc: tuple[int | str, ...], model: type[Frozen]) -> _Spot:
+def _locate_error(loc: tuple[int | str, ...], model: type[SettingsModel]) -> _ErrorLocation:
     """Follow pydantic's location through the settings; it names the tag of a union, the file does not."""
-    spot = _Spot((), None, [model])
+    spot = _ErrorLocation((), None, [model])
     for part in loc:
         if isinstance(part, int):
-            spot = replace(spot, place=(*spot.place, part))
+            spot = replace(spot, place=(*spot.key_path, part))
         elif len(spot.models) > 1:
-            spot = replace(spot, models=[model for model in spot.models if part in _tags(model)])
+            spot = replace(spot, models=[model for model in spot.models if part in _list_type_tags(model)])
         else:
-            spot = _inside(spot, part)
+            spot = _descend(spot, part)
     return spot
 
 
-def _inside(spot: _Spot, key: str) -> _Spot:
-    holder = spot.models[0] if spot.models else None
+def _descend(location: _ErrorLocation, key: str) -> _ErrorLocation:
+    holder = location.models[0] if location.models else None
     field = holder.model_fields.get(key) if holder else None
-    return _Spot((*spot.place, key), holder, models_of(field.annotation) if field else [])
+    return _ErrorLocation((*location.key_path, key), holder, list_models(field.annotation) if field else [])
 
 
-def _tags(model: type[Frozen]) -> tuple[str, ...]:
+def _list_type_tags(model: type[SettingsModel]) -> tuple[str, ...]:
     return get_args(model.model_fields["type"].annotation)
 
 
-def _choices(expected: str) -> list[str]:
+def _parse_choices(expected: str) -> list[str]:
     """The values in pydantic's "'a', 'b' or 'c'"."""
     return re.findall(r"'([^']*)'", expected) or [expected]
 
 
-def _meant(found: object, choices: Sequence[str]) -> str:
-    if not isinstance(found, str):
+def _suggest_choice(written: object, choices: Sequence[str]) -> str:
+    if not isinstance(written, str):
         return ""
-    close = difflib.get_close_matches(found.lower(), choices, n=1)
+    close = difflib.get_close_matches(written.lower(), choices, n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def _found(place: Place, parsed: Parsed) -> str:
-    value = parsed.at(place)
+def _describe_found(key_path: ConfigPath, parsed: ParsedConfig) -> str:
+    value = parsed.value_at(key_path)
     if value is None:
         return "nothing"
     if not isinstance(value, str):
         return "a list" if isinstance(value, list) else "a mapping"
-    if SECRET_KEYS.intersection(place) or "@" in value or "://" in value:
+    if SECRET_KEYS.intersection(key_path) or "@" in value or "://" in value:
         return "text"
-    return ascii(value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "...")
+    return ascii(value if len(value) <= _MAX_SHOWN_CHARS else value[:_MAX_SHOWN_CHARS] + "...")
 
 
-def _allowed(error: ErrorDetails, place: Place) -> str:
+def _describe_allowed(error: ErrorDetails, key_path: ConfigPath) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "string_pattern_mismatch":
-        key = next((part for part in reversed(place) if isinstance(part, str)), "")
-        return _ALLOWED_AT.get(key) or f"text like {context['pattern']}"
+        key = next((part for part in reversed(key_path) if isinstance(part, str)), "")
+        return _ALLOWED_BY_KEY.get(key) or f"text like {context['pattern']}"
     if kind.startswith("int_"):
         return "a whole number"
     if kind in _BOUNDS:

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from knowledge_pipeline.config.operation import Frozen
+from knowledge_pipeline.config.operation import SettingsModel
 
 
-class LanguageModelSettings(Frozen):
+class LanguageModelSettings(SettingsModel):
     """A language model at an OpenAI-compatible endpoint. Nothing needs one."""
 
     model: str = Field(min_length=1)
@@ -26,7 +26,7 @@ class LanguageModelSettings(Frozen):
     tokens_per_minute: int | None = Field(default=None, ge=1)
 
 
-class Reranking(Frozen):
+class RerankSettings(SettingsModel):
     """Which search types are reranked, by what, and how long it may take."""
 
     kind: Literal["cross_encoder", "llm"] = "cross_encoder"
@@ -35,21 +35,21 @@ class Reranking(Frozen):
     budget_s: float = Field(default_factory=lambda data: 8.0 if data.get("kind") == "llm" else 0.4, gt=0)
 
 
-class GraphInSearch(Frozen):
+class SearchGraphSettings(SettingsModel):
     """What the code graph adds to the results of a search."""
 
     enrich: bool = True  # the best code hits tell what they call, what calls them, ...
     expand: float = Field(default=0.0, ge=0, le=1)  # share of a best hit's score that linked code gains
 
 
-class CacheSettings(Frozen):
+class CacheSettings(SettingsModel):
     """How long answers are kept for whoever asks the same and may see the same."""
 
     minutes: float = Field(default=15.0, ge=0)  # 0: none is kept
     megabytes: int = Field(default=32, ge=1)  # of all that are kept, about
 
 
-class QuerySettings(Frozen):
+class QuerySettings(SettingsModel):
     """How questions are answered."""
 
     fusion: Literal["following", "weighted", "reciprocal_rank"] = "following"
@@ -61,16 +61,16 @@ class QuerySettings(Frozen):
     hyde: bool = False
     related: int = Field(default=3, ge=0, le=100)  # relations shown with a result
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
-    graph: GraphInSearch = GraphInSearch()
-    rerank: Reranking = Reranking()
+    graph: SearchGraphSettings = SearchGraphSettings()
+    rerank: RerankSettings = RerankSettings()
     cache: CacheSettings = CacheSettings()
 
     @property
-    def prepares(self) -> bool:
+    def rewrites_queries(self) -> bool:
         """Whether anything is made of a question before it is searched for."""
         return self.hyde or self.expansion == "llm" or self.decompose != "off"
 
-    def uses_of_language_model(self) -> tuple[str, ...]:
+    def list_language_model_keys(self) -> tuple[str, ...]:
         """Keys whose values need a language model."""
         uses = {
             "query.expansion": self.expansion == "llm",

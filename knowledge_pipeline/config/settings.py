@@ -23,19 +23,19 @@ from knowledge_pipeline.config.connections import (
     SlackConnection,
     SlackExportConnection,
 )
-from knowledge_pipeline.config.embedding import Embedding
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.operation import (
-    Alerts,
-    Checks,
+    AlertSettings,
+    CheckSettings,
     ContextSettings,
-    Evaluation,
-    Frozen,
-    Logs,
-    Schedules,
-    Serve,
+    EvaluationSettings,
+    LogSettings,
+    ScheduleSettings,
+    ServeSettings,
+    SettingsModel,
 )
 from knowledge_pipeline.config.query import LanguageModelSettings, QuerySettings
-from knowledge_pipeline.config.source_filters import DocumentFilters, require_fitting_filters
+from knowledge_pipeline.config.source_filters import SourceFilters, require_supported_filters
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
 
 SourceType = Literal[
@@ -51,7 +51,7 @@ SourceType = Literal[
     "files",
     "archive",
 ]
-Strategy = Literal[
+ChunkingStrategy = Literal[
     "fixed_size",
     "sentence",
     "paragraph",
@@ -61,13 +61,13 @@ Strategy = Literal[
     "commit",
     "conversation",
 ]
-Treatment = Literal["off", "redact", "drop"]
+SanitizeAction = Literal["off", "redact", "drop"]
 Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
-Extractor = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "package.module:function"
+ExtractorPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "package.module:function"
 Owner = Annotated[str, Field(pattern=r"^(team:[\w-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]  # as Dagster takes them
 SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
-_TRIGGERS: dict[SourceType, Trigger] = {
+_DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
     "code": "on_commit",
     "markdown": "on_commit",
     "openapi": "on_commit",
@@ -96,38 +96,38 @@ Connection = Annotated[
     Field(discriminator="type"),
 ]
 
-_IN_GIT: tuple[str, ...] = ("local", "git", "github", "gitlab")
-_IN_BUCKETS: tuple[str, ...] = ("s3", "gcs")
-_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
-    "code": (*_IN_GIT, *_IN_BUCKETS),
-    "markdown": (*_IN_GIT, *_IN_BUCKETS),
-    "openapi": (*_IN_GIT, *_IN_BUCKETS),
-    "git_history": _IN_GIT,
+_GIT_CONNECTIONS: tuple[str, ...] = ("local", "git", "github", "gitlab")
+_BUCKET_CONNECTIONS: tuple[str, ...] = ("s3", "gcs")
+_ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
+    "code": (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS),
+    "markdown": (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS),
+    "openapi": (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS),
+    "git_history": _GIT_CONNECTIONS,
     "github_pr": ("github", "gitlab"),
     "github_issues": ("github", "gitlab"),
     "jira": ("jira",),
     "confluence": ("confluence",),
     "slack": ("slack", "slack_export"),
-    "files": ("local", *_IN_BUCKETS),
+    "files": ("local", *_BUCKET_CONNECTIONS),
     "archive": ("local",),
 }
 """What each type can be read over."""
 
-_OF_GIT: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})
+_GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})
 
-_CHATTY: frozenset[SourceType] = frozenset(
+_CONVERSATION_TYPES: frozenset[SourceType] = frozenset(
     {"github_pr", "github_issues", "jira", "confluence", "slack", "archive"}
 )
 """Types where people write to people: personal data is redacted unless the file says otherwise."""
 
 
-class Chunking(Frozen):
+class ChunkingSettings(SettingsModel):
     """How documents are cut. None: the default of the source type and strategy.
 
     Token limits count with the embedding model's own tokenizer, header included.
     """
 
-    strategy: Strategy | None = None
+    strategy: ChunkingStrategy | None = None
     max_tokens: int | None = Field(default=None, ge=16, le=8192)
     min_tokens: int | None = Field(default=None, ge=0, le=8192)
     overlap_tokens: int | None = Field(default=None, ge=0, le=4096)
@@ -138,7 +138,7 @@ class Chunking(Frozen):
     preserve_signatures: bool = True
 
     @model_validator(mode="after")
-    def _limits_agree(self) -> Chunking:
+    def _check_limits(self) -> ChunkingSettings:
         limit = self.max_tokens
         for name in ("min_tokens", "overlap_tokens"):
             value = getattr(self, name)
@@ -147,32 +147,32 @@ class Chunking(Frozen):
         return self
 
 
-class MetadataSettings(Frozen):
+class MetadataSettings(SettingsModel):
     """Which extractors run, and tags put on every chunk of the source."""
 
     standard: bool = True
     code: bool = True
     documents: bool = True
-    custom: tuple[Extractor, ...] = ()
+    custom: tuple[ExtractorPath, ...] = ()
     tags: tuple[str, ...] = ()
     coverage: Path | None = None  # a coverage.xml or lcov file, for `test_coverage`
 
 
-class Sanitize(Frozen):
+class SanitizeSettings(SettingsModel):
     """What happens to secrets and personal data before anything is embedded or indexed."""
 
-    secrets: Treatment = "redact"
-    personal_data: Treatment | None = None  # None: the default of the source's type
+    secrets: SanitizeAction = "redact"
+    personal_data: SanitizeAction | None = None  # None: the default of the source's type
 
 
-class Refresh(Frozen):
+class RefreshSettings(SettingsModel):
     """When a source is refreshed, and when it is read anew from nothing."""
 
     trigger: Trigger | None = None  # None: the default of the type
     full_reindex: Literal["weekly", "monthly", "on_demand"] = "on_demand"
 
 
-class AccessSettings(Frozen):
+class AccessSettings(SettingsModel):
     """Who may find the source's content."""
 
     visibility: Literal["public", "tenant", "private"] = "public"
@@ -180,7 +180,7 @@ class AccessSettings(Frozen):
     principals: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _names_its_audience(self) -> AccessSettings:
+    def _require_audience(self) -> AccessSettings:
         if self.visibility != "public" and not self.tenant:
             raise ValueError(f"visibility {self.visibility!r} needs a tenant")
         if self.visibility == "private" and not self.principals:
@@ -188,7 +188,7 @@ class AccessSettings(Frozen):
         return self
 
 
-class SourceConfig(DocumentFilters):
+class SourceConfig(SourceFilters):
     """One configured origin of documents; one Dagster partition."""
 
     id: SourceId
@@ -197,68 +197,70 @@ class SourceConfig(DocumentFilters):
     include: tuple[str, ...] = ()  # gitignore syntax; empty: the default of the type
     exclude: tuple[str, ...] = ()
     max_bytes: int | None = Field(default=None, ge=1)  # None: the default of the type
-    chunking: Chunking = Chunking()
-    embedding: Embedding | None = None  # None: the one of the whole project
+    chunking: ChunkingSettings = ChunkingSettings()
+    embedding: EmbeddingSettings | None = None  # None: the one of the whole project
     metadata: MetadataSettings = MetadataSettings()
-    sanitize: Sanitize = Sanitize()
-    refresh: Refresh = Refresh()
+    sanitize: SanitizeSettings = SanitizeSettings()
+    refresh: RefreshSettings = RefreshSettings()
     access: AccessSettings = AccessSettings()
 
     @model_validator(mode="after")
-    def _can_be_read(self) -> SourceConfig:
-        allowed = _CONNECTIONS[self.type]
+    def _check_connection(self) -> SourceConfig:
+        allowed = _ALLOWED_CONNECTIONS[self.type]
         if self.connection.type not in allowed:
             raise ValueError(
                 f"type {self.type!r} is not read over connection.type {self.connection.type!r}; "
                 f"allowed: {', '.join(allowed)}"
             )
-        require_fitting_filters(self, self.type)
-        if self.type in _OF_GIT and isinstance(self.connection, GithubConnection | GitlabConnection):
-            object.__setattr__(self, "connection", self.connection.as_git())  # the same repository, by git
+        require_supported_filters(self, self.type)
+        if self.type in _GIT_READ_TYPES and isinstance(self.connection, GithubConnection | GitlabConnection):
+            object.__setattr__(self, "connection", self.connection.to_git())  # the same repository, by git
         return self
 
 
-def sanitize_of(source: SourceConfig) -> Sanitize:
+def resolve_sanitize(source: SourceConfig) -> SanitizeSettings:
     """What happens to secrets and personal data: as configured, else by the default of the type."""
     if source.sanitize.personal_data is not None:
         return source.sanitize
-    return source.sanitize.model_copy(update={"personal_data": "redact" if source.type in _CHATTY else "off"})
+    return source.sanitize.model_copy(
+        update={"personal_data": "redact" if source.type in _CONVERSATION_TYPES else "off"}
+    )
 
 
-def trigger_of(source: SourceConfig) -> Trigger:
+def resolve_trigger(source: SourceConfig) -> Trigger:
     """When a source is refreshed: as configured, else by the default of its type."""
-    return source.refresh.trigger or _TRIGGERS[source.type]
+    return source.refresh.trigger or _DEFAULT_TRIGGERS[source.type]
 
 
-class Releases(Frozen):
+class ReleaseSettings(SettingsModel):
     """How many releases can be rolled back to."""
 
     keep: int = Field(default=10, ge=1, le=1000)
 
 
-class Settings(Frozen):
+class Settings(SettingsModel):
     """The whole of `knowledge.yaml`."""
 
     version: Literal[1] = 1
     store: Annotated[Path | ObjectStore, FolderOrUrl()] = Path(".knowledge")
     store_options: StoreOptions = StoreOptions()
     store_folder: Path | None = None  # None: .knowledge; of an object store, what stays on this machine
-    embedding: Embedding = Embedding()
+    embedding: EmbeddingSettings = EmbeddingSettings()
     language_model: LanguageModelSettings | None = None
     query: QuerySettings = QuerySettings()
     context: ContextSettings = ContextSettings()
-    releases: Releases = Releases()
+    releases: ReleaseSettings = ReleaseSettings()
     owners: tuple[Owner, ...] = ()  # of the assets
-    schedules: Schedules = Schedules()
-    checks: Checks = Checks()
-    alerts: Alerts = Alerts()
-    evaluation: Evaluation = Evaluation()
-    logs: Logs = Logs()
-    serve: Serve = Serve()
+    schedules: ScheduleSettings = ScheduleSettings()
+    checks: CheckSettings = CheckSettings()
+    alerts: AlertSettings = AlertSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    logs: LogSettings = LogSettings()
+    serve: ServeSettings = ServeSettings()
     sources: tuple[SourceConfig, ...] = ()
 
     @model_validator(mode="after")
-    def _ids_are_unique(self) -> Settings:
+    def _require_unique_ids(self) -> Settings:
         seen: set[str] = set()
         for source in self.sources:
             if source.id in seen:
@@ -269,11 +271,11 @@ class Settings(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _store_is_reached(self) -> Settings:
-        object.__setattr__(self, "store", self.reached(self.store))
+    def _apply_store_options(self) -> Settings:
+        object.__setattr__(self, "store", self.with_store_options(self.store))
         return self
 
-    def reached(self, store: Path | ObjectStore) -> Path | ObjectStore:
+    def with_store_options(self, store: Path | ObjectStore) -> Path | ObjectStore:
         """A store with the options, and the local folder, that these settings give it.
 
         Raises:
@@ -290,8 +292,8 @@ class Settings(Frozen):
         return store.model_copy(update={"options": options, "folder": self.store_folder or store.folder})
 
     @model_validator(mode="after")
-    def _language_model_is_there(self) -> Settings:
-        uses = self.query.uses_of_language_model()
+    def _require_language_model(self) -> Settings:
+        uses = self.query.list_language_model_keys()
         if uses and self.language_model is None:
             named = " and ".join(uses)
             raise ValueError(
@@ -299,6 +301,6 @@ class Settings(Frozen):
             )
         return self
 
-    def embedding_of(self, source: SourceConfig) -> Embedding:
+    def resolve_embedding(self, source: SourceConfig) -> EmbeddingSettings:
         """The model settings that a source's chunks are embedded with."""
         return source.embedding or self.embedding

@@ -6,40 +6,40 @@ from typing import Literal
 
 from pydantic import Field
 
-from knowledge_pipeline.config.operation import Frozen
+from knowledge_pipeline.config.operation import SettingsModel
 
-Names = tuple[str, ...]
+NameList = tuple[str, ...]
 
 
-class DocumentFilters(Frozen):
+class SourceFilters(SettingsModel):
     """The filters of all types; each says in `FILTERS` whose it is. Empty means all."""
 
-    languages: Names = ()
+    languages: NameList = ()
     depth: int = Field(default=1000, ge=1)  # at most so many commits
     since: str | None = None  # "2024-01-31", or a span: "180 days"; None: the default of the type
     max_results: int | None = Field(default=None, ge=1)  # the most recently updated ones
     state: Literal["open", "closed", "merged", "all"] | None = None  # None: the default of the type
-    labels: Names = ()  # documents with any of them
-    projects: Names = ()  # keys
+    labels: NameList = ()  # documents with any of them
+    projects: NameList = ()  # keys
     jql: str | None = None  # beside the other filters
-    issue_types: Names = ()
-    statuses: Names = ()
-    custom_fields: Names = ()  # by the names that people see: taken into the text
-    spaces: Names = ()  # keys
+    issue_types: NameList = ()
+    statuses: NameList = ()
+    custom_fields: NameList = ()  # by the names that people see: taken into the text
+    spaces: NameList = ()  # keys
     comments: bool = True
-    channels: Names = ()  # names or ids
+    channels: NameList = ()  # names or ids
 
 
-_TICKETS = ("github_pr", "github_issues", "jira")
-_SERVICES = (*_TICKETS, "confluence")
+_TICKET_TYPES = ("github_pr", "github_issues", "jira")
+_SERVICE_TYPES = (*_TICKET_TYPES, "confluence")
 
-FILTERS: dict[str, tuple[str, ...]] = {
+FILTER_TYPES: dict[str, tuple[str, ...]] = {
     "languages": ("code",),
     "depth": ("git_history",),
-    "since": ("git_history", *_SERVICES, "slack"),
-    "max_results": (*_SERVICES, "slack"),
+    "since": ("git_history", *_SERVICE_TYPES, "slack"),
+    "max_results": (*_SERVICE_TYPES, "slack"),
     "state": ("github_pr", "github_issues"),
-    "labels": _SERVICES,
+    "labels": _SERVICE_TYPES,
     "projects": ("jira",),
     "jql": ("jira",),
     "issue_types": ("jira",),
@@ -52,10 +52,10 @@ FILTERS: dict[str, tuple[str, ...]] = {
 """Which types each filter is of."""
 
 
-def require_fitting_filters(filters: DocumentFilters, source_type: str) -> None:
+def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
     """Raises ValueError where a filter is set that the type knows nothing of: it would pass silently."""
-    for name, types in FILTERS.items():
-        default = DocumentFilters.model_fields[name].default
+    for name, types in FILTER_TYPES.items():
+        default = SourceFilters.model_fields[name].default
         if getattr(filters, name) != default and source_type not in types:
             raise ValueError(f"{name} is no filter of type {source_type!r}: it is one of {', '.join(types)}")
     if filters.state == "merged" and source_type == "github_issues":

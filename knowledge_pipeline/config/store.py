@@ -22,14 +22,14 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from knowledge_pipeline.config.connections import HttpUrl
-from knowledge_pipeline.config.operation import Frozen
+from knowledge_pipeline.config.operation import SettingsModel
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,220}")
 _SCHEMES = ("s3", "gs", "az")
-_ALLOWED = "a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
+_ALLOWED_STORES = "a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
 
 
-class StoreOptions(Frozen):
+class StoreOptions(SettingsModel):
     """How an S3-compatible store is reached; what is left out comes from the variables AWS_*."""
 
     endpoint_url: HttpUrl | None = None  # of another provider than AWS
@@ -39,7 +39,7 @@ class StoreOptions(Frozen):
     session_token: SecretStr | None = None
 
     @model_validator(mode="after")
-    def _both_keys(self) -> StoreOptions:
+    def _check_key_pair(self) -> StoreOptions:
         if bool(self.access_key_id) != bool(self.secret_access_key):
             given, missing = ("access_key_id", "secret_access_key")[:: 1 if self.access_key_id else -1]
             raise ValueError(f"{given} without {missing}: give both, or none")
@@ -60,8 +60,8 @@ class ObjectStore(BaseModel):
 
     @field_validator("url")
     @classmethod
-    def _is_of_a_bucket(cls, url: str) -> str:
-        return _checked(url)
+    def _check_bucket_url(cls, url: str) -> str:
+        return _normalize_url(url)
 
     @property
     def scheme(self) -> str:
@@ -74,13 +74,13 @@ class ObjectStore(BaseModel):
         return self.url.partition("://")[2].partition("/")[0]
 
     @property
-    def keys(self) -> dict[str, str]:
+    def storage_options(self) -> dict[str, str]:
         """Options under the names that the libraries use, secrets in clear: never to be shown."""
         if self.scheme != "s3":
             return {}
         told = self.options
-        endpoint = told.endpoint_url or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-        region = told.region or _variable("AWS_REGION", "AWS_DEFAULT_REGION")
+        endpoint = told.endpoint_url or _read_variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+        region = told.region or _read_variable("AWS_REGION", "AWS_DEFAULT_REGION")
         secrets = {
             name: secret.get_secret_value()
             for name in ("access_key_id", "secret_access_key", "session_token")
@@ -98,26 +98,26 @@ class FolderOrUrl:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def place(value: Any, path: core_schema.ValidatorFunctionWrapHandler) -> Path | ObjectStore:
+        def validate_store(value: Any, path: core_schema.ValidatorFunctionWrapHandler) -> Path | ObjectStore:
             if isinstance(value, ObjectStore):
                 return value
-            return at_url(value) if isinstance(value, str) and "://" in value else path(value)
+            return parse_store_url(value) if isinstance(value, str) and "://" in value else path(value)
 
-        return core_schema.no_info_wrap_validator_function(place, handler.generate_schema(Path))
+        return core_schema.no_info_wrap_validator_function(validate_store, handler.generate_schema(Path))
 
 
-def at_url(url: str) -> ObjectStore:
+def parse_store_url(url: str) -> ObjectStore:
     """The store at a URL. Raises `ValueError` where that is not one of a bucket."""
-    return ObjectStore(url=_checked(url))
+    return ObjectStore(url=_normalize_url(url))
 
 
-def is_told(store: Path | ObjectStore) -> bool:
+def is_resolved(store: Path | ObjectStore) -> bool:
     """Whether all that it takes to reach the store is known: no `${NAME}` is left in it."""
-    values = [str(store), *(store.keys.values() if isinstance(store, ObjectStore) else ())]
+    values = [str(store), *(store.storage_options.values() if isinstance(store, ObjectStore) else ())]
     return not any("${" in value for value in values)
 
 
-def _checked(url: str) -> str:
+def _normalize_url(url: str) -> str:
     """The URL without a slash at its end. Raises `ValueError`."""
     scheme, _, rest = url.partition("://")
     bucket, _, prefix = rest.rstrip("/").partition("/")
@@ -125,11 +125,11 @@ def _checked(url: str) -> str:
     if "${" in url:
         return url  # a variable that is not set, which is told elsewhere
     if scheme not in _SCHEMES or not _BUCKET.fullmatch(bucket):
-        raise ValueError(f"found a URL of no bucket; allowed: {_ALLOWED}")
+        raise ValueError(f"found a URL of no bucket; allowed: {_ALLOWED_STORES}")
     if any(part in ("", ".", "..") or set(part) & set("?#%*\\ ") for part in parts):
         raise ValueError("found a prefix with empty, relative or special parts; allowed: plain names")
     return "/".join([f"{scheme}://{bucket}", *parts])
 
 
-def _variable(*names: str) -> str | None:
+def _read_variable(*names: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)

@@ -39,36 +39,36 @@ _FLOW_REST = re.compile(r"[ \t]*,?")
 _FLOW_LINE_REST = re.compile(r"[ \t]*,?[ \t]*(?:#[^\n]*)?(?:\n|\Z)")
 
 
-def with_entry(text: str, entry: Mapping[str, Any]) -> str:
+def insert_entry(text: str, entry: Mapping[str, Any]) -> str:
     """The text with one more source at the end of the list.
 
     Raises:
         ConfigError: the list is written in a way that only a person should edit.
     """
-    sources = _sources_in(text)
-    if sources.flow and sources.items:
+    sources = _locate_sources(text)
+    if sources.is_flow and sources.items:
         at = sources.items[-1][1]
-        return f"{text[:at]}, {flow(entry)}{text[at:]}"
+        return f"{text[:at]}, {to_flow_yaml(entry)}{text[at:]}"
     line_end = "\r\n" if "\r\n" in text else "\n"
-    text, at, column = _place_for_entry(text, sources, line_end)
+    text, at, column = _prepare_insertion(text, sources, line_end)
     before = text[:at] if not at or text[at - 1] == "\n" else text[:at] + line_end
-    gap = line_end if _separated(text, sources) else ""
-    return before + gap + _block(entry, column, line_end) + text[at:]
+    gap = line_end if _has_blank_separator(text, sources) else ""
+    return before + gap + _render_block(entry, column, line_end) + text[at:]
 
 
-def without_entry(text: str, index: int) -> str:
+def remove_entry(text: str, index: int) -> str:
     """The text without the source at an index, and without the comments that describe it.
 
     Raises:
         ConfigError: the list is written in a way that only a person should edit.
     """
-    sources = _sources_in(text)
+    sources = _locate_sources(text)
     start, end = sources.items[index]
-    if sources.flow:
-        return _without_flow_item(text, start, end)
-    line, column = _dash(text, start)
-    begin = _head(text, line, column)
-    kept, rest = text[:begin], text[_tail(text, end, column) :]
+    if sources.is_flow:
+        return _remove_flow_item(text, start, end)
+    line, column = _find_dash(text, start)
+    begin = _find_entry_start(text, line, column)
+    kept, rest = text[:begin], text[_find_entry_end(text, end, column) :]
     if not rest.strip():
         kept = _BLANK_END.sub(r"\1", kept)
     elif _BLANK_END.search(kept) or (index == 0 and len(sources.items) > 1):
@@ -79,24 +79,24 @@ def without_entry(text: str, index: int) -> str:
     return kept[:colon] + " []" + kept[colon:] + rest
 
 
-def flow(value: Any) -> str:
+def to_flow_yaml(value: Any) -> str:
     """A value on one line: JSON is YAML, but for the characters that only JSON allows unescaped."""
     json_text = json.dumps(value, ensure_ascii=False)
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sources:
+class _SourcesSpan:
     """Where the list of sources lies in the text; offsets count characters, half-open."""
 
     key_end: int  # -1: there is no key `sources`
     start: int = 0  # of the list, or of what stands in its place
     end: int = 0
-    flow: bool = False  # [a, b]
+    is_flow: bool = False  # [a, b]
     items: tuple[tuple[int, int], ...] = ()  # from the first to the last character that is written
 
 
-def _sources_in(text: str) -> _Sources:
+def _locate_sources(text: str) -> _SourcesSpan:
     if re.search(r"\r(?!\n)", text):
         raise ConfigError("lines end in a bare carriage return: save the file with usual line ends")
     events = list(YAML(typ="safe", pure=True).parse(text))
@@ -104,32 +104,32 @@ def _sources_in(text: str) -> _Sources:
     while position < len(events) and not isinstance(events[position], (CollectionStartEvent, ScalarEvent)):
         position += 1
     if not isinstance(events[position] if position < len(events) else None, MappingStartEvent):
-        return _Sources(key_end=-1)
+        return _SourcesSpan(key_end=-1)
     position += 1
     while not isinstance(events[position], CollectionEndEvent):
-        value = position + len(_node(events, position))
+        value = position + len(_take_node(events, position))
         if isinstance(events[position], ScalarEvent) and events[position].value == "sources":
-            return _located(events, position, value)
-        position = value + len(_node(events, value))
-    return _Sources(key_end=-1)
+            return _measure_sources(events, position, value)
+        position = value + len(_take_node(events, value))
+    return _SourcesSpan(key_end=-1)
 
 
-def _located(events: list[Event], key: int, value: int) -> _Sources:
-    key_end, node = events[key].end_mark.index, _node(events, value)
+def _measure_sources(events: list[Event], key: int, value: int) -> _SourcesSpan:
+    key_end, node = events[key].end_mark.index, _take_node(events, value)
     first = node[0]
     if isinstance(first, AliasEvent):
         raise ConfigError("`sources` is an alias: edit the file by hand")
     if not isinstance(first, SequenceStartEvent):
-        return _Sources(key_end, *_extent(node))
+        return _SourcesSpan(key_end, *_find_extent(node))
     items, position = [], value + 1
     while position < value + len(node) - 1:
-        item = _node(events, position)
-        items.append(_extent(item))
+        item = _take_node(events, position)
+        items.append(_find_extent(item))
         position += len(item)
-    return _Sources(key_end, *_extent(node), flow=bool(first.flow_style), items=tuple(items))
+    return _SourcesSpan(key_end, *_find_extent(node), is_flow=bool(first.flow_style), items=tuple(items))
 
 
-def _node(events: list[Event], position: int) -> list[Event]:
+def _take_node(events: list[Event], position: int) -> list[Event]:
     """The events of the one node that starts at a position."""
     depth = 0
     for index in range(position, len(events)):
@@ -140,57 +140,57 @@ def _node(events: list[Event], position: int) -> list[Event]:
     raise ConfigError("the YAML ends inside a value")
 
 
-def _extent(node: list[Event]) -> tuple[int, int]:
+def _find_extent(node: list[Event]) -> tuple[int, int]:
     """Ends of blocks and empty values are no characters, and their marks lie behind comments."""
     written = [event.end_mark.index for event in node if event.end_mark.index > event.start_mark.index]
     start = node[0].start_mark.index
     return start, max(written, default=start)
 
 
-def _place_for_entry(text: str, sources: _Sources, line_end: str) -> tuple[str, int, int]:
+def _prepare_insertion(text: str, sources: _SourcesSpan, line_end: str) -> tuple[str, int, int]:
     """The text, perhaps without an empty list, where the entry goes, and the column of its dash."""
     if sources.items:
         start, end = sources.items[-1]
-        _, column = _dash(text, start)
-        return text, _tail(text, end, column), column
+        _, column = _find_dash(text, start)
+        return text, _find_entry_end(text, end, column), column
     if sources.key_end < 0:
         gap = "" if not text or text.endswith("\n") else line_end
         text = f"{text}{gap}sources:{line_end}"
         return text, len(text), 2
     if sources.end > sources.start:  # `[]`, `null`
         text = text[: sources.start].rstrip(" ") + text[sources.end :]
-    return text, _next_line(text, sources.key_end), 2
+    return text, _find_next_line(text, sources.key_end), 2
 
 
-def _quoted(value: Any) -> Any:
+def _quote_unprintable(value: Any) -> Any:
     """The same with odd text in double quotes: ruamel.yaml loses such characters in plain style."""
     if isinstance(value, Mapping):
-        return {_quoted(key): _quoted(inner) for key, inner in value.items()}
+        return {_quote_unprintable(key): _quote_unprintable(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_quoted(inner) for inner in value]
+        return [_quote_unprintable(inner) for inner in value]
     odd = isinstance(value, str) and _UNPRINTABLE.search(value)
     return DoubleQuotedScalarString(value) if odd else value
 
 
-def _block(entry: Mapping[str, Any], column: int, line_end: str) -> str:
+def _render_block(entry: Mapping[str, Any], column: int, line_end: str) -> str:
     yaml, stream = YAML(), io.StringIO()
     yaml.default_flow_style = False
     yaml.width = 1_000_000
     yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.dump(_quoted(entry), stream)
+    yaml.dump(_quote_unprintable(entry), stream)
     first, *others = stream.getvalue().rstrip("\n").split("\n")
     indented = [f"- {first}", *(f"  {line}" if line else "" for line in others)]
     return "".join(f"{' ' * column if line else ''}{line}{line_end}" for line in indented)
 
 
-def _separated(text: str, sources: _Sources) -> bool:
+def _has_blank_separator(text: str, sources: _SourcesSpan) -> bool:
     """Do empty lines stand between the last two entries?"""
     if len(sources.items) < 2:
         return False
     return bool(_BLANK_LINE.search(text, sources.items[-2][1] - 1, sources.items[-1][0]))
 
 
-def _dash(text: str, start: int) -> tuple[int, int]:
+def _find_dash(text: str, start: int) -> tuple[int, int]:
     """Start of the line with the dash of a block entry, and the dash's column."""
     line = start
     while line > 0:
@@ -201,22 +201,22 @@ def _dash(text: str, start: int) -> tuple[int, int]:
     raise ConfigError("an entry of `sources` does not start on a line of its own: edit the file by hand")
 
 
-def _head(text: str, line: int, column: int) -> int:
+def _find_entry_start(text: str, line: int, column: int) -> int:
     """Start of the comment lines directly above a line, those not indented deeper."""
     while line > 0:
         above = text.rfind("\n", 0, line - 1) + 1
-        if not _is_comment(text[above:line]) or _indent(text[above:line]) > column:
+        if not _is_comment(text[above:line]) or _count_indent(text[above:line]) > column:
             break
         line = above
     return line
 
 
-def _tail(text: str, end: int, column: int) -> int:
+def _find_entry_end(text: str, end: int, column: int) -> int:
     """Start of the line after an entry and after the comments inside it, indented deeper than its dash."""
-    after = here = _next_line(text, len(text[:end].rstrip()))
+    after = here = _find_next_line(text, len(text[:end].rstrip()))
     while here < len(text):
-        line = text[here : _next_line(text, here)]
-        inside = _is_comment(line) and _indent(line) > column
+        line = text[here : _find_next_line(text, here)]
+        inside = _is_comment(line) and _count_indent(line) > column
         if line.strip() and not inside:
             break
         here += len(line)
@@ -224,7 +224,7 @@ def _tail(text: str, end: int, column: int) -> int:
     return after
 
 
-def _without_flow_item(text: str, start: int, end: int) -> str:
+def _remove_flow_item(text: str, start: int, end: int) -> str:
     line = text.rfind("\n", 0, start) + 1
     whole = None if text[line:start].strip() else _FLOW_LINE_REST.match(text, end)
     if whole:
@@ -234,7 +234,7 @@ def _without_flow_item(text: str, start: int, end: int) -> str:
     return kept.rstrip(" ").removesuffix(",") + after if after.startswith("]") else kept + after
 
 
-def _next_line(text: str, at: int) -> int:
+def _find_next_line(text: str, at: int) -> int:
     found = text.find("\n", at)
     return len(text) if found < 0 else found + 1
 
@@ -243,5 +243,5 @@ def _is_comment(line: str) -> bool:
     return line.lstrip().startswith("#")
 
 
-def _indent(line: str) -> int:
+def _count_indent(line: str) -> int:
     return len(line) - len(line.lstrip())

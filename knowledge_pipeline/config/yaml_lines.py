@@ -18,48 +18,48 @@ from ruamel.yaml.reader import ReaderError
 
 from knowledge_pipeline.errors import ConfigError
 
-Place = tuple[str | int, ...]  # ("sources", 0, "chunking", "strategy")
+ConfigPath = tuple[str | int, ...]  # ("sources", 0, "chunking", "strategy")
 
 MAX_CHARS = 2_000_000  # about ten thousand sources
 MAX_VALUES = 200_000  # after aliases are followed
 MAX_DEPTH = 16
 
-_CORE = {"str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq"}
+_CORE_TAGS = {"str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq"}
 _TAG_PREFIX = "tag:yaml.org,2002:"
-_NAMES_A_VALUE = re.compile(r"\b(alias|anchor|handle|directive)\b.*", re.DOTALL)  # `*secret` is an alias
+_QUOTED_VALUE = re.compile(r"\b(alias|anchor|handle|directive)\b.*", re.DOTALL)  # `*secret` is an alias
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ConfigProblem:
     """One thing that is wrong in the file; `text` holds no secret."""
 
     line: int
-    place: Place
+    key_path: ConfigPath
     text: str
 
     def __str__(self) -> str:
-        path = path_of(self.place)
+        path = format_key_path(self.key_path)
         return f"{path}: {self.text}" if path else self.text
 
 
 @dataclass(slots=True)
-class Parsed:
+class ParsedConfig:
     """Dicts, lists, text and None, as written; `lines` counts from 1."""
 
     value: Any = None
-    lines: dict[Place, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    lines: dict[ConfigPath, int] = field(default_factory=dict)
+    problems: list[ConfigProblem] = field(default_factory=list)
 
-    def line(self, place: Place) -> int:
+    def line_of(self, key_path: ConfigPath) -> int:
         """Line of a key, or of the nearest one around it that the file has."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place, 1)
+        while key_path and key_path not in self.lines:
+            key_path = key_path[:-1]
+        return self.lines.get(key_path, 1)
 
-    def at(self, place: Place) -> Any:
+    def value_at(self, key_path: ConfigPath) -> Any:
         """The value at a place; None where there is none."""
         value = self.value
-        for part in place:
+        for part in key_path:
             if isinstance(value, dict):
                 value = value.get(part)
             elif isinstance(value, list) and isinstance(part, int):
@@ -68,15 +68,15 @@ class Parsed:
                 return None
         return value
 
-    def report(self, place: Place, text: str) -> None:
+    def add_problem(self, key_path: ConfigPath, text: str) -> None:
         """Add one problem, at the line of its place."""
-        self.problems.append(Problem(self.line(place), place, text))
+        self.problems.append(ConfigProblem(self.line_of(key_path), key_path, text))
 
 
-def path_of(place: Place) -> str:
+def format_key_path(key_path: ConfigPath) -> str:
     """`sources[0].chunking.strategy`; keys that hold odd characters are not shown."""
     path = ""
-    for part in place:
+    for part in key_path:
         if isinstance(part, int):
             path += f"[{part}]"
         else:
@@ -84,7 +84,7 @@ def path_of(place: Place) -> str:
     return path.removeprefix(".")
 
 
-def parse(text: str, *, name: str) -> Parsed:
+def parse_config(text: str, *, name: str) -> ParsedConfig:
     """Read YAML; duplicate keys and foreign tags become problems.
 
     Raises:
@@ -94,13 +94,13 @@ def parse(text: str, *, name: str) -> Parsed:
         raise ConfigError(f"{name}:1: the file has {len(text)} characters; at most {MAX_CHARS} are read")
     last_line = text.count("\n") + (not text.endswith("\n")) or 1
     try:
-        return _Walk(last_line).parse(_compose(text))
+        return _NodeConverter(last_line).convert(_compose(text))
     except RecursionError:
         raise ConfigError(f"{name}:1: values are nested too deep; at most {MAX_DEPTH} levels") from None
     except OverflowError as error:
         raise ConfigError(f"{name}:1: {error}") from None
     except (YAMLError, ValueError) as error:
-        raise ConfigError(_syntax(error, text, name, last_line)) from None
+        raise ConfigError(_format_syntax_error(error, text, name, last_line)) from None
 
 
 def _compose(text: str) -> Node | None:
@@ -109,7 +109,7 @@ def _compose(text: str) -> Node | None:
     return yaml.compose(text)
 
 
-def _syntax(error: Exception, text: str, name: str, last_line: int) -> str:
+def _format_syntax_error(error: Exception, text: str, name: str, last_line: int) -> str:
     line, column, what = 1, 1, "no valid YAML"
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
@@ -117,92 +117,96 @@ def _syntax(error: Exception, text: str, name: str, last_line: int) -> str:
             line, column = mark.line + 1, mark.column + 1
             if line > last_line:  # the end of the text
                 line, column = last_line, len(text.rstrip("\n").rpartition("\n")[2]) + 1
-        what = _NAMES_A_VALUE.sub(r"\1", error.problem or error.context or what)
+        what = _QUOTED_VALUE.sub(r"\1", error.problem or error.context or what)
     elif isinstance(error, ReaderError):
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         what = "found a character that YAML does not allow"
-    return f"{name}:{line}: column {column}: {what}; {_remedy(what, text, line)}"
+    return f"{name}:{line}: column {column}: {what}; {_suggest_fix(what, text, line)}"
 
 
-def _remedy(what: str, text: str, line: int) -> str:
-    if r"'\t'" in what:
+def _suggest_fix(fault: str, text: str, line: int) -> str:
+    if r"'\t'" in fault:
         return "use spaces, not tabs"
     if "${" in "".join(text.splitlines()[line - 1 : line]):
         return 'inside { } or [ ] write "${NAME}" with quotes'
     return "correct the YAML there"
 
 
-class _Walk:
+class _NodeConverter:
     """Turns nodes into plain values, following aliases within bounds."""
 
     def __init__(self, last_line: int) -> None:
-        self.parsed = Parsed(lines={(): 1})
+        self.parsed = ParsedConfig(lines={(): 1})
         self.last_line = last_line
-        self.left = MAX_VALUES
+        self.remaining_values = MAX_VALUES
 
-    def parse(self, root: Node | None) -> Parsed:
-        self.parsed.value = {} if root is None else self._value(root, ())
+    def convert(self, root: Node | None) -> ParsedConfig:
+        self.parsed.value = {} if root is None else self._convert_node(root, ())
         return self.parsed
 
-    def _value(self, node: Node, place: Place) -> Any:
-        self._bound(place)
-        if not (str(node.tag).startswith(_TAG_PREFIX) and str(node.tag)[len(_TAG_PREFIX) :] in _CORE):
-            self.parsed.report(place, "found a YAML tag; allowed: plain values without tags")
+    def _convert_node(self, node: Node, key_path: ConfigPath) -> Any:
+        self._check_bounds(key_path)
+        if not (str(node.tag).startswith(_TAG_PREFIX) and str(node.tag)[len(_TAG_PREFIX) :] in _CORE_TAGS):
+            self.parsed.add_problem(key_path, "found a YAML tag; allowed: plain values without tags")
             return None
         if isinstance(node, ScalarNode):
             return None if node.tag == _TAG_PREFIX + "null" else str(node.value)
         if isinstance(node, MappingNode):
-            return self._mapping(node, place)
-        return [self._item(child, (*place, index)) for index, child in enumerate(node.value)]
+            return self._convert_mapping(node, key_path)
+        return [self._convert_item(child, (*key_path, index)) for index, child in enumerate(node.value)]
 
-    def _item(self, node: Node, place: Place) -> Any:
-        self._mark(place, node)
-        return self._value(node, place)
+    def _convert_item(self, node: Node, key_path: ConfigPath) -> Any:
+        self._record_line(key_path, node)
+        return self._convert_node(node, key_path)
 
-    def _mapping(self, node: MappingNode, place: Place) -> dict[str, Any]:
+    def _convert_mapping(self, node: MappingNode, key_path: ConfigPath) -> dict[str, Any]:
         values: dict[str, Any] = {}
         merged: list[Node] = []
         for key, value in node.value:
             if key.tag == _TAG_PREFIX + "merge":
                 merged += value.value if value.tag == _TAG_PREFIX + "seq" else [value]
             else:
-                self._entry(key, value, place, values)
+                self._add_entry(key, value, key_path, values)
         for other in merged:
-            self._merge(other, place, values)
+            self._merge_mapping(other, key_path, values)
         return values
 
-    def _entry(self, key: Node, value: Node, place: Place, values: dict[str, Any]) -> None:
+    def _add_entry(self, key: Node, value: Node, key_path: ConfigPath, values: dict[str, Any]) -> None:
         if not isinstance(key, ScalarNode):
-            return self.parsed.report(place, "found a key that is no text; allowed: plain keys")
-        here = (*place, str(key.value))
+            return self.parsed.add_problem(key_path, "found a key that is no text; allowed: plain keys")
+        here = (*key_path, str(key.value))
         if key.value in values:
             line = min(key.start_mark.line + 1, self.last_line)
-            found = f"found the key twice, first on line {self.parsed.line(here)}; allowed: once"
-            return self.parsed.problems.append(Problem(line, here, found))
-        self._mark(here, key)
-        values[str(key.value)] = self._value(value, here)
+            found = f"found the key twice, first on line {self.parsed.line_of(here)}; allowed: once"
+            return self.parsed.problems.append(ConfigProblem(line, here, found))
+        self._record_line(here, key)
+        values[str(key.value)] = self._convert_node(value, here)
 
-    def _merge(self, node: Node, place: Place, values: dict[str, Any]) -> None:
-        self._bound(place)
+    def _merge_mapping(self, node: Node, key_path: ConfigPath, values: dict[str, Any]) -> None:
+        self._check_bounds(key_path)
         if not isinstance(node, MappingNode):
-            return self.parsed.report(place, "found '<<' with a value that is no mapping; allowed: *ANCHOR")
-        for key, value in self._pairs(node, place):
+            return self.parsed.add_problem(
+                key_path, "found '<<' with a value that is no mapping; allowed: *ANCHOR"
+            )
+        for key, value in self._list_pairs(node, key_path):
             if key.value not in values:
-                self._entry(key, value, place, values)
+                self._add_entry(key, value, key_path, values)
 
-    def _pairs(self, node: MappingNode, place: Place) -> list[tuple[Node, Node]]:
+    def _list_pairs(self, node: MappingNode, key_path: ConfigPath) -> list[tuple[Node, Node]]:
         plain = [pair for pair in node.value if pair[0].tag != _TAG_PREFIX + "merge"]
         if len(plain) < len(node.value):
-            self.parsed.report(place, "found '<<' inside a merged mapping; allowed: one level of '<<'")
+            self.parsed.add_problem(
+                key_path, "found '<<' inside a merged mapping; allowed: one level of '<<'"
+            )
         return plain
 
-    def _mark(self, place: Place, node: Node) -> None:
-        self.parsed.lines[place] = min(node.start_mark.line + 1, self.last_line)
+    def _record_line(self, key_path: ConfigPath, node: Node) -> None:
+        self.parsed.lines[key_path] = min(node.start_mark.line + 1, self.last_line)
 
-    def _bound(self, place: Place) -> None:
-        self.left -= 1
-        if self.left < 0:
+    def _check_bounds(self, key_path: ConfigPath) -> None:
+        self.remaining_values -= 1
+        if self.remaining_values < 0:
             raise OverflowError(f"aliases expand to more than {MAX_VALUES} values; write fewer '*' aliases")
-        if len(place) > MAX_DEPTH:
+        if len(key_path) > MAX_DEPTH:
             raise RecursionError

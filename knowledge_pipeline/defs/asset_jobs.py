@@ -4,38 +4,38 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from knowledge_pipeline.checks.registry import blocking
+from knowledge_pipeline.checks.registry import list_blocking_checks
 from knowledge_pipeline.config.settings import SourceType
-from knowledge_pipeline.defs.assets import stage_keys
-from knowledge_pipeline.defs.evaluation import CHECK, EVALUATION
+from knowledge_pipeline.defs.assets import stage_asset_keys
+from knowledge_pipeline.defs.evaluation import EVALUATION, QUALITY_CHECK
 from knowledge_pipeline.defs.runs.event_log import RELEASE
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-_RELEASED = dg.AssetSelection.assets(EVALUATION, RELEASE).without_checks() | dg.AssetSelection.checks(
-    dg.AssetCheckKey(EVALUATION, CHECK)
-)
+_RELEASE_SELECTION = dg.AssetSelection.assets(
+    EVALUATION, RELEASE
+).without_checks() | dg.AssetSelection.checks(dg.AssetCheckKey(EVALUATION, QUALITY_CHECK))
 
 RELEASE_JOB = dg.define_asset_job(
     "release",
-    selection=_RELEASED,
+    selection=_RELEASE_SELECTION,
     description="Make what the index holds live, if the checks allow it.",
 )
 
 
-def refresh_of(source_type: SourceType) -> "UnresolvedAssetJobDefinition":
+def build_refresh_job(source_type: SourceType) -> "UnresolvedAssetJobDefinition":
     """The asset job of one type: its chain for a partition or several, what guards the release, and that.
 
     The informing checks are left to the schedule: they look at the whole store.
     """
-    keys = stage_keys(source_type)
-    guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in blocking(source_type)]
+    keys = stage_asset_keys(source_type)
+    guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in list_blocking_checks(source_type)]
     return dg.define_asset_job(
         f"refresh_{source_type}",
         selection=dg.AssetSelection.assets(*keys.values()).without_checks()
         | dg.AssetSelection.checks(*guards)
-        | _RELEASED,
+        | _RELEASE_SELECTION,
         description=f"Refresh sources of the type {source_type} and release what they gave.",
         tags={"knowledge/type": source_type},
     )

@@ -9,74 +9,83 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from knowledge_pipeline.checks.registry import blocking_findings
+from knowledge_pipeline.checks.registry import run_blocking_checks
 from knowledge_pipeline.config.settings import Settings, SourceType
-from knowledge_pipeline.defs.checks import checks_of, result_of
+from knowledge_pipeline.defs.checks import build_check_specs, to_check_result
 from knowledge_pipeline.defs.evaluation import EVALUATION
-from knowledge_pipeline.defs.failures import failures
-from knowledge_pipeline.defs.freshness import release_freshness
-from knowledge_pipeline.defs.metadata.asset_specs import stage_specs
-from knowledge_pipeline.defs.metadata.provenance import begin
-from knowledge_pipeline.defs.partitions import sources_of
+from knowledge_pipeline.defs.failures import translate_failures
+from knowledge_pipeline.defs.freshness import build_release_freshness_policy
+from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
+from knowledge_pipeline.defs.metadata.provenance import track_refresh_inputs
+from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.dead_workers import note_process
-from knowledge_pipeline.defs.runs.event_log import RELEASE, publish, refresh_recorded, release_metadata
-from knowledge_pipeline.defs.runs.executor import TAGS_OF_SOURCES
-from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig, refresh_one
-from knowledge_pipeline.defs.runs.requests import sources_per_run
-from knowledge_pipeline.stages.pipeline import STAGES, chosen, stages_of
+from knowledge_pipeline.defs.runs.dead_workers import tag_process
+from knowledge_pipeline.defs.runs.event_log import (
+    RELEASE,
+    build_release_metadata,
+    publish,
+    refresh_and_record,
+)
+from knowledge_pipeline.defs.runs.executor import SOURCE_STEP_TAGS
+from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig, refresh_source
+from knowledge_pipeline.defs.runs.requests import read_sources_per_run
+from knowledge_pipeline.stages.pipeline import STAGES, select_sources, select_stages
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.lake import Lake
 
-RELEASED = frozenset({"index", "graph"})
+RELEASED_STAGES = frozenset({"index", "graph"})
 
 
-def stage_keys(source_type: SourceType) -> dict[str, dg.AssetKey]:
+def stage_asset_keys(source_type: SourceType) -> dict[str, dg.AssetKey]:
     """The assets of a type by stage, in their order: `code/snapshot`, `code/chunks`, ..."""
-    return {stage: dg.AssetKey([source_type, stage]) for stage in stages_of(source_type)}
+    return {stage: dg.AssetKey([source_type, stage]) for stage in select_stages(source_type)}
 
 
-def released_keys(types: Sequence[SourceType]) -> list[dg.AssetKey]:
+def released_asset_keys(types: Sequence[SourceType]) -> list[dg.AssetKey]:
     """The assets whose tables a release names."""
-    return [key for type_ in types for stage, key in stage_keys(type_).items() if stage in RELEASED]
+    return [
+        key for type_ in types for stage, key in stage_asset_keys(type_).items() if stage in RELEASED_STAGES
+    ]
 
 
-def chain(source_type: SourceType, settings: Settings) -> dg.AssetsDefinition:
+def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.AssetsDefinition:
     """The assets of one type, partitioned by its sources, each runnable alone."""
 
     @dg.multi_asset(
         name=source_type,
         description=f"Refreshes sources of the type {source_type}, stage by stage.",
-        specs=stage_specs(source_type, settings),
-        check_specs=checks_of(source_type),
-        partitions_def=sources_of(source_type),
-        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=sources_per_run()),
+        specs=build_stage_specs(source_type, settings),
+        check_specs=build_check_specs(source_type),
+        partitions_def=source_partitions(source_type),
+        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=read_sources_per_run()),
         can_subset=True,
-        op_tags=TAGS_OF_SOURCES,
+        op_tags=SOURCE_STEP_TAGS,
     )
     def refresh(
         context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        note_process(context)
-        with failures(context, project.patience()):
+        tag_process(context)
+        with translate_failures(context, project.retry_policy()):
             if len(context.partition_keys) == 1:
-                yield from _one(context, config, project)
+                yield from _materialize_source(context, config, project)
             else:
                 # Logged and not yielded, because Dagster would tell one provenance for all partitions of a
                 # run. What waits for a yield is then skipped, so a run that was to release does so here.
-                ids, released = list(context.partition_keys), _releases(context)
-                refresh_recorded(context, project, config, ids, _stages(context), release=released)
-            yield from _checked(context, project, source_type)
+                ids, released = list(context.partition_keys), _is_release_selected(context)
+                refresh_and_record(
+                    context, project, config, ids, _list_selected_stages(context), release=released
+                )
+            yield from _run_blocking_checks(context, project, source_type)
 
     return refresh
 
 
-def release_of(types: Sequence[SourceType], settings: Settings) -> dg.AssetsDefinition:
+def build_release_asset(types: Sequence[SourceType], settings: Settings) -> dg.AssetsDefinition:
     """The asset that makes all spaces live together, after the index of every type and their evaluation."""
 
     spec = dg.AssetSpec(
         RELEASE,
-        deps=[EVALUATION, *released_keys(types)],
+        deps=[EVALUATION, *released_asset_keys(types)],
         group_name="release",
         kinds={"lancedb"},
         description="One row per release: the version of each space's index table, and of the code graph, "
@@ -84,7 +93,7 @@ def release_of(types: Sequence[SourceType], settings: Settings) -> dg.AssetsDefi
         "the one before until then. `knowledge releases` lists them, `knowledge rollback` goes back to one.",
         code_version=schemas.VERSION,
         owners=list(settings.owners),
-        freshness_policy=release_freshness(settings),
+        freshness_policy=build_release_freshness_policy(settings),
         metadata={
             "dagster/uri": str(Lake(settings.store).releases().path),
             "dagster/storage_kind": "lancedb",
@@ -93,42 +102,42 @@ def release_of(types: Sequence[SourceType], settings: Settings) -> dg.AssetsDefi
 
     @dg.multi_asset(name="publish", specs=[spec], pool="release")  # the job has the name `release`
     def release(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult:
-        with failures(context, project.patience()):
+        with translate_failures(context, project.retry_policy()):
             stats = publish(context, project)
         return dg.MaterializeResult(
-            metadata=release_metadata(stats), data_version=dg.DataVersion(str(stats.version))
+            metadata=build_release_metadata(stats), data_version=dg.DataVersion(str(stats.version))
         )
 
     return release
 
 
-def _one(
+def _materialize_source(
     context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
 ) -> Iterator[dg.MaterializeResult]:
     """Each asset is recorded as soon as its stage is done."""
-    settings, source = project.settings(), context.partition_key
-    provenance = begin(context.instance, settings, chosen(settings, [source]))
-    for done in refresh_one(context, project, settings, config, source, _stages(context)):
-        tags = provenance.tags(done.key, source, done.version)
+    settings, source = project.load_settings(), context.partition_key
+    provenance = track_refresh_inputs(context.instance, settings, select_sources(settings, [source]))
+    for done in refresh_source(context, project, settings, config, source, _list_selected_stages(context)):
+        tags = provenance.build_tags(done.key, source, done.version)
         yield dg.MaterializeResult(asset_key=done.key, metadata=done.metadata, tags=tags)
 
 
-def _releases(context: dg.AssetExecutionContext) -> bool:
+def _is_release_selected(context: dg.AssetExecutionContext) -> bool:
     selected = context.run.asset_selection
     return selected is None or RELEASE in selected
 
 
-def _checked(
+def _run_blocking_checks(
     context: dg.AssetExecutionContext, project: ProjectResource, source_type: SourceType
 ) -> Iterator[dg.AssetCheckResult]:
     wanted = {key.name for key in context.selected_asset_check_keys}
     if wanted:
-        settings = project.settings()
+        settings = project.load_settings()
         lake = Lake(settings.store)
-        for check, finding in blocking_findings(lake, settings, source_type):
+        for check, finding in run_blocking_checks(lake, settings, source_type):
             if check.name in wanted:
-                yield result_of(check, finding, source_type, lake)
+                yield to_check_result(check, finding, source_type, lake)
 
 
-def _stages(context: dg.AssetExecutionContext) -> list[str]:
+def _list_selected_stages(context: dg.AssetExecutionContext) -> list[str]:
     return [stage for stage in STAGES if any(key.path[-1] == stage for key in context.selected_asset_keys)]

@@ -10,11 +10,11 @@ import os
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_task
 
-from knowledge_pipeline.defs.runs.executor import BROKER, CELERY_SETTINGS
+from knowledge_pipeline.defs.runs.executor import BROKER_VARIABLE, CELERY_SETTINGS
 from knowledge_pipeline.errors import ConfigError
 
-if not os.environ.get(BROKER):
-    raise ConfigError(f"{BROKER} is not set: set it to the broker's address")
+if not os.environ.get(BROKER_VARIABLE):
+    raise ConfigError(f"{BROKER_VARIABLE} is not set: set it to the broker's address")
 
-app = make_app({"broker": os.environ[BROKER], "backend": "rpc://", "config_source": CELERY_SETTINGS})
+app = make_app({"broker": os.environ[BROKER_VARIABLE], "backend": "rpc://", "config_source": CELERY_SETTINGS})
 execute_plan = create_task(app)

@@ -16,25 +16,25 @@ from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus as _Status,
 )
 
-from knowledge_pipeline.checks.check_types import Check, Finding
-from knowledge_pipeline.checks.registry import blocking, informing
+from knowledge_pipeline.checks.check_types import Check, CheckResult
+from knowledge_pipeline.checks.registry import list_blocking_checks, list_informational_checks
 from knowledge_pipeline.config.settings import SourceType
-from knowledge_pipeline.defs.failures import failures
+from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-_CELL_CHARS = 80
+_MAX_CELL_CHARS = 80
 
 
-def checks_of(source_type: SourceType) -> list[dg.AssetCheckSpec]:
+def build_check_specs(source_type: SourceType) -> list[dg.AssetCheckSpec]:
     """The blocking checks of a type, for `check_specs` of its chain."""
-    return [_spec(check, source_type) for check in blocking(source_type)]
+    return [_build_check_spec(check, source_type) for check in list_blocking_checks(source_type)]
 
 
-def informing_checks_of(source_type: SourceType) -> dg.AssetChecksDefinition:
+def build_informing_checks(source_type: SourceType) -> dg.AssetChecksDefinition:
     """The informing checks of a type, any of which can be executed alone.
 
     A run of a backfill, of which there may be hundreds, shows again what was found last.
@@ -42,25 +42,27 @@ def informing_checks_of(source_type: SourceType) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(
         name=f"check_{source_type}",
-        specs=[_spec(check, source_type) for check in informing(source_type)],
+        specs=[_build_check_spec(check, source_type) for check in list_informational_checks(source_type)],
         description=f"Looks at everything that is stored of the type {source_type}.",
         can_subset=True,
     )
-    def look(context: dg.OpExecutionContext, project: ProjectResource) -> Iterator[dg.AssetCheckResult]:
-        with failures(context, project.patience()):
-            settings, lake = project.settings(), project.lake()
-            for check in informing(source_type):
+    def run_checks(context: dg.OpExecutionContext, project: ProjectResource) -> Iterator[dg.AssetCheckResult]:
+        with translate_failures(context, project.retry_policy()):
+            settings, lake = project.load_settings(), project.open_lake()
+            for check in list_informational_checks(source_type):
                 key = dg.AssetCheckKey(dg.AssetKey([source_type, check.stage]), check.name)
                 if key in context.selected_asset_check_keys:
-                    again = _found_last(context, key) if "dagster/backfill" in context.run.tags else None
-                    yield again or result_of(
-                        check, check.find(lake, settings, source_type), source_type, lake
+                    again = (
+                        _find_last_result(context, key) if "dagster/backfill" in context.run.tags else None
+                    )
+                    yield again or to_check_result(
+                        check, check.run(lake, settings, source_type), source_type, lake
                     )
 
-    return look
+    return run_checks
 
 
-def checks_job(definitions: Sequence[dg.AssetChecksDefinition]) -> "UnresolvedAssetJobDefinition":
+def build_checks_job(definitions: Sequence[dg.AssetChecksDefinition]) -> "UnresolvedAssetJobDefinition":
     """The job that executes the informing checks of all types: for a schedule, once a day."""
     return dg.define_asset_job(
         "checks",
@@ -69,7 +71,9 @@ def checks_job(definitions: Sequence[dg.AssetChecksDefinition]) -> "UnresolvedAs
     )
 
 
-def result_of(check: Check, finding: Finding, source_type: SourceType, lake: Lake) -> dg.AssetCheckResult:
+def to_check_result(
+    check: Check, finding: CheckResult, source_type: SourceType, lake: Lake
+) -> dg.AssetCheckResult:
     """A finding as Dagster shows it: the sentence, the figures, the rows, and where to look further.
 
     A blocking one that failed fails the step that yields it, once everything else that the step
@@ -80,13 +84,13 @@ def result_of(check: Check, finding: Finding, source_type: SourceType, lake: Lak
         check_name=check.name,
         passed=finding.passed,
         severity=_severity(check, finding),
-        description=finding.sentence,
-        metadata=_metadata(check, finding, source_type, lake),
+        description=finding.message,
+        metadata=_build_metadata(check, finding, source_type, lake),
     )
 
 
-def evaluation_event(
-    check: Check, finding: Finding, source_type: SourceType, lake: Lake
+def to_check_evaluation(
+    check: Check, finding: CheckResult, source_type: SourceType, lake: Lake
 ) -> dg.AssetCheckEvaluation:
     """The same as `result_of`, as an event that any op can log; logging a failure fails nothing."""
     return dg.AssetCheckEvaluation(
@@ -94,54 +98,56 @@ def evaluation_event(
         check_name=check.name,
         passed=finding.passed,
         severity=_severity(check, finding),
-        description=finding.sentence,
+        description=finding.message,
         blocking=check.blocking,
-        metadata=_metadata(check, finding, source_type, lake),
+        metadata=_build_metadata(check, finding, source_type, lake),
     )
 
 
-def _spec(check: Check, source_type: SourceType) -> dg.AssetCheckSpec:
+def _build_check_spec(check: Check, source_type: SourceType) -> dg.AssetCheckSpec:
     metadata = {"threshold": f"checks.{check.threshold}"} if check.threshold else {}
     return dg.AssetCheckSpec(
         check.name,
         asset=[source_type, check.stage],
-        description=f"{check.about} What to do when it fails: docs/checks.md",
+        description=f"{check.description} What to do when it fails: docs/checks.md",
         blocking=check.blocking,
         metadata=metadata,
     )
 
 
-def _severity(check: Check, finding: Finding) -> dg.AssetCheckSeverity:
-    stops = check.blocking and not finding.unsettled
+def _severity(check: Check, finding: CheckResult) -> dg.AssetCheckSeverity:
+    stops = check.blocking and not finding.may_recover
     return dg.AssetCheckSeverity.ERROR if stops else dg.AssetCheckSeverity.WARN
 
 
-def _metadata(check: Check, finding: Finding, source_type: SourceType, lake: Lake) -> dict[str, Any]:
+def _build_metadata(
+    check: Check, finding: CheckResult, source_type: SourceType, lake: Lake
+) -> dict[str, Any]:
     typed = check.stage in ("snapshot", "chunks")  # the other two are stored by space
     folder = lake.root / check.stage / (source_type if typed else "")
     return {
         **finding.figures,
-        **({"rows": _table(finding.rows)} if finding.rows.num_rows else {}),
-        **({"look further": dg.MetadataValue.text(check.command)} if check.command else {}),
+        **({"rows": _to_table(finding.sample_rows)} if finding.sample_rows.num_rows else {}),
+        **({"look further": dg.MetadataValue.text(check.inspect_command)} if check.inspect_command else {}),
         "tables": dg.MetadataValue.path(str(folder)),
     }
 
 
-def _table(rows: pa.Table) -> dg.TableMetadataValue:
+def _to_table(rows: pa.Table) -> dg.TableMetadataValue:
     columns = [dg.TableColumn(field.name, str(field.type)) for field in rows.schema]
-    records = [{name: _cell(value) for name, value in row.items()} for row in rows.to_pylist()]
+    records = [{name: _to_cell(value) for name, value in row.items()} for row in rows.to_pylist()]
     return dg.MetadataValue.table([dg.TableRecord(record) for record in records], dg.TableSchema(columns))
 
 
-def _cell(value: Any) -> str | int | float | bool | None:
+def _to_cell(value: Any) -> str | int | float | bool | None:
     """Fit for a cell: texts on one line, and no number that JSON does not have."""
     if value is None or isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return value
     text = " ".join(str(value).split())
-    return text if len(text) <= _CELL_CHARS else f"{text[: _CELL_CHARS - 1]}…"
+    return text if len(text) <= _MAX_CELL_CHARS else f"{text[: _MAX_CELL_CHARS - 1]}…"
 
 
-def _found_last(context: dg.OpExecutionContext, key: dg.AssetCheckKey) -> dg.AssetCheckResult | None:
+def _find_last_result(context: dg.OpExecutionContext, key: dg.AssetCheckKey) -> dg.AssetCheckResult | None:
     executed = {_Status.SUCCEEDED, _Status.FAILED}
     records = context.instance.event_log_storage.get_asset_check_execution_history(key, 1, status=executed)
     last = records[0].evaluation if records else None

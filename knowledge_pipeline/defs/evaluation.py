@@ -6,27 +6,27 @@ from typing import Any
 import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings, SourceType
-from knowledge_pipeline.defs.failures import Context, failures
+from knowledge_pipeline.defs.failures import Context, translate_failures
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.progress import progress
-from knowledge_pipeline.evaluation.judge import Response, by_place
-from knowledge_pipeline.evaluation.scores import ALL, per_question
-from knowledge_pipeline.records import digest
+from knowledge_pipeline.defs.runs.progress import build_progress_report
+from knowledge_pipeline.evaluation.judge import QuestionResponse, judge_by_place
+from knowledge_pipeline.evaluation.scores import ALL, score_questions
+from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages import evaluate
-from knowledge_pipeline.stages.evaluate import QUALITY, Evaluated
+from knowledge_pipeline.stages.evaluate import QUALITY_MEASURE, EvaluationResult
 from knowledge_pipeline.store.lake import Lake
 
 EVALUATION = dg.AssetKey("evaluation")
-CHECK = "quality_holds"
+QUALITY_CHECK = "quality_holds"
 
-_WORST = 20  # questions shown
-_PAST = 30  # evaluations shown
-_CHARS = 120  # of a cell
-_SHOWN = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5", "p50_ms", "p95_ms", "questions")
-_UNASKED = "No golden questions are configured: docs/evaluation.md shows how they are written."
+_MAX_WORST_SHOWN = 20  # questions shown
+_MAX_HISTORY_SHOWN = 30  # evaluations shown
+_MAX_CELL_CHARS = 120  # of a cell
+_SHOWN_METRICS = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5", "p50_ms", "p95_ms", "questions")
+_NO_QUESTIONS = "No golden questions are configured: docs/evaluation.md shows how they are written."
 
 
-def evaluation_of(types: Sequence[SourceType], owners: Sequence[str] = ()) -> dg.AssetsDefinition:
+def build_evaluation_asset(types: Sequence[SourceType], owners: Sequence[str] = ()) -> dg.AssetsDefinition:
     """The asset that asks the newest index the golden questions, after the index of every type."""
     spec = dg.AssetSpec(
         EVALUATION,
@@ -40,30 +40,32 @@ def evaluation_of(types: Sequence[SourceType], owners: Sequence[str] = ()) -> dg
         code_version=evaluate.VERSION,
     )
     check = dg.AssetCheckSpec(
-        CHECK,
+        QUALITY_CHECK,
         asset=EVALUATION,
         blocking=True,
-        description=f"{QUALITY} of the newest index on the golden questions is not below `evaluation.floor`, "
+        description=f"{QUALITY_MEASURE} of the newest index on the golden questions is not below `evaluation.floor`, "
         "and no more below the live release than `evaluation.allowed_drop`. What to do when it fails: "
         "docs/evaluation.md",
     )
 
     @dg.multi_asset(name="evaluate", specs=[spec], check_specs=[check])
     def evaluation(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult:
-        with failures(context, project.patience()):
-            lake, settings = project.lake(), project.settings()
-            made = evaluate.refresh(lake, settings, report=progress(context.log, "golden questions"))
-            passed, severity, sentence = _verdict(lake, settings, made)
+        with translate_failures(context, project.retry_policy()):
+            lake, settings = project.open_lake(), project.load_settings()
+            made = evaluate.refresh(
+                lake, settings, report=build_progress_report(context.log, "golden questions")
+            )
+            passed, severity, sentence = _check_quality(lake, settings, made)
         return dg.MaterializeResult(
-            metadata=_metadata(lake, settings, made),
-            data_version=_version(made),
+            metadata=_build_metadata(lake, settings, made),
+            data_version=_data_version(made),
             check_results=[
                 dg.AssetCheckResult(
                     passed=passed,
-                    check_name=CHECK,
+                    check_name=QUALITY_CHECK,
                     severity=severity,
                     description=sentence,
-                    metadata=_limits(settings),
+                    metadata=_limits_metadata(settings),
                 )
             ],
         )
@@ -86,102 +88,114 @@ def log_evaluation(
     Raises:
         ConfigError, QuestionRefused, EmbeddingUnavailable: as `evaluate.refresh` does.
     """
-    lake, settings = project.lake(), project.settings()
-    made = evaluate.refresh(lake, settings, report=progress(context.log, "golden questions"))
+    lake, settings = project.open_lake(), project.load_settings()
+    made = evaluate.refresh(lake, settings, report=build_progress_report(context.log, "golden questions"))
     if made is None:
         return
-    version = _version(made)
+    version = _data_version(made)
     tags = tags_of(version.value if version else "")
-    context.log_event(dg.AssetMaterialization(EVALUATION, None, _metadata(lake, settings, made), tags=tags))
-    passed, severity, sentence = _verdict(lake, settings, made)
+    context.log_event(
+        dg.AssetMaterialization(EVALUATION, None, _build_metadata(lake, settings, made), tags=tags)
+    )
+    passed, severity, sentence = _check_quality(lake, settings, made)
     found = dg.AssetCheckEvaluation(
         asset_key=EVALUATION,
-        check_name=CHECK,
+        check_name=QUALITY_CHECK,
         passed=passed,
         severity=severity,
         description=sentence,
         blocking=True,
-        metadata={name: dg.MetadataValue.float(value) for name, value in _limits(settings).items()},
+        metadata={name: dg.MetadataValue.float(value) for name, value in _limits_metadata(settings).items()},
     )
     context.log_event(found)  # pyright: ignore[reportArgumentType]  # Dagster takes it
 
 
-def _verdict(
-    lake: Lake, settings: Settings, made: Evaluated | None
+def _check_quality(
+    lake: Lake, settings: Settings, evaluated: EvaluationResult | None
 ) -> tuple[bool, dg.AssetCheckSeverity, str]:
     """Whether the check passes, what a failure forbids, and why. What is live already is only warned of."""
-    if made is None:
+    if evaluated is None:
         asked = bool(settings.evaluation.questions)
-        return True, dg.AssetCheckSeverity.ERROR, "Nothing is indexed." if asked else _UNASKED
-    forbidden = evaluate.problem(lake, settings)
+        return True, dg.AssetCheckSeverity.ERROR, "Nothing is indexed." if asked else _NO_QUESTIONS
+    forbidden = evaluate.find_release_problem(lake, settings)
     if forbidden:
         return False, dg.AssetCheckSeverity.ERROR, forbidden
-    found, floor = made.scores[ALL][QUALITY], settings.evaluation.floor
+    found, floor = evaluated.scores[ALL][QUALITY_MEASURE], settings.evaluation.floor
     if found < floor:
-        sentence = f"the live release has {QUALITY} {found:.3f}, below evaluation.floor ({floor:g})"
+        sentence = f"the live release has {QUALITY_MEASURE} {found:.3f}, below evaluation.floor ({floor:g})"
         return False, dg.AssetCheckSeverity.WARN, sentence
-    return True, dg.AssetCheckSeverity.ERROR, f"{QUALITY} {found:.3f}"
+    return True, dg.AssetCheckSeverity.ERROR, f"{QUALITY_MEASURE} {found:.3f}"
 
 
-def _limits(settings: Settings) -> dict[str, float]:
+def _limits_metadata(settings: Settings) -> dict[str, float]:
     return {"floor": settings.evaluation.floor, "allowed_drop": settings.evaluation.allowed_drop}
 
 
-def _version(made: Evaluated | None) -> dg.DataVersion | None:
-    if made is None:
+def _data_version(evaluated: EvaluationResult | None) -> dg.DataVersion | None:
+    if evaluated is None:
         return None
     return dg.DataVersion(
-        digest(made.golden, *(f"{name}@{at}" for name, at in sorted(made.tables.items())))[:16]
+        hash_strings(
+            evaluated.golden_key, *(f"{name}@{at}" for name, at in sorted(evaluated.tables.items()))
+        )[:16]
     )
 
 
-def _metadata(lake: Lake, settings: Settings, made: Evaluated | None) -> dict[str, Any]:
-    if made is None:
+def _build_metadata(lake: Lake, settings: Settings, evaluated: EvaluationResult | None) -> dict[str, Any]:
+    if evaluated is None:
         return {"questions": 0}
-    overall = made.scores[ALL]
+    overall = evaluated.scores[ALL]
     return {
         **{name: round(value, 4) for name, value in overall.items() if name != "questions"},
         "questions": int(overall["questions"]),
-        "golden": made.golden,
+        "golden": evaluated.golden_key,
         "files": ", ".join(path.name for path in settings.evaluation.questions),
-        "by_search_type": _table([{"type": type_, **_rounded(of)} for type_, of in made.scores.items()]),
-        "history": _table([_past(entry) for entry in reversed(evaluate.history(lake)[-_PAST:])]),
-        **({"worst_questions": _table(_worst(made.responses))} if made.responses else {}),
+        "by_search_type": _to_table(
+            [{"type": type_, **_round_metrics(of)} for type_, of in evaluated.scores.items()]
+        ),
+        "history": _to_table(
+            [_history_row(entry) for entry in reversed(evaluate.list_evaluations(lake)[-_MAX_HISTORY_SHOWN:])]
+        ),
+        **(
+            {"worst_questions": _to_table(_list_worst_questions(evaluated.responses))}
+            if evaluated.responses
+            else {}
+        ),
     }
 
 
-def _past(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {"at": entry["at"].isoformat(timespec="seconds"), **_rounded(entry)}
+def _history_row(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {"at": entry["at"].isoformat(timespec="seconds"), **_round_metrics(entry)}
 
 
-def _rounded(metrics: Mapping[str, Any]) -> dict[str, float]:
-    return {name: round(float(metrics.get(name, 0.0)), 3) for name in _SHOWN}
+def _round_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {name: round(float(metrics.get(name, 0.0)), 3) for name in _SHOWN_METRICS}
 
 
-def _worst(responses: Sequence[Response]) -> list[dict[str, Any]]:
+def _list_worst_questions(responses: Sequence[QuestionResponse]) -> list[dict[str, Any]]:
     """The questions that are answered worst, with what was wanted and what came first."""
-    values = per_question([by_place(response) for response in responses])[QUALITY]
+    values = score_questions([judge_by_place(response) for response in responses])[QUALITY_MEASURE]
     ranked = sorted(zip(values.tolist(), responses, strict=True), key=lambda pair: pair[0])
     return [
         {
-            QUALITY: round(value, 3),
-            "question": _cut(response.question.text),
+            QUALITY_MEASURE: round(value, 3),
+            "question": _truncate(response.question.text),
             "type": response.question.type,
-            "wanted": _cut(
+            "wanted": _truncate(
                 ", ".join(f"{place.path} {place.symbol or ''}" for place in response.question.answers)
             ),
-            "first": _cut(response.found[0].path) if response.found else "",
+            "first": _truncate(response.chunks[0].path) if response.chunks else "",
         }
-        for value, response in ranked[:_WORST]
+        for value, response in ranked[:_MAX_WORST_SHOWN]
     ]
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _CHARS else f"{text[: _CHARS - 1]}…"
+    return text if len(text) <= _MAX_CELL_CHARS else f"{text[: _MAX_CELL_CHARS - 1]}…"
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
+def _to_table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
     kinds = {str: "string", float: "float", int: "int"}
     columns = [dg.TableColumn(name, kinds[type(value)]) for name, value in rows[0].items()]
     return dg.MetadataValue.table([dg.TableRecord(dict(row)) for row in rows], dg.TableSchema(columns))

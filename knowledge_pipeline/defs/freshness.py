@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings, SourceType, Trigger, trigger_of
+from knowledge_pipeline.config.settings import Settings, SourceType, Trigger, resolve_trigger
 
 _DAILY = (timedelta(hours=26), timedelta(hours=50))
 _WINDOWS: dict[Trigger, tuple[timedelta, timedelta]] = {
@@ -18,20 +18,22 @@ _WINDOWS: dict[Trigger, tuple[timedelta, timedelta]] = {
 """Warn and fail windows, the tightest first: one missed tick warns, a second one fails."""
 
 
-def freshness_of(source_type: SourceType, settings: Settings) -> dg.FreshnessPolicy:
+def build_freshness_policy(source_type: SourceType, settings: Settings) -> dg.FreshnessPolicy:
     """The window for a type's `index`, by the tightest trigger among its sources.
 
     Dagster judges an asset by the newest of its partitions; that a single source fell behind is for
     a check to tell.
     """
-    return _policy({trigger_of(source) for source in settings.sources if source.type == source_type})
+    return _build_policy(
+        {resolve_trigger(source) for source in settings.sources if source.type == source_type}
+    )
 
 
-def release_freshness(settings: Settings) -> dg.FreshnessPolicy:
+def build_release_freshness_policy(settings: Settings) -> dg.FreshnessPolicy:
     """The window for the release, which follows every refresh: the tightest of all sources."""
-    return _policy({trigger_of(source) for source in settings.sources})
+    return _build_policy({resolve_trigger(source) for source in settings.sources})
 
 
-def _policy(triggers: Collection[Trigger]) -> dg.FreshnessPolicy:
+def _build_policy(triggers: Collection[Trigger]) -> dg.FreshnessPolicy:
     warn, fail = next((window for trigger, window in _WINDOWS.items() if trigger in triggers), _DAILY)
     return dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn)

@@ -8,11 +8,11 @@ sources of any type by their ids: one run, one process, one step, whatever the n
 import dagster as dg
 from pydantic import Field
 
-from knowledge_pipeline.defs.failures import failures
+from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.dead_workers import note_process
-from knowledge_pipeline.defs.runs.event_log import refresh_recorded
-from knowledge_pipeline.defs.runs.executor import TAGS_OF_SOURCES
+from knowledge_pipeline.defs.runs.dead_workers import tag_process
+from knowledge_pipeline.defs.runs.event_log import refresh_and_record
+from knowledge_pipeline.defs.runs.executor import SOURCE_STEP_TAGS
 from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
 from knowledge_pipeline.maintenance.purge import purge_former_types, purge_source
 from knowledge_pipeline.stages import pipeline
@@ -25,21 +25,21 @@ class SourcesConfig(RefreshConfig):
     sources: list[str] = Field(default=[], description="Ids of sources; none means all that are configured.")
 
     @property
-    def how(self) -> RefreshConfig:
+    def refresh_config(self) -> RefreshConfig:
         """The part that is not about which."""
         return RefreshConfig(full=self.full, reembed=self.reembed, allow_empty=self.allow_empty)
 
 
 @dg.op(
     description="Refreshes one source after the other, records each, and releases what they gave.",
-    tags=TAGS_OF_SOURCES,
+    tags=SOURCE_STEP_TAGS,
 )
 def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, project: ProjectResource) -> None:
     """Fail at the end if any source failed; the others are done, recorded and released."""
-    note_process(context)
-    with failures(context, project.patience()):
-        ids = [source.id for source in pipeline.chosen(project.settings(), config.sources)]
-        refresh_recorded(context, project, config.how, ids, release=True)
+    tag_process(context)
+    with translate_failures(context, project.retry_policy()):
+        ids = [source.id for source in pipeline.select_sources(project.load_settings(), config.sources)]
+        refresh_and_record(context, project, config.refresh_config, ids, release=True)
 
 
 class PurgeConfig(dg.Config):
@@ -51,11 +51,11 @@ class PurgeConfig(dg.Config):
 @dg.op(description="Erases all that is stored of sources that are no longer configured.")
 def purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project: ProjectResource) -> None:
     """Of a source that is configured again by now, erase only what it was as another type."""
-    with failures(context, project.patience()):
-        settings = project.settings()
+    with translate_failures(context, project.retry_policy()):
+        settings = project.load_settings()
         lake = Lake(settings.store)
         configured = {source.id for source in settings.sources}
-        for source in lake.stored_sources().keys() & set(config.sources):
+        for source in lake.list_stored_sources().keys() & set(config.sources):
             erase = purge_former_types if source in configured else purge_source
             context.log.info(f"{source}: {erase(lake, settings, source)} documents erased")
 

@@ -5,16 +5,16 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from knowledge_pipeline.defs.failures import failures
+from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.event_log import log_release
-from knowledge_pipeline.defs.runs.progress import progress
+from knowledge_pipeline.defs.runs.progress import build_progress_report
 from knowledge_pipeline.maintenance import maintain as stage
-from knowledge_pipeline.maintenance.work import GRACE_S, Maintained, Upkeep
+from knowledge_pipeline.maintenance.work import GRACE_S, MaintenanceOptions, MaintenanceReport
 from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.store.lake import Lake
 
-_NAMED = 200  # touched tables, and skipped sources, that are listed one by one
+_MAX_LISTED = 200  # touched tables, and skipped sources, that are listed one by one
 _COLUMNS = ("action", "tables", "removed", "bytes_before", "bytes_after", "seconds")
 
 
@@ -40,14 +40,14 @@ class MaintenanceConfig(dg.Config):
 )
 def maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project: ProjectResource) -> None:
     """It needs no pool: the store's own locks keep it from refreshes, which are not waited for."""
-    with failures(context, project.patience()):
-        settings = project.settings()
-        asked = Upkeep(**config.model_dump())
-        report = progress(context.log, "maintenance")
-        done = stage.refresh(Lake(settings.store), settings, asked=asked, report=report)
-    for action in done.done.values():
+    with translate_failures(context, project.retry_policy()):
+        settings = project.load_settings()
+        asked = MaintenanceOptions(**config.model_dump())
+        report = build_progress_report(context.log, "maintenance")
+        done = stage.refresh(Lake(settings.store), settings, options=asked, report=report)
+    for action in done.actions.values():
         context.log.info(
-            f"{action.action}: {action.tables} tables, {action.removed} removed, "
+            f"{action.action}: {action.touched_count} tables, {action.removed} removed, "
             f"{action.bytes_before} bytes before, {action.bytes_after} after, {action.seconds:.1f} s"
         )
     if done.release:
@@ -55,40 +55,40 @@ def maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project:
         log_release(context, Stats("release", "", rows=done.release.rows, version=done.release.release))
     for what, why in done.skipped.items():
         context.log.warning(f"{what}: skipped: {why}")
-    context.add_output_metadata(metadata_of(done))
+    context.add_output_metadata(build_metadata(done))
 
 
-def metadata_of(done: Maintained) -> dict[str, Any]:
+def build_metadata(maintained: MaintenanceReport) -> dict[str, Any]:
     """Numbers, a row for each action, and which tables were touched."""
-    schema = dg.TableSchema(columns=[dg.TableColumn(name, _type(name)) for name in _COLUMNS])
-    rows = [dg.TableRecord(each.as_row()) for each in done.done.values()]
-    touched = [f"- {each.action}: `{path}`" for each in done.done.values() for path in each.touched]
-    skipped = [f"- {what}: {why}" for what, why in done.skipped.items()]
+    schema = dg.TableSchema(columns=[dg.TableColumn(name, _column_type(name)) for name in _COLUMNS])
+    rows = [dg.TableRecord(each.to_row()) for each in maintained.actions.values()]
+    touched = [f"- {each.action}: `{path}`" for each in maintained.actions.values() for path in each.touched]
+    skipped = [f"- {what}: {why}" for what, why in maintained.skipped.items()]
     metadata: dict[str, Any] = {
-        "sources": done.sources,
-        "freed_bytes": done.freed,
-        "vectors_removed": done.done["vectors"].removed if "vectors" in done.done else 0,
+        "sources": maintained.sources,
+        "freed_bytes": maintained.freed_bytes,
+        "vectors_removed": maintained.actions["vectors"].removed if "vectors" in maintained.actions else 0,
         "skipped": len(skipped),
-        "seconds": done.seconds,
-        "dry_run": done.dry_run,
+        "seconds": maintained.seconds,
+        "dry_run": maintained.dry_run,
     }
-    if done.release:
-        metadata["release"] = done.release.release
+    if maintained.release:
+        metadata["release"] = maintained.release.release
     if rows:
         metadata["actions"] = dg.MetadataValue.table(rows, schema)
-        metadata["touched"] = dg.MetadataValue.md(_listed(touched))
+        metadata["touched"] = dg.MetadataValue.md(_format_list(touched))
     if skipped:
-        metadata["skipped_because"] = dg.MetadataValue.md(_listed(skipped))
+        metadata["skipped_because"] = dg.MetadataValue.md(_format_list(skipped))
     return metadata
 
 
-def _type(column: str) -> str:
+def _column_type(column: str) -> str:
     return {"action": "string", "seconds": "float"}.get(column, "int")
 
 
-def _listed(lines: list[str]) -> str:
-    rest = [f"- and {len(lines) - _NAMED} more"] if len(lines) > _NAMED else []
-    return "\n".join([*lines[:_NAMED], *rest])
+def _format_list(lines: list[str]) -> str:
+    rest = [f"- and {len(lines) - _MAX_LISTED} more"] if len(lines) > _MAX_LISTED else []
+    return "\n".join([*lines[:_MAX_LISTED], *rest])
 
 
 @dg.job(

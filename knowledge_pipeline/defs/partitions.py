@@ -9,19 +9,19 @@ import dagster as dg
 from knowledge_pipeline.config.settings import Settings, SourceType
 
 
-def sources_of(source_type: str) -> dg.DynamicPartitionsDefinition:
+def source_partitions(source_type: str) -> dg.DynamicPartitionsDefinition:
     """The partitions of one type: `code_sources`, a key for every configured source id."""
     return dg.DynamicPartitionsDefinition(name=f"{source_type}_sources")
 
 
-def types_in(settings: Settings) -> list[SourceType]:
+def list_source_types(settings: Settings) -> list[SourceType]:
     """The configured types, in the order of their first source."""
     return list(dict.fromkeys(source.type for source in settings.sources))
 
 
-def ids_by_type(settings: Settings) -> dict[SourceType, list[str]]:
+def group_ids_by_type(settings: Settings) -> dict[SourceType, list[str]]:
     """The ids of the configured sources of every type, in the order of the file."""
-    found: dict[SourceType, list[str]] = {type_: [] for type_ in types_in(settings)}
+    found: dict[SourceType, list[str]] = {type_: [] for type_ in list_source_types(settings)}
     for source in settings.sources:
         found[source.type].append(source.id)
     return found

@@ -34,9 +34,9 @@ class ProjectResource(dg.ConfigurableResource):
         Raises:
             ConfigError: there is none.
         """
-        return Path(self.config_path) if self.config_path else file.find(Path.cwd())
+        return Path(self.config_path) if self.config_path else file.find_config(Path.cwd())
 
-    def settings(self) -> Settings:
+    def load_settings(self) -> Settings:
         """What the file says now. One of 2,000 sources takes a second to read: it is not, if untouched.
 
         Raises:
@@ -46,14 +46,14 @@ class ProjectResource(dg.ConfigurableResource):
         try:
             status = path.stat()
         except OSError:
-            return file.load(path)  # says what is wrong with it
-        return _read(path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+            return file.load_settings(path)  # says what is wrong with it
+        return _load_cached(path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
 
-    def lake(self) -> Lake:
+    def open_lake(self) -> Lake:
         """The tables; opening none."""
-        return Lake(self.settings().store)
+        return Lake(self.load_settings().store)
 
-    def patience(self) -> dg.RetryPolicy:
+    def retry_policy(self) -> dg.RetryPolicy:
         """How often and how long to wait for what may come back."""
         return dg.RetryPolicy(
             max_retries=self.max_retries,
@@ -64,6 +64,6 @@ class ProjectResource(dg.ConfigurableResource):
 
 
 @lru_cache(maxsize=2)
-def _read(path: Path, stamp: tuple[int, int, int, int]) -> Settings:
+def _load_cached(path: Path, stamp: tuple[int, int, int, int]) -> Settings:
     del stamp  # part of the key only
-    return file.load(path)
+    return file.load_settings(path)

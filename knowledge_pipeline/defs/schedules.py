@@ -7,15 +7,15 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import dagster as dg
 
-from knowledge_pipeline.config.operation import Schedules
+from knowledge_pipeline.config.operation import ScheduleSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
-from knowledge_pipeline.defs.runs.requests import refresh_requests
+from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.stages.schedules import Schedule, due
+from knowledge_pipeline.stages.schedules import Schedule, list_scheduled_sources
 
-_REFRESHES: dict[Schedule, tuple[str, str]] = {
+_REFRESH_SCHEDULES: dict[Schedule, tuple[str, str]] = {
     "hourly": ("Refreshes the sources whose trigger is hourly.", "no source has the trigger hourly"),
     "daily": (
         "Refreshes the sources whose trigger is daily, and goes through those that commits, changed files "
@@ -32,7 +32,7 @@ _REFRESHES: dict[Schedule, tuple[str, str]] = {
         "no source has full_reindex: monthly",
     ),
 }
-_CARE: dict[str, str] = {
+_STORE_SCHEDULES: dict[str, str] = {
     "maintenance": "Compacts the tables, brings their indexes up to date, drops what is no longer needed.",
     "checks": "Looks at everything that is stored: duplicates, skipped documents, sizes, age, cost.",
     "sql_models": "Runs the models and tests of dbt_like_sql, and writes the marts.",
@@ -40,7 +40,9 @@ _CARE: dict[str, str] = {
 """Jobs without sources, each with a schedule of its name."""
 
 
-def schedules(settings: Settings, *, jobs: Sequence[str] = tuple(_CARE)) -> list[dg.ScheduleDefinition]:
+def build_schedules(
+    settings: Settings, *, jobs: Sequence[str] = tuple(_STORE_SCHEDULES)
+) -> list[dg.ScheduleDefinition]:
     """All schedules, running unless someone stops them.
 
     Args:
@@ -53,36 +55,38 @@ def schedules(settings: Settings, *, jobs: Sequence[str] = tuple(_CARE)) -> list
     times = settings.schedules
     _check_timezone(times.timezone)
     return [
-        *(_refreshing(schedule, times) for schedule in _REFRESHES),
-        *(_caring(job, times) for job in jobs),
+        *(_build_refresh_schedule(schedule, times) for schedule in _REFRESH_SCHEDULES),
+        *(_build_job_schedule(job, times) for job in jobs),
     ]
 
 
-def _refreshing(schedule: Schedule, times: Schedules) -> dg.ScheduleDefinition:
-    description, nothing_due = _REFRESHES[schedule]
+def _build_refresh_schedule(schedule: Schedule, times: ScheduleSettings) -> dg.ScheduleDefinition:
+    description, nothing_due = _REFRESH_SCHEDULES[schedule]
     how = RefreshConfig(full=schedule.endswith("_reindex"))
 
     def tick(
         context: dg.ScheduleEvaluationContext, project: ProjectResource
     ) -> Sequence[dg.RunRequest] | dg.SkipReason:
-        sources = due(project.settings(), schedule)
-        requests = list(refresh_requests(sources, trigger=schedule, run_key=_run_key(context), how=how))
+        sources = list_scheduled_sources(project.load_settings(), schedule)
+        requests = list(
+            build_refresh_requests(sources, trigger=schedule, run_key=_run_key(context), refresh_config=how)
+        )
         return requests or dg.SkipReason(nothing_due)
 
-    return _scheduled(tick, schedule, times, job="refresh", description=description)
+    return _build_schedule(tick, schedule, times, job="refresh", description=description)
 
 
-def _caring(job: str, times: Schedules) -> dg.ScheduleDefinition:
+def _build_job_schedule(job: str, times: ScheduleSettings) -> dg.ScheduleDefinition:
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
         return dg.RunRequest(run_key=_run_key(context), tags={"knowledge/trigger": job})
 
-    return _scheduled(tick, job, times, job=job, description=_CARE[job])
+    return _build_schedule(tick, job, times, job=job, description=_STORE_SCHEDULES[job])
 
 
-def _scheduled(
+def _build_schedule(
     tick: Callable[..., Sequence[dg.RunRequest] | dg.RunRequest | dg.SkipReason],
     name: str,
-    times: Schedules,
+    times: ScheduleSettings,
     *,
     job: str,
     description: str,

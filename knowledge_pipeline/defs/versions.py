@@ -6,28 +6,28 @@ exactly the rows whose fingerprints changed with it.
 
 from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.code_graph.extract import facts_version
-from knowledge_pipeline.config.settings import Sanitize, SourceConfig, SourceType
+from knowledge_pipeline.config.settings import SanitizeSettings, SourceConfig, SourceType
 from knowledge_pipeline.embedding.spaces import TEXT_TEMPLATE
-from knowledge_pipeline.records import digest
+from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.stages import index
 from knowledge_pipeline.stages.code_graph import refresh
-from knowledge_pipeline.stages.pipeline import stages_of
+from knowledge_pipeline.stages.pipeline import select_stages
 from knowledge_pipeline.store import schemas
 
 
-def code_versions(source_type: SourceType) -> dict[str, str]:
+def compute_code_versions(source_type: SourceType) -> dict[str, str]:
     """The version of every stage of a type, each with the version of its table's schema."""
     plain = SourceConfig.model_construct(type=source_type)  # of any connection
     cutting = (
         chunking.fingerprint(plain, model_tokens=0, tokenizer=""),
-        sanitizing.fingerprint(Sanitize(secrets="redact", personal_data="redact")),
+        sanitizing.fingerprint(SanitizeSettings(secrets="redact", personal_data="redact")),
     )
     versions = {
         "snapshot": schemas.VERSION,
-        "chunks": f"{schemas.VERSION}-{digest(*cutting)[:8]}",
-        "embeddings": f"{schemas.VERSION}-{digest(TEXT_TEMPLATE)[:8]}",
+        "chunks": f"{schemas.VERSION}-{hash_strings(*cutting)[:8]}",
+        "embeddings": f"{schemas.VERSION}-{hash_strings(TEXT_TEMPLATE)[:8]}",
         "index": f"{schemas.VERSION}-{index.VERSION}",
         "graph": f"{schemas.VERSION}-{refresh.VERSION}-{facts_version()[:8]}",
     }
-    return {stage: versions[stage] for stage in stages_of(source_type)}
+    return {stage: versions[stage] for stage in select_stages(source_type)}

@@ -25,7 +25,9 @@ class Space:
     model: str
     dimensions: int
     max_tokens: int  # what the model reads of one text; the rest is cut
-    unrelated: float = 0.0  # cosine, below 1, of texts that have nothing in common, where it is not near 0
+    baseline_score: float = (
+        0.0  # cosine, below 1, of texts that have nothing in common, where it is not near 0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Embedder(Protocol):
         ...
 
 
-def unsound(vectors: np.ndarray) -> np.ndarray:
+def find_invalid_vectors(vectors: np.ndarray) -> np.ndarray:
     """Which vectors are not finite or not of length 1.
 
     Args:

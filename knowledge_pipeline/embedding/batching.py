@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 
-def batches(sizes: Sequence[int], *, max_texts: int, max_tokens: int) -> Iterator[range]:
+def split_batches(sizes: Sequence[int], *, max_texts: int, max_tokens: int) -> Iterator[range]:
     """Cut consecutive texts into batches of at most `max_texts` texts and `max_tokens` tokens.
 
     Only a text larger than `max_tokens` by itself, alone in its batch, exceeds the limit.

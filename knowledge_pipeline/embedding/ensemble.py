@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Embedder, Space, Usage
-from knowledge_pipeline.embedding.parallel import on_all_cores
+from knowledge_pipeline.embedding.parallel import map_on_cores
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import Tokenize
 
-JOINT = "+"
+MODEL_SEPARATOR = "+"
 """Between the models' names: "all-MiniLM-L6-v2+bge-small-en-v1.5"."""
 
 _WEIGHTS = {"bge-small-en-v1.5": 2.0}
@@ -28,21 +28,21 @@ _WEIGHTS = {"bge-small-en-v1.5": 2.0}
 all-MiniLM-L6-v2, so that it takes twice as much for an equal say."""
 
 
-def is_ensemble(settings: Embedding) -> bool:
+def is_ensemble(settings: EmbeddingSettings) -> bool:
     """Whether the settings name several local models."""
-    return settings.provider == "local" and JOINT in settings.model
+    return settings.provider == "local" and MODEL_SEPARATOR in settings.model
 
 
-def members(settings: Embedding) -> list[Embedding]:
+def split_member_settings(settings: EmbeddingSettings) -> list[EmbeddingSettings]:
     """The settings of each model.
 
     Raises:
         ConfigError: a name is missing, or vectors are to be cut, which only one model's can be.
     """
-    names = [name.strip() for name in settings.model.split(JOINT)]
+    names = [name.strip() for name in settings.model.split(MODEL_SEPARATOR)]
     if not all(names) or len(set(names)) < len(names):
         raise ConfigError(
-            f"embedding.model is {settings.model!r}: give each model once, with {JOINT} between two"
+            f"embedding.model is {settings.model!r}: give each model once, with {MODEL_SEPARATOR} between two"
         )
     if settings.dimensions:
         raise ConfigError(
@@ -51,28 +51,28 @@ def members(settings: Embedding) -> list[Embedding]:
     return [settings.model_copy(update={"model": name}) for name in names]
 
 
-def ensemble_space(model: str, spaces: Sequence[Space]) -> Space:
+def build_ensemble_space(model: str, spaces: Sequence[Space]) -> Space:
     """The space of vectors put side by side."""
-    weights = [_weight(space) for space in spaces]
+    weights = [_weight_of(space) for space in spaces]
     return Space(
         name=space_name(model, *(space.name for space in spaces), weights),
         model=model,
         dimensions=sum(space.dimensions for space in spaces),
         max_tokens=max(space.max_tokens for space in spaces),
-        unrelated=float(np.average([space.unrelated for space in spaces], weights=weights)),
+        baseline_score=float(np.average([space.baseline_score for space in spaces], weights=weights)),
     )
 
 
-class Ensemble:
+class EnsembleEmbedder:
     """Embeds texts by each of its models, one after the other, since each uses all cores; a question by
     all at once, since one text uses one core."""
 
     def __init__(self, model: str, embedders: Sequence[Embedder]) -> None:
         self._embedders = embedders
         spaces = [each.space for each in embedders]
-        self.space = ensemble_space(model, spaces)
-        weights = np.sqrt([_weight(space) for space in spaces])
-        self._scales = weights / np.linalg.norm(weights)
+        self.space = build_ensemble_space(model, spaces)
+        weights = np.sqrt([_weight_of(space) for space in spaces])
+        self._member_scales = weights / np.linalg.norm(weights)
 
     @property
     def usage(self) -> Usage:
@@ -86,16 +86,16 @@ class Ensemble:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
-        return self._joined([each.embed(texts) for each in self._embedders])
+        return self._concatenate([each.embed(texts) for each in self._embedders])
 
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`."""
-        return self._joined(on_all_cores(lambda each: each.embed_query(text), self._embedders))
+        return self._concatenate(map_on_cores(lambda each: each.embed_query(text), self._embedders))
 
-    def _joined(self, vectors: Sequence[np.ndarray]) -> np.ndarray:
-        parts = [scale * part for scale, part in zip(self._scales, vectors, strict=True)]
+    def _concatenate(self, vectors: Sequence[np.ndarray]) -> np.ndarray:
+        parts = [scale * part for scale, part in zip(self._member_scales, vectors, strict=True)]
         return np.concatenate(parts, axis=-1, dtype=np.float32)
 
 
-def _weight(space: Space) -> float:
+def _weight_of(space: Space) -> float:
     return _WEIGHTS.get(space.model, 1.0)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from knowledge_pipeline.embedding.onnx_export import export, is_exportable
-from knowledge_pipeline.embedding.parallel import on_all_cores, quiet_session, usable_cores
+from knowledge_pipeline.embedding.onnx_export import export_to_onnx, is_exportable
+from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
 
 if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
-_TORCH_BATCH = 4  # on a CPU bigger batches pay for padding and cache misses
-_GPU_BATCH = 64
-_GROUP = 8  # texts that a thread takes at a time
+_CPU_BATCH_TEXTS = 4  # on a CPU bigger batches pay for padding and cache misses
+_GPU_BATCH_TEXTS = 64
+_GROUP_TEXTS = 8  # texts that a thread takes at a time
 _SPECIAL_TOKENS = 2  # of every text, one before and one after it
 
 
@@ -33,11 +33,11 @@ class LoadedModel:
 
     def __init__(self, model: SentenceTransformer) -> None:
         self.on_cpu = model.device.type == "cpu"
-        self.exportable = self.on_cpu and is_exportable(model[0])
-        self.exported = False
-        self._quickening = threading.Lock()
-        self._free: SimpleQueue[_Copy] = SimpleQueue()
-        self._free.put(_Copy(model))
+        self.can_export = self.on_cpu and is_exportable(model[0])
+        self.uses_onnx = False
+        self._switch_lock = threading.Lock()
+        self._idle_copies: SimpleQueue[_ModelCopy] = SimpleQueue()
+        self._idle_copies.put(_ModelCopy(model))
 
     def encode(self, texts: Sequence[str], method: str, batch_size: int | None) -> tuple[np.ndarray, int]:
         """Vectors of length 1 in the order of the texts, and how many tokens were read.
@@ -47,17 +47,17 @@ class LoadedModel:
             method: `encode_document` or `encode_query`.
             batch_size: texts that are padded to one length; None: the best for where it runs.
         """
-        if not self.exported:
-            copy_ = self._free.get()
+        if not self.uses_onnx:
+            copy_ = self._idle_copies.get()
             try:
                 return copy_.encode(
-                    texts, method, batch_size or (_TORCH_BATCH if self.on_cpu else _GPU_BATCH)
+                    texts, method, batch_size or (_CPU_BATCH_TEXTS if self.on_cpu else _GPU_BATCH_TEXTS)
                 )
             finally:
-                self._free.put(copy_)
-        return self._spread(texts, method, batch_size or 1)
+                self._idle_copies.put(copy_)
+        return self._encode_in_parallel(texts, method, batch_size or 1)
 
-    def run_exported(self, path: Path, *, int8: bool) -> None:
+    def switch_to_onnx(self, path: Path, *, int8: bool) -> None:
         """Go on with an exported file in the place of torch's weights, which are dropped.
 
         Args:
@@ -67,71 +67,73 @@ class LoadedModel:
         Raises:
             ModelMissing: it cannot be exported; torch goes on.
         """
-        with self._quickening:
-            if self.exported:
+        with self._switch_lock:
+            if self.uses_onnx:
                 return
-            copies = [taken] = [self._free.get()]
+            copies = [taken] = [self._idle_copies.get()]
             inner: Any = taken.model[0]
             try:
-                export(inner, path, int8=int8)
-                inner.model = onnx_module(path, inner.model.config)
-                copies += [_Copy(copy.deepcopy(taken.model)) for _ in range(usable_cores() - 1)]
-                self.exported = True
+                export_to_onnx(inner, path, int8=int8)
+                inner.model = build_onnx_module(path, inner.model.config)
+                copies += [_ModelCopy(copy.deepcopy(taken.model)) for _ in range(count_usable_cores() - 1)]
+                self.uses_onnx = True
             finally:
                 for each in copies:
-                    self._free.put(each)
+                    self._idle_copies.put(each)
 
-    def _spread(self, texts: Sequence[str], method: str, batch_size: int) -> tuple[np.ndarray, int]:
+    def _encode_in_parallel(
+        self, texts: Sequence[str], method: str, batch_size: int
+    ) -> tuple[np.ndarray, int]:
         """Longest first, in small groups, so that no core waits long for another at the end."""
         order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
-        size = max(batch_size, min(_GROUP, -(-len(texts) // usable_cores())))
+        size = max(batch_size, min(_GROUP_TEXTS, -(-len(texts) // count_usable_cores())))
         groups = [order[start : start + size] for start in range(0, len(order), size)]
 
-        def made(group: list[int]) -> tuple[np.ndarray, int]:
-            copy_ = self._free.get()
+        def encode_group(group: list[int]) -> tuple[np.ndarray, int]:
+            copy_ = self._idle_copies.get()
             try:
                 return copy_.encode([texts[at] for at in group], method, batch_size)
             finally:
-                self._free.put(copy_)
+                self._idle_copies.put(copy_)
 
-        parts = on_all_cores(made, groups)
+        parts = map_on_cores(encode_group, groups)
         vectors = np.empty((len(texts), parts[0][0].shape[1]), np.float32)
         for group, (rows, _) in zip(groups, parts, strict=True):
             vectors[group] = rows
         return vectors, sum(tokens for _, tokens in parts)
 
 
-class _Copy:
+class _ModelCopy:
     """A model that one thread at a time uses, and the tokens that it read."""
 
     def __init__(self, model: SentenceTransformer) -> None:
         self.model = model
-        self._tokens = 0
+        self._token_count = 0
         preprocess = type(model).preprocess  # counted where they are made: counting anew costs as much
 
-        def counted(*given: Any, **named: Any) -> Any:
+        def preprocess_and_count(*given: Any, **named: Any) -> Any:
             features = preprocess(model, *given, **named)
-            self._tokens += _tokens(features)
+            self._token_count += _count_tokens(features)
             return features
 
-        model.preprocess = counted
+        model.preprocess = preprocess_and_count
 
     def encode(self, texts: Sequence[str], method: str, batch_size: int) -> tuple[np.ndarray, int]:
-        self._tokens = 0
+        self._token_count = 0
         vectors = getattr(self.model, method)(
             list(texts), batch_size=batch_size, normalize_embeddings=True, show_progress_bar=False
         )
-        return np.asarray(vectors, dtype=np.float32), self._tokens
+        return np.asarray(vectors, dtype=np.float32), self._token_count
 
 
-def _tokens(features: dict[str, Any]) -> int:
+def _count_tokens(features: dict[str, Any]) -> int:
     mask = features.get("attention_mask")
     if mask is not None:
         return int(mask.sum()) - _SPECIAL_TOKENS * len(mask)
     return int(features["input_ids"].numel())  # of a static model: no special tokens, no padding
 
 
-def onnx_module(path: Path, config: Any) -> torch.nn.Module:
+def build_onnx_module(path: Path, config: Any) -> torch.nn.Module:
     """A module that stands where sentence-transformers has the transformer; copies share its session."""
     import torch
     from transformers.modeling_outputs import BaseModelOutput
@@ -140,14 +142,14 @@ def onnx_module(path: Path, config: Any) -> torch.nn.Module:
         def __init__(self) -> None:
             super().__init__()
             self.config = config
-            self.session: Any = quiet_session(str(path))
-            self.names = {given.name for given in self.session.get_inputs()}
+            self.session: Any = open_onnx_session(str(path))
+            self.input_names = {given.name for given in self.session.get_inputs()}
 
         def __deepcopy__(self, memo: dict[int, Any]) -> OnnxModel:
             return self
 
         def forward(self, **given: Any) -> BaseModelOutput:
-            fed = {name: value.numpy() for name, value in given.items() if name in self.names}
+            fed = {name: value.numpy() for name, value in given.items() if name in self.input_names}
             (hidden,) = self.session.run(None, fed)
             return BaseModelOutput(last_hidden_state=torch.from_numpy(hidden))
 

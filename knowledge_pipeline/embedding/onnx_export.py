@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from knowledge_pipeline.embedding.parallel import quiet_session
+from knowledge_pipeline.embedding.parallel import open_onnx_session
 from knowledge_pipeline.embedding.spaces import space_name
-from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.errors import ModelError
 
 if TYPE_CHECKING:
     import torch
 
-_KINDS = frozenset({"bert", "distilbert", "mpnet", "roberta", "xlm-roberta"})
-_LARGEST_BYTES = 1 << 30  # of weights: a larger file is more than ONNX holds in one
+_MODEL_TYPES = frozenset({"bert", "distilbert", "mpnet", "roberta", "xlm-roberta"})
+_MAX_WEIGHT_BYTES = 1 << 30  # of weights: a larger file is more than ONNX holds in one
 _OPSET = 20  # the first with Gelu as one operation
 _RECIPE = f"opset {_OPSET}, eager attention, int8 per channel"
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_LEAST_COSINE = {False: 0.9999, True: 0.9}  # of a few texts, by whether it is quantised: else it is broken
+_MIN_COSINE = {False: 0.9999, True: 0.9}  # of a few texts, by whether it is quantised: else it is broken
 _SAMPLE_TOKENS = (7, 60)
 
 
-def export_path(name: str, *identity: object, int8: bool) -> Path:
+def build_export_path(name: str, *identity: object, int8: bool) -> Path:
     """Where the exported file of a model lies, made or not.
 
     Args:
@@ -50,12 +50,12 @@ def export_path(name: str, *identity: object, int8: bool) -> Path:
 def is_exportable(transformer: Any) -> bool:
     """Whether the first module of a sentence-transformers model is a transformer of a known kind."""
     model = getattr(transformer, "model", None)
-    if getattr(getattr(model, "config", None), "model_type", None) not in _KINDS or model is None:
+    if getattr(getattr(model, "config", None), "model_type", None) not in _MODEL_TYPES or model is None:
         return False
-    return sum(each.numel() * each.element_size() for each in model.parameters()) <= _LARGEST_BYTES
+    return sum(each.numel() * each.element_size() for each in model.parameters()) <= _MAX_WEIGHT_BYTES
 
 
-def export(transformer: Any, path: Path, *, int8: bool) -> None:
+def export_to_onnx(transformer: Any, path: Path, *, int8: bool) -> None:
     """Write the ONNX file of a transformer, whole or not at all; one process at a time.
 
     Args:
@@ -74,28 +74,28 @@ def export(transformer: Any, path: Path, *, int8: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
             if not path.is_file():
-                _export(transformer.model, path, int8=int8)
-    except ModelMissing:
+                _export_verified(transformer.model, path, int8=int8)
+    except ModelError:
         raise
     except Exception as error:  # whatever torch, onnx and onnxruntime raise, and a full disk
-        raise ModelMissing(
+        raise ModelError(
             f"the model cannot be exported to {path.name} ({type(error).__name__}): see that the user's "
             "cache folder can be written and the disk is not full, or set embedding.backend to torch"
         ) from error
 
 
-def _export(model: torch.nn.Module, path: Path, *, int8: bool) -> None:
+def _export_verified(model: torch.nn.Module, path: Path, *, int8: bool) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / "model.onnx"
-        with _quietly(), _plain_attention(model):
-            names = _write(model, made)
+        with _silence_exporters(), _use_eager_attention(model):
+            names = _write_onnx(model, made)
             if int8:
-                made = _quantised(made)
-            _require_alike(model, made, names, least=_LEAST_COSINE[int8])
+                made = _quantize(made)
+            _require_similar_vectors(model, made, names, min_cosine=_MIN_COSINE[int8])
         made.replace(path)
 
 
-def _write(model: Any, path: Path) -> list[str]:
+def _write_onnx(model: Any, path: Path) -> list[str]:
     """Export; the names of the inputs."""
     import torch
 
@@ -129,7 +129,7 @@ def _write(model: Any, path: Path) -> list[str]:
     return names
 
 
-def _quantised(path: Path) -> Path:
+def _quantize(path: Path) -> Path:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -147,11 +147,11 @@ def _quantised(path: Path) -> Path:
     return target
 
 
-def _require_alike(model: Any, path: Path, names: list[str], *, least: float) -> None:
+def _require_similar_vectors(model: Any, path: Path, names: list[str], *, min_cosine: float) -> None:
     """Both give like vectors to a few texts of arbitrary tokens."""
     import torch
 
-    session: Any = quiet_session(str(path))
+    session: Any = open_onnx_session(str(path))
     for length in _SAMPLE_TOKENS:
         ids = 1 + np.arange(length, dtype=np.int64)[None] * 7 % (model.config.vocab_size - 2)
         given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
@@ -161,15 +161,15 @@ def _require_alike(model: Any, path: Path, names: list[str], *, least: float) ->
         one = expected.last_hidden_state.numpy().mean(axis=1)[0]
         other = session.run(None, fed)[0].mean(axis=1)[0]
         cosine = float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
-        if not cosine >= least:  # NaN compares false
-            raise ModelMissing(
+        if not cosine >= min_cosine:  # NaN compares false
+            raise ModelError(
                 f"the model exported to {path.name} gives other vectors (cosine {cosine:.4f}): "
                 "set embedding.backend to torch"
             )
 
 
 @contextmanager
-def _plain_attention(model: Any) -> Iterator[None]:
+def _use_eager_attention(model: Any) -> Iterator[None]:
     """Attention as single operations, which onnxruntime fuses."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
@@ -180,7 +180,7 @@ def _plain_attention(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _silence_exporters() -> Iterator[None]:
     """Exporters tell of operators that no text model has."""
     logger = logging.getLogger("torch")
     before = logger.level

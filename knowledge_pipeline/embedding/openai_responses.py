@@ -6,49 +6,49 @@ from typing import Any
 
 import numpy as np
 
-from knowledge_pipeline.endpoints.responses import Refusal, Trouble
+from knowledge_pipeline.endpoints.responses import EndpointRefused, EndpointUnavailable
 
 
-def parse_vectors(answer: dict[str, Any], count: int, dimensions: int) -> np.ndarray:
+def parse_vectors(payload: dict[str, Any], count: int, dimensions: int) -> np.ndarray:
     """float32, shape (count, dimensions), rows of length 1, in the order of the texts.
 
     Raises:
         Trouble: not one finite vector for each text.
         Refusal: vectors of another length.
     """
-    entries = answer.get("data")
+    entries = payload.get("data")
     if not isinstance(entries, list) or len(entries) != count:
         found = len(entries) if isinstance(entries, list) else "no"
-        raise Trouble(f"answered with {found} vectors for {count} texts")
+        raise EndpointUnavailable(f"answered with {found} vectors for {count} texts")
     try:
         order = [entry.get("index", position) for position, entry in enumerate(entries)]
         rows = np.asarray([entry["embedding"] for entry in entries], dtype=np.float32)
         if sorted(order) != list(range(count)) or rows.ndim != 2:
             raise ValueError
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise Trouble("answered with something that is not one vector for each text") from None
+        raise EndpointUnavailable("answered with something that is not one vector for each text") from None
     if rows.shape[1] != dimensions:
-        raise Refusal(
+        raise EndpointRefused(
             f"answers with vectors of {rows.shape[1]} dimensions, not {dimensions}: "
             f"set embedding.dimensions to {rows.shape[1]}"
         )
     vectors = np.empty_like(rows)
     vectors[order] = rows
-    return _normalised(vectors)
+    return _normalize(vectors)
 
 
-def used_tokens(answer: dict[str, Any], estimate: int) -> int:
+def parse_billed_tokens(payload: dict[str, Any], estimate: int) -> int:
     """The tokens that the answer bills, or the estimate where it tells none."""
-    usage = answer.get("usage")
+    usage = payload.get("usage")
     told = usage.get("total_tokens") or usage.get("prompt_tokens") if isinstance(usage, dict) else None
     return told if isinstance(told, int) and told > 0 else estimate
 
 
-def _normalised(vectors: np.ndarray) -> np.ndarray:
+def _normalize(vectors: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 1e-12)))
     if bad.size:
-        raise Trouble(
+        raise EndpointUnavailable(
             f"answered with an empty or infinite vector of text {bad[0]} of {len(vectors)} (from 0)"
         )
     return (vectors / lengths[:, None]).astype(np.float32)

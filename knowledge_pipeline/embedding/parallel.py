@@ -11,30 +11,30 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+Input = TypeVar("Input")
+Output = TypeVar("Output")
 
 
-def usable_cores() -> int:
+def count_usable_cores() -> int:
     """How many cores this process may use, no more than OMP_NUM_THREADS says; at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     told = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return max(1, min(cores, int(told)) if told.isdecimal() else cores)
 
 
-def on_all_cores(make: Callable[[Given], Made], given: Sequence[Given]) -> list[Made]:
+def map_on_cores(function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
     """What `make` makes of each, in order; after an error the rest is not begun."""
-    workers = min(usable_cores(), len(given))
+    workers = min(count_usable_cores(), len(inputs))
     if workers < 2:
-        return [make(each) for each in given]
+        return [function(each) for each in inputs]
     pool = ThreadPoolExecutor(workers, thread_name_prefix="embedding")
     try:
-        return list(pool.map(make, given))
+        return list(pool.map(function, inputs))
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def quiet_session(path: str) -> object:
+def open_onnx_session(path: str) -> object:
     """An onnxruntime session that computes in the calling thread, and that threads may share.
 
     Nothing spins while it waits: the cores are also for whatever else runs.

@@ -19,57 +19,61 @@ import numpy as np
 import pyarrow as pa
 
 from knowledge_pipeline.config.embedding import RayPool
-from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Embedder, Space, Usage
-from knowledge_pipeline.errors import EmbeddingUnavailable, KnowledgeError, ModelMissing, PermanentError
+from knowledge_pipeline.errors import EmbeddingUnavailable, KnowledgeError, ModelError, PermanentError
 from knowledge_pipeline.records import Tokenize
 
 _BATCH_TEXTS = 128  # some seconds of one worker, so that a killed one has little to repeat
 _SORTED_TEXTS = 8192  # at a time, so that texts of one batch are of a length: the longest pads the others
 
-_PERMANENT, _TRANSIENT = "permanent: ", "transient: "
-_MADE = pa.schema(
+_PERMANENT_PREFIX, _TRANSIENT_PREFIX = "permanent: ", "transient: "
+_RESULT_SCHEMA = pa.schema(
     {"key": pa.string(), "vector": pa.list_(pa.float32()), "tokens": pa.int64(), "failure": pa.string()}
 )
 
-Open = Callable[[Embedding], Embedder]
+OpenEmbedder = Callable[[EmbeddingSettings], Embedder]
 
 
-class SpreadEmbedder:
+class RayEmbedder:
     """An embedder that can give a stream of texts to a cluster; a few texts it embeds itself."""
 
-    def __init__(self, settings: Embedding, pool: RayPool, alone: Embedder, open_one: Open) -> None:
+    def __init__(
+        self, settings: EmbeddingSettings, pool: RayPool, local: Embedder, open_embedder: OpenEmbedder
+    ) -> None:
         """Take how each worker opens the model, in settings without a pool, and one for this process."""
         self._settings, self.pool = settings, pool
-        self._alone, self._open = alone, open_one
-        self._spread = Usage()
+        self._local, self._open = local, open_embedder
+        self._cluster_usage = Usage()
 
     @property
     def space(self) -> Space:
         """That of the model: who computes makes no difference."""
-        return self._alone.space
+        return self._local.space
 
     @property
     def usage(self) -> Usage:
         """What this process and the cluster's consumed."""
-        alone = self._alone.usage
+        alone = self._local.usage
         return replace(
-            alone, texts=alone.texts + self._spread.texts, tokens=alone.tokens + self._spread.tokens
+            alone,
+            texts=alone.texts + self._cluster_usage.texts,
+            tokens=alone.tokens + self._cluster_usage.tokens,
         )
 
     def tokenizer(self) -> Tokenize:
         """See `base.Embedder.tokenizer`."""
-        return self._alone.tokenizer()
+        return self._local.tokenizer()
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`; in this process."""
-        return self._alone.embed(texts)
+        return self._local.embed(texts)
 
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`; in this process."""
-        return self._alone.embed_query(text)
+        return self._local.embed_query(text)
 
-    def embed_all(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[list[str], np.ndarray]]:
+    def embed_stream(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[list[str], np.ndarray]]:
         """Embed keyed texts by the cluster's workers.
 
         Args:
@@ -82,10 +86,10 @@ class SpreadEmbedder:
             ModelMissing: a worker cannot load the model, or Ray is not installed.
             EmbeddingUnavailable: the cluster cannot be reached, or failed.
         """
-        with _cluster(self.pool) as ray:
-            blocks = [ray.put(block) for block in _blocks(texts)]
+        with _connect_cluster(self.pool) as ray:
+            blocks = [ray.put(block) for block in _build_blocks(texts)]
             spread = ray.data.from_arrow_refs(blocks).map_batches(
-                _Worker,
+                _RayWorker,
                 fn_constructor_args=(self._settings, self._open),
                 batch_size=_BATCH_TEXTS,
                 batch_format="pyarrow",
@@ -93,38 +97,40 @@ class SpreadEmbedder:
                 num_gpus=self.pool.gpus,
                 compute=ray.data.ActorPoolStrategy(min_size=1, max_size=self.pool.workers),
             )
-            for made in _failing_as_ours(spread.iter_batches(batch_size=None, batch_format="pyarrow")):
-                yield self._counted(made)
+            for made in _translate_errors(spread.iter_batches(batch_size=None, batch_format="pyarrow")):
+                yield self._collect_batch(made)
 
-    def _counted(self, made: pa.Table) -> tuple[list[str], np.ndarray]:
-        tokens = int(np.sum(made["tokens"].to_numpy()))
-        self._spread = replace(
-            self._spread, texts=self._spread.texts + made.num_rows, tokens=self._spread.tokens + tokens
+    def _collect_batch(self, result: pa.Table) -> tuple[list[str], np.ndarray]:
+        tokens = int(np.sum(result["tokens"].to_numpy()))
+        self._cluster_usage = replace(
+            self._cluster_usage,
+            texts=self._cluster_usage.texts + result.num_rows,
+            tokens=self._cluster_usage.tokens + tokens,
         )
-        flat = pa.concat_arrays([chunk.flatten() for chunk in made["vector"].chunks])
-        return made["key"].to_pylist(), flat.to_numpy().reshape(made.num_rows, -1)
+        flat = pa.concat_arrays([chunk.flatten() for chunk in result["vector"].chunks])
+        return result["key"].to_pylist(), flat.to_numpy().reshape(result.num_rows, -1)
 
 
-class _Worker:
+class _RayWorker:
     """One process's model: loaded once, for the first batch.
 
     What it cannot do it gives back as a sentence: Ray would keep the text of an error, not its kind.
     """
 
-    def __init__(self, settings: Embedding, open_one: Open) -> None:
-        self._settings, self._open = settings, open_one
+    def __init__(self, settings: EmbeddingSettings, open_embedder: OpenEmbedder) -> None:
+        self._settings, self._open = settings, open_embedder
         self._embedder: Embedder | None = None
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """From columns `key` and `text` to those of `_MADE`."""
         try:
-            return self._made(batch)
+            return self._embed_batch(batch)
         except KnowledgeError as error:
-            kind = _PERMANENT if isinstance(error, PermanentError) else _TRANSIENT
+            kind = _PERMANENT_PREFIX if isinstance(error, PermanentError) else _TRANSIENT_PREFIX
             row = {"key": None, "vector": None, "tokens": 0, "failure": kind + str(error)}
-            return pa.Table.from_pylist([row], schema=_MADE)
+            return pa.Table.from_pylist([row], schema=_RESULT_SCHEMA)
 
-    def _made(self, batch: pa.Table) -> pa.Table:
+    def _embed_batch(self, batch: pa.Table) -> pa.Table:
         self._embedder = self._embedder or self._open(self._settings)
         before = self._embedder.usage.tokens
         vectors = self._embedder.embed(batch["text"].to_pylist())
@@ -134,10 +140,12 @@ class _Worker:
         ends = pa.array(np.arange(len(vectors) + 1) * vectors.shape[1], pa.int32())
         column = pa.ListArray.from_arrays(ends, flat)
         failure = pa.nulls(len(vectors), pa.string())
-        return pa.table([batch["key"].cast(pa.string()), column, pa.array(tokens), failure], schema=_MADE)
+        return pa.table(
+            [batch["key"].cast(pa.string()), column, pa.array(tokens), failure], schema=_RESULT_SCHEMA
+        )
 
 
-def _blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
+def _build_blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
     """A batch of texts each."""
     texts = iter(texts)
     while block := sorted(islice(texts, _SORTED_TEXTS), key=lambda each: len(each[1])):
@@ -146,16 +154,16 @@ def _blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
             yield pa.table({"key": list(keys), "text": list(written)})
 
 
-def _failing_as_ours(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _translate_errors(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Let a worker's own error through, and tell any other of Ray's in a sentence."""
     from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
     try:
         for made in batches:
             for failure in made["failure"].drop_null().to_pylist():
-                permanent = failure.startswith(_PERMANENT)
-                text = failure.removeprefix(_PERMANENT).removeprefix(_TRANSIENT)
-                raise ModelMissing(text) if permanent else EmbeddingUnavailable(text)
+                permanent = failure.startswith(_PERMANENT_PREFIX)
+                text = failure.removeprefix(_PERMANENT_PREFIX).removeprefix(_TRANSIENT_PREFIX)
+                raise ModelError(text) if permanent else EmbeddingUnavailable(text)
             yield made
     except RayError as error:
         raise EmbeddingUnavailable(
@@ -165,7 +173,7 @@ def _failing_as_ours(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 @contextmanager
-def _cluster(pool: RayPool) -> Iterator[Any]:
+def _connect_cluster(pool: RayPool) -> Iterator[Any]:
     """Ray's module, connected: to a cluster in use, that of `RAY_ADDRESS`, or one on this machine.
 
     One of this machine has room for all workers that are wanted, and ends with the block.
@@ -175,13 +183,13 @@ def _cluster(pool: RayPool) -> Iterator[Any]:
         import ray  # pyright: ignore[reportMissingImports]
         import ray.data  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ModelMissing(
+        raise ModelError(
             "embedding.ray is set and Ray is not installed: pip install 'knowledge-pipeline[ray]', "
             "or remove the setting"
         ) from error
     begun = not ray.is_initialized()
     if begun:
-        _connect(ray, pool)
+        _init_ray(ray, pool)
     ray.data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.WARNING)
     try:
@@ -191,7 +199,7 @@ def _cluster(pool: RayPool) -> Iterator[Any]:
             ray.shutdown()
 
 
-def _connect(ray: Any, pool: RayPool) -> None:
+def _init_ray(ray: Any, pool: RayPool) -> None:
     remote = os.environ.get("RAY_ADDRESS")
     room = {} if remote else {"num_cpus": max(os.cpu_count() or 1, int(pool.workers * pool.cpus))}
     try:

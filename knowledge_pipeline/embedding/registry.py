@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Embedder, Space
-from knowledge_pipeline.embedding.ensemble import Ensemble, ensemble_space, is_ensemble, members
-from knowledge_pipeline.embedding.packaged_onnx import EXPORTED, ExportedEmbedder, exported_space
+from knowledge_pipeline.embedding.ensemble import (
+    EnsembleEmbedder,
+    build_ensemble_space,
+    is_ensemble,
+    split_member_settings,
+)
+from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS, PackagedEmbedder, read_packaged_space
 
 
-def open_embedder(settings: Embedding) -> Embedder:
+def open_embedder(settings: EmbeddingSettings) -> Embedder:
     """The embedder that the settings name; it loads weights, or connects, at the first text.
 
     Raises:
@@ -16,37 +21,41 @@ def open_embedder(settings: Embedding) -> Embedder:
         ConfigError: the settings of an endpoint are incomplete, or those of several models make no sense.
     """
     if settings.ray is not None:
-        from knowledge_pipeline.embedding.ray_embedder import SpreadEmbedder
+        from knowledge_pipeline.embedding.ray_embedder import RayEmbedder
 
         alone = settings.model_copy(update={"ray": None})
-        return SpreadEmbedder(alone, settings.ray, open_embedder(alone), open_embedder)
+        return RayEmbedder(alone, settings.ray, open_embedder(alone), open_embedder)
     if settings.provider == "openai":
         from knowledge_pipeline.embedding.openai import OpenAIEmbedder
 
         return OpenAIEmbedder(settings)
     if is_ensemble(settings):
-        return Ensemble(settings.model, [open_embedder(each) for each in members(settings)])
-    if settings.model in EXPORTED:
-        return ExportedEmbedder(settings)
+        return EnsembleEmbedder(
+            settings.model, [open_embedder(each) for each in split_member_settings(settings)]
+        )
+    if settings.model in PACKAGED_MODELS:
+        return PackagedEmbedder(settings)
     from knowledge_pipeline.embedding.local import LocalEmbedder
 
     return LocalEmbedder(settings)
 
 
-def space_of(settings: Embedding) -> Space:
+def resolve_space(settings: EmbeddingSettings) -> Space:
     """The space that the settings name, without torch and without a connection; a few milliseconds.
 
     Only a hub model that was never used on this machine is downloaded first.
     Errors as `open_embedder`.
     """
     if settings.provider == "openai":
-        from knowledge_pipeline.embedding.openai import openai_space
+        from knowledge_pipeline.embedding.openai import build_openai_space
 
-        return openai_space(settings)
+        return build_openai_space(settings)
     if is_ensemble(settings):
-        return ensemble_space(settings.model, [space_of(each) for each in members(settings)])
-    if settings.model in EXPORTED:
-        return exported_space(settings)
-    from knowledge_pipeline.embedding.local import local_space
+        return build_ensemble_space(
+            settings.model, [resolve_space(each) for each in split_member_settings(settings)]
+        )
+    if settings.model in PACKAGED_MODELS:
+        return read_packaged_space(settings)
+    from knowledge_pipeline.embedding.local import read_local_space
 
-    return local_space(settings)
+    return read_local_space(settings)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.endpoints.token_estimates import encodable, estimated_tokens
+from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts, replace_surrogates
 from knowledge_pipeline.records import Tokenize
 
-_LONGEST_CHARS = 32  # a longer token counts as several: WordPiece makes one of 1 MB of hex digits
+_MAX_TOKEN_CHARS = 32  # a longer token counts as several: WordPiece makes one of 1 MB of hex digits
 
 
-def model_tokenizer(folder: Path) -> Tokenize:
+def load_model_tokenizer(folder: Path) -> Tokenize:
     """The tokenizer of a model's folder, special tokens left out; estimated where there is none.
 
     Offsets ascend, and repeat where one character takes several tokens.
@@ -19,7 +19,7 @@ def model_tokenizer(folder: Path) -> Tokenize:
         (p for p in (folder / "tokenizer.json", *folder.glob("*/tokenizer.json")) if p.is_file()), None
     )
     if path is None:
-        return estimated_tokens
+        return estimate_token_starts
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))
@@ -27,7 +27,7 @@ def model_tokenizer(folder: Path) -> Tokenize:
     tokenizer.no_padding()
 
     def token_starts(text: str) -> list[int]:
-        offsets = tokenizer.encode(encodable(text), add_special_tokens=False).offsets
-        return [at for start, end in offsets for at in range(start, max(end, start + 1), _LONGEST_CHARS)]
+        offsets = tokenizer.encode(replace_surrogates(text), add_special_tokens=False).offsets
+        return [at for start, end in offsets for at in range(start, max(end, start + 1), _MAX_TOKEN_CHARS)]
 
     return token_starts

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from knowledge_pipeline.errors import ConfigError
 
 
-def endpoint_url(base_url: str, *, section: str) -> httpx.URL:
+def parse_endpoint_url(base_url: str, *, section: str) -> httpx.URL:
     """The URL that an endpoint's paths are relative to.
 
     Raises:
@@ -27,12 +27,12 @@ def endpoint_url(base_url: str, *, section: str) -> httpx.URL:
     return url
 
 
-def shown(url: httpx.URL) -> str:
+def format_url(url: httpx.URL) -> str:
     """The URL as messages name it: without user, password and query."""
     return str(url.copy_with(userinfo=b"", query=None))
 
 
-def authorization(api_key: SecretStr | None, *, section: str) -> dict[str, str]:
+def build_auth_headers(api_key: SecretStr | None, *, section: str) -> dict[str, str]:
     """The header that carries the key; none without a key.
 
     Raises:
@@ -44,14 +44,14 @@ def authorization(api_key: SecretStr | None, *, section: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def trusted() -> ssl.SSLContext:
+def get_ssl_context() -> ssl.SSLContext:
     """Whose certificates a client takes, read once: 40 ms, which each new client would pay again.
 
     As httpx chooses: those of `SSL_CERT_FILE` or `SSL_CERT_DIR`, or else those of certifi.
     """
-    return _trusted(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+    return _create_ssl_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 
 @cache
-def _trusted(*_environment: str | None) -> ssl.SSLContext:
+def _create_ssl_context(*_environment: str | None) -> ssl.SSLContext:
     return httpx.create_ssl_context()

@@ -7,12 +7,12 @@ import time
 
 import tenacity
 
-from knowledge_pipeline.endpoints.responses import Trouble
+from knowledge_pipeline.endpoints.responses import EndpointUnavailable
 
 _BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.5, max=30, jitter=0.5)  # seconds
 
 
-class Pace:
+class RateLimiter:
     """Spaces out requests of all threads so that a rate per minute is never exceeded.
 
     No burst is saved up: an idle minute is not made up for, so no window of a minute,
@@ -32,23 +32,23 @@ class Pace:
             self._free_at = due + amount * self._seconds_each
             return due - now
 
-    def ahead_s(self) -> float:
+    def estimate_wait_s(self) -> float:
         """The seconds that a place taken now would have to wait; none is taken."""
         with self._lock:
             return max(0.0, self._free_at - time.monotonic())
 
-    def hold(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Let nobody start for so long: the endpoint said that it is busy."""
         with self._lock:
             self._free_at = max(self._free_at, time.monotonic() + seconds)
 
 
-def wait_s(state: tenacity.RetryCallState) -> float:
+def compute_retry_wait_s(state: tenacity.RetryCallState) -> float:
     """Seconds until the next try: as the endpoint asks, and longer with each failure."""
-    return max(_BACKOFF(state), asked_to_wait_s(state))
+    return max(_BACKOFF(state), read_retry_after_s(state))
 
 
-def asked_to_wait_s(state: tenacity.RetryCallState) -> float:
+def read_retry_after_s(state: tenacity.RetryCallState) -> float:
     """Seconds that the endpoint asked to wait with its last answer; 0 where it did not."""
     error = state.outcome.exception() if state.outcome else None
-    return error.retry_after_s if isinstance(error, Trouble) else 0.0
+    return error.retry_after_s if isinstance(error, EndpointUnavailable) else 0.0

@@ -13,24 +13,24 @@ from typing import Any
 
 import httpx
 
-_PASSING = frozenset({408, 409, 425, 429})
-_UNCLEAR = frozenset({400, 422})
-_CODE = re.compile(r"[\w.-]{1,60}")
+_TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+_INVALID_REQUEST_STATUSES = frozenset({400, 422})
+_ERROR_CODE = re.compile(r"[\w.-]{1,60}")
 _TOO_LONG = re.compile(
     r"context length|context size|too long|too large|too many tokens|maximum.{0,20}tokens|exceed"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ConfigSection:
     """The part of `knowledge.yaml` that an endpoint is configured in, as messages name it."""
 
     name: str  # "embedding"
     model: str
-    limits: str  # the keys that a request may break: "dimensions and max_input_tokens"
+    limit_keys: str  # the keys that a request may break: "dimensions and max_input_tokens"
 
 
-class Trouble(Exception):
+class EndpointUnavailable(Exception):
     """One try failed; another may succeed, after `retry_after_s` seconds at the soonest."""
 
     def __init__(self, message: str, *, retry_after_s: float = 0.0) -> None:
@@ -38,54 +38,60 @@ class Trouble(Exception):
         self.retry_after_s = retry_after_s
 
 
-class Refusal(Exception):
+class EndpointRefused(Exception):
     """The endpoint will answer the same request the same way again."""
 
-    def __init__(self, message: str, *, status: int = 200, said: str = "") -> None:
+    def __init__(self, message: str, *, status: int = 200, detail: str = "") -> None:
         super().__init__(message)
         self.status = status
-        self._said = said  # by the endpoint, in lower case; it is read here and never told
+        self._detail = detail  # by the endpoint, in lower case; it is read here and never told
 
     @property
-    def about_this_request(self) -> bool:
+    def is_request_specific(self) -> bool:
         """Whether another request may be taken, since this one alone was wrong."""
-        return self.status == 413 or self.status in _UNCLEAR
+        return self.status == 413 or self.status in _INVALID_REQUEST_STATUSES
 
     @property
-    def about_length(self) -> bool:
+    def is_too_long(self) -> bool:
         """Whether the request was too long."""
-        return self.status == 413 or (self.status in _UNCLEAR and bool(_TOO_LONG.search(self._said)))
+        return self.status == 413 or (
+            self.status in _INVALID_REQUEST_STATUSES and bool(_TOO_LONG.search(self._detail))
+        )
 
-    def is_about(self, parameter: str) -> bool:
+    def is_about_parameter(self, parameter: str) -> bool:
         """Whether the endpoint complains of a parameter of the request."""
-        return self.status in _UNCLEAR and parameter in self._said
+        return self.status in _INVALID_REQUEST_STATUSES and parameter in self._detail
 
 
-def parse_answer(response: httpx.Response, section: Section) -> dict[str, Any]:
+def parse_response(response: httpx.Response, section: ConfigSection) -> dict[str, Any]:
     """The JSON object of a good answer.
 
     Raises:
         Trouble, Refusal: the answer is not good; the message completes "the … endpoint …".
     """
-    answer = _json_object(response)
+    answer = _parse_json_object(response)
     if response.is_success:
         if answer is None and "html" in response.headers.get("Content-Type", ""):
-            raise Refusal(f"answers with a web page: check {section.name}.base_url, which often ends in /v1")
+            raise EndpointRefused(
+                f"answers with a web page: check {section.name}.base_url, which often ends in /v1"
+            )
         if answer is None:
-            raise Trouble("sent an answer that is cut off or no JSON")
+            raise EndpointUnavailable("sent an answer that is cut off or no JSON")
         return answer
-    status, error = response.status_code, _error(answer)
-    code = _code(error)
-    if (status in _PASSING or status >= 500) and code != "insufficient_quota":
-        raise Trouble(f"answered {status}{_named(code)}", retry_after_s=_retry_after_s(response))
-    raise Refusal(
-        f"refuses with {status}{_named(code)}: {_remedy(status, section)}",
+    status, error = response.status_code, _find_error(answer)
+    code = _find_error_code(error)
+    if (status in _TRANSIENT_STATUSES or status >= 500) and code != "insufficient_quota":
+        raise EndpointUnavailable(
+            f"answered {status}{_format_error_code(code)}", retry_after_s=_parse_retry_after(response)
+        )
+    raise EndpointRefused(
+        f"refuses with {status}{_format_error_code(code)}: {_suggest_fix(status, section)}",
         status=status,
-        said=str(error.get("message", "")).lower(),
+        detail=str(error.get("message", "")).lower(),
     )
 
 
-def _json_object(response: httpx.Response) -> dict[str, Any] | None:
+def _parse_json_object(response: httpx.Response) -> dict[str, Any] | None:
     try:
         answer = response.json()
     except ValueError:
@@ -93,21 +99,21 @@ def _json_object(response: httpx.Response) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def _error(answer: dict[str, Any] | None) -> dict[str, Any]:
-    error = (answer or {}).get("error", answer)
+def _find_error(payload: dict[str, Any] | None) -> dict[str, Any]:
+    error = (payload or {}).get("error", payload)
     return error if isinstance(error, dict) else {"message": error or ""}
 
 
-def _code(error: dict[str, Any]) -> str:
+def _find_error_code(error: dict[str, Any]) -> str:
     codes = (error.get("code"), error.get("type"))
-    return next((code for code in codes if isinstance(code, str) and _CODE.fullmatch(code)), "")
+    return next((code for code in codes if isinstance(code, str) and _ERROR_CODE.fullmatch(code)), "")
 
 
-def _named(code: str) -> str:
+def _format_error_code(code: str) -> str:
     return f" ({code})" if code else ""
 
 
-def _retry_after_s(response: httpx.Response) -> float:
+def _parse_retry_after(response: httpx.Response) -> float:
     """Seconds that a `Retry-After` header asks for, given as seconds or as a date; 0 without one."""
     asked = response.headers.get("Retry-After", "")
     try:
@@ -120,7 +126,7 @@ def _retry_after_s(response: httpx.Response) -> float:
         return 0.0
 
 
-def _remedy(status: int, section: Section) -> str:
+def _suggest_fix(status: int, section: ConfigSection) -> str:
     name, model = section.name, section.model
     if status == 401:
         return f"set {name}.api_key to a valid key, by a variable of the environment"
@@ -132,4 +138,4 @@ def _remedy(status: int, section: Section) -> str:
         return "the account has no quota left; see to its billing"
     if 300 <= status < 400:
         return f"it has moved; set {name}.base_url to its new place"
-    return f"check {name}.model ({model!r}), {section.limits} against what the endpoint offers"
+    return f"check {name}.model ({model!r}), {section.limit_keys} against what the endpoint offers"

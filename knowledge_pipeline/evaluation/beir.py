@@ -14,36 +14,36 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.evaluation.golden import Place, Question, SearchType
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, SearchType
 
 
 def read_beir(
     folder: Path, *, type: SearchType = "semantic", filters: Mapping[str, Any] | None = None
-) -> list[Question]:
+) -> list[GoldenQuestion]:
     """Every query of a folder that has a document judged relevant, in the file's order.
 
     Raises:
         ConfigError: a file is missing or wrong; the message names file and line.
     """
-    texts = dict(_queries(folder / "queries.jsonl"))
-    answers: dict[str, list[Place]] = {}
+    texts = dict(_iter_queries(folder / "queries.jsonl"))
+    answers: dict[str, list[GoldenAnswer]] = {}
     tables = sorted((folder / "qrels").glob("*.tsv"))
     if not tables:
         raise ConfigError(f"there is no judgement in {folder / 'qrels'}: a file such as dev.tsv is needed")
     for table in tables:
-        for query, place in _judgements(table, texts):
+        for query, place in _iter_judgements(table, texts):
             answers.setdefault(query, []).append(place)
     if not answers:
         raise ConfigError(f"no document is judged relevant in {folder / 'qrels'}: add judgements above 0")
     return [
-        Question(text, tuple(answers[query]), type, dict(filters or {}), folder.name)
+        GoldenQuestion(text, tuple(answers[query]), type, dict(filters or {}), folder.name)
         for query, text in texts.items()
         if query in answers
     ]
 
 
-def _queries(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in _lines(path):
+def _iter_queries(path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in _iter_lines(path):
         try:
             entry = json.loads(line)
             query, text = str(entry["_id"]), str(entry["text"])
@@ -52,9 +52,9 @@ def _queries(path: Path) -> Iterator[tuple[str, str]]:
         yield query, text
 
 
-def _judgements(path: Path, known: Mapping[str, str]) -> Iterator[tuple[str, Place]]:
+def _iter_judgements(path: Path, texts_by_query: Mapping[str, str]) -> Iterator[tuple[str, GoldenAnswer]]:
     """Query id and place of every relevant document; one without relevance is left out."""
-    for number, line in _lines(path):
+    for number, line in _iter_lines(path):
         cells = line.split("\t")
         if number == 1 and cells[-1].strip() == "score":
             continue
@@ -65,13 +65,13 @@ def _judgements(path: Path, known: Mapping[str, str]) -> Iterator[tuple[str, Pla
                 f"{path}:{number}: no judgement; a line is query id, document id and a whole number, "
                 "with tabs between"
             ) from None
-        if query not in known:
+        if query not in texts_by_query:
             raise ConfigError(f"{path}:{number}: the query {query!r} is not in queries.jsonl: add it there")
         if relevance > 0:
-            yield query, Place(document, relevance=relevance)
+            yield query, GoldenAnswer(document, relevance=relevance)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _iter_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines that hold something, counted from 1."""
     try:
         with path.open(encoding="utf-8") as file:

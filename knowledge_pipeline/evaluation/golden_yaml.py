@@ -8,16 +8,16 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from knowledge_pipeline.config.file import listed, read
-from knowledge_pipeline.config.problems import problem_of
-from knowledge_pipeline.config.settings import Frozen, SourceId
-from knowledge_pipeline.config.yaml_lines import Parsed, Problem, parse
+from knowledge_pipeline.config.file import format_problems, read_config
+from knowledge_pipeline.config.problems import to_problem
+from knowledge_pipeline.config.settings import SettingsModel, SourceId
+from knowledge_pipeline.config.yaml_lines import ConfigProblem, ParsedConfig, parse_config
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.beir import read_beir
-from knowledge_pipeline.evaluation.golden import Place, Question, SearchType
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, SearchType
 
 
-class Narrowing(Frozen):
+class GoldenFilters(SettingsModel):
     """What a question is narrowed to: the fields of `query.filters.Filters`."""
 
     languages: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Narrowing(Frozen):
     include_archived: bool = False
 
 
-class Answering(Frozen):
+class AnswerEntry(SettingsModel):
     """One entry of `answers`."""
 
     path: str = Field(min_length=1)
@@ -46,79 +46,79 @@ class Answering(Frozen):
     relevance: int = Field(default=1, ge=1, le=10)
 
 
-class _Asking(Frozen):
+class _QuestionDefaults(SettingsModel):
     type: SearchType | None = None
     source: SourceId | None = None  # short for filters.sources
-    filters: Narrowing = Narrowing()
+    filters: GoldenFilters = GoldenFilters()
 
-    def narrowing(self) -> dict[str, Any]:
+    def to_filters(self) -> dict[str, Any]:
         """The filters that are set."""
         given = {name: getattr(self.filters, name) for name in self.filters.model_fields_set}
         return {**given, "sources": (self.source,)} if self.source else given
 
 
-class Entry(_Asking):
+class QuestionEntry(_QuestionDefaults):
     """One entry of `questions`."""
 
     question: str = Field(min_length=1)
-    answers: tuple[Answering, ...] = Field(min_length=1)
+    answers: tuple[AnswerEntry, ...] = Field(min_length=1)
 
 
-class QuestionFile(_Asking):
+class QuestionFile(_QuestionDefaults):
     """A whole file; what an entry says of `type` and `filters` replaces what the file says."""
 
-    questions: tuple[Entry, ...] = ()
+    questions: tuple[QuestionEntry, ...] = ()
     beir: Path | None = None  # a folder whose questions are taken instead
 
     @model_validator(mode="after")
-    def _holds_questions(self) -> QuestionFile:
+    def _require_questions(self) -> QuestionFile:
         if bool(self.questions) == bool(self.beir):
             raise ValueError("found no questions, or both kinds; required: `questions`, or `beir`")
         return self
 
 
-def read_yaml(path: Path) -> list[Question]:
+def read_question_file(path: Path) -> list[GoldenQuestion]:
     """The questions of one file.
 
     Raises:
         ConfigError: the file is unreadable or wrong; one line a problem, with its line and entry.
     """
-    file = _validated(path)
+    file = _parse_file(path)
     shared: SearchType = file.type or "semantic"
     if file.beir:
-        return read_beir(path.parent / file.beir, type=shared, filters=file.narrowing())
+        return read_beir(path.parent / file.beir, type=shared, filters=file.to_filters())
     return [
-        Question(
+        GoldenQuestion(
             text=entry.question,
-            answers=tuple(Place(one.path, one.symbol, one.relevance) for one in entry.answers),
+            answers=tuple(GoldenAnswer(one.path, one.symbol, one.relevance) for one in entry.answers),
             type=entry.type or shared,
-            filters={**file.narrowing(), **entry.narrowing()},
+            filters={**file.to_filters(), **entry.to_filters()},
             file=path.name,
         )
         for entry in file.questions
     ]
 
 
-def _validated(path: Path) -> QuestionFile:
-    parsed = _under_one_key(parse(read(path), name=path.name))
+def _parse_file(path: Path) -> QuestionFile:
+    parsed = _wrap_list(parse_config(read_config(path), name=path.name))
     try:
         file = QuestionFile.model_validate(parsed.value)
     except ValidationError as error:
         refused = error.errors(include_url=False, include_input=False)
-        parsed.problems += [problem_of(one, parsed, QuestionFile) for one in refused]
+        parsed.problems += [to_problem(one, parsed, QuestionFile) for one in refused]
         file = None
     if file is None or parsed.problems:
         problems = sorted(parsed.problems, key=lambda problem: problem.line)
-        raise ConfigError(listed(problems, path))
+        raise ConfigError(format_problems(problems, path))
     return file
 
 
-def _under_one_key(parsed: Parsed) -> Parsed:
+def _wrap_list(parsed: ParsedConfig) -> ParsedConfig:
     """A bare list is the value of `questions`."""
     if not isinstance(parsed.value, list):
         return parsed
-    return Parsed(
+    return ParsedConfig(
         {"questions": parsed.value},
         {("questions", *place): line for place, line in parsed.lines.items()},
-        [Problem(each.line, ("questions", *each.place), each.text) for each in parsed.problems],
+        [ConfigProblem(each.line, ("questions", *each.key_path), each.text) for each in parsed.problems],
     )

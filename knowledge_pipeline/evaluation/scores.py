@@ -12,11 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knowledge_pipeline.evaluation.judge import Judged, Response, by_file, by_place
+from knowledge_pipeline.evaluation.judge import (
+    QuestionResponse,
+    RetrievalJudgement,
+    judge_by_file,
+    judge_by_place,
+)
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
-QUALITY = "nDCG@10"  # what a release is held back for, and a comparison decided by
-DEPTH = 10  # results that a question is judged by
+QUALITY_MEASURE = "nDCG@10"  # what a release is held back for, and a comparison decided by
+JUDGED_DEPTH = 10  # results that a question is judged by
 ALL = "all"  # the questions of every search type together
 
 _RESAMPLES = 2000
@@ -46,27 +51,29 @@ class Summary:
     degraded: dict[str, int]  # step of the search -> questions that had to do without it
 
 
-def summaries(responses: Sequence[Response]) -> list[Summary]:
+def summarize(responses: Sequence[QuestionResponse]) -> list[Summary]:
     """One for all questions, then one for each search type, by name; none of no responses."""
     types = sorted({response.question.type for response in responses})
-    of_types = [_summary(name, [each for each in responses if each.question.type == name]) for name in types]
-    return [_summary(ALL, responses), *of_types] if responses else []
+    of_types = [
+        _summarize_type(name, [each for each in responses if each.question.type == name]) for name in types
+    ]
+    return [_summarize_type(ALL, responses), *of_types] if responses else []
 
 
-def per_question(judged: Sequence[Judged]) -> dict[str, np.ndarray]:
+def score_questions(judgements: Sequence[RetrievalJudgement]) -> dict[str, np.ndarray]:
     """Every measure of every response, in their order: float64, shape (responses,)."""
     import ir_measures
 
     measures = {ir_measures.parse_measure(name): name for name in MEASURES}
-    relevant = {str(at): dict(each.relevant) for at, each in enumerate(judged)}
-    ranked = {str(at): dict(each.ranked) for at, each in enumerate(judged)}
-    values = {name: np.zeros(len(judged)) for name in MEASURES}
+    relevant = {str(at): dict(each.qrels) for at, each in enumerate(judgements)}
+    ranked = {str(at): dict(each.run) for at, each in enumerate(judgements)}
+    values = {name: np.zeros(len(judgements)) for name in MEASURES}
     for metric in ir_measures.iter_calc(list(measures), relevant, ranked):
         values[measures[metric.measure]][int(metric.query_id)] = metric.value
     return values
 
 
-def estimate(values: np.ndarray) -> Estimate:
+def estimate_mean(values: np.ndarray) -> Estimate:
     """Mean, and the middle 95 % of the means of resampled questions.
 
     Source: Sakai 2006, "Evaluating evaluation metrics based on the bootstrap", section 3.
@@ -77,21 +84,21 @@ def estimate(values: np.ndarray) -> Estimate:
     return Estimate(float(values.mean()), float(low), float(high))
 
 
-def _summary(type_: str, responses: Sequence[Response]) -> Summary:
+def _summarize_type(type_: str, responses: Sequence[QuestionResponse]) -> Summary:
     p50_ms, p95_ms = np.percentile([response.took_ms for response in responses], [50, 95])
     return Summary(
         type=type_,
         questions=len(responses),
-        by_place=_estimates(responses, by_place),
-        by_file=_estimates(responses, by_file),
+        by_place=_estimate_measures(responses, judge_by_place),
+        by_file=_estimate_measures(responses, judge_by_file),
         p50_ms=round(float(p50_ms), 2),
         p95_ms=round(float(p95_ms), 2),
-        timings_ms=_timings(responses),
+        timings_ms=_compute_median_timings(responses),
         degraded=dict(Counter(step for response in responses for step in response.degraded)),
     )
 
 
-def _timings(responses: Sequence[Response]) -> dict[str, float]:
+def _compute_median_timings(responses: Sequence[QuestionResponse]) -> dict[str, float]:
     spent: dict[str, list[float]] = {}
     for response in responses:
         for step, ms in response.timings_ms.items():
@@ -99,6 +106,8 @@ def _timings(responses: Sequence[Response]) -> dict[str, float]:
     return {step: round(float(np.median(of_each)), 2) for step, of_each in spent.items()}
 
 
-def _estimates(responses: Sequence[Response], judge: Callable[[Response], Judged]) -> dict[str, Estimate]:
-    values = per_question([judge(response) for response in responses])
-    return {name: estimate(of_each) for name, of_each in values.items()}
+def _estimate_measures(
+    responses: Sequence[QuestionResponse], judge: Callable[[QuestionResponse], RetrievalJudgement]
+) -> dict[str, Estimate]:
+    values = score_questions([judge(response) for response in responses])
+    return {name: estimate_mean(of_each) for name, of_each in values.items()}

@@ -16,44 +16,54 @@ import httpx
 import tenacity
 
 from knowledge_pipeline.config.settings import LanguageModelSettings
-from knowledge_pipeline.endpoints.address import authorization, endpoint_url, shown, trusted
-from knowledge_pipeline.endpoints.rate_limit import Pace, asked_to_wait_s, wait_s
-from knowledge_pipeline.endpoints.responses import Refusal, Section, Trouble, parse_answer
-from knowledge_pipeline.endpoints.token_estimates import encodable, estimated_tokens
-from knowledge_pipeline.errors import KnowledgeError, LanguageModelUnavailable, ModelMissing
-from knowledge_pipeline.llm.model_calls import Call, Completion, Message, current_payer
-from knowledge_pipeline.llm.responses import Dialect, Said, parse_said, told_tokens
+from knowledge_pipeline.endpoints.address import (
+    build_auth_headers,
+    format_url,
+    get_ssl_context,
+    parse_endpoint_url,
+)
+from knowledge_pipeline.endpoints.rate_limit import RateLimiter, compute_retry_wait_s, read_retry_after_s
+from knowledge_pipeline.endpoints.responses import (
+    ConfigSection,
+    EndpointRefused,
+    EndpointUnavailable,
+    parse_response,
+)
+from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts, replace_surrogates
+from knowledge_pipeline.errors import KnowledgeError, LanguageModelUnavailable, ModelError
+from knowledge_pipeline.llm.model_calls import Completion, Message, ModelCall, get_current_account
+from knowledge_pipeline.llm.responses import ChatChoice, RequestDialect, parse_billed_tokens, parse_choice
 
-REST_S = 30.0  # an endpoint that is down, or refuses everything, is left alone for so long
+PAUSE_S = 30.0  # an endpoint that is down, or refuses everything, is left alone for so long
 MAX_RETRY_AFTER_S = 120.0  # an endpoint that asks for more is unavailable
-MAX_TOKENS = 1000  # of an answer and the thinking before it, by default
+DEFAULT_MAX_TOKENS = 1000  # of an answer and the thinking before it, by default
 _SECTION = "language_model"  # of knowledge.yaml
 _CONNECT_S = 5.0
-_MESSAGE_TOKENS = 4  # roughly, that each message costs beside its content
+_TOKENS_PER_MESSAGE = 4  # roughly, that each message costs beside its content
 
-Recorder = Callable[[Call], None]
+RecordCall = Callable[[ModelCall], None]
 
 
 @dataclass(slots=True)
-class _Asking:
+class _CompletionRequest:
     """One completion on its way: its request, and what it took so far."""
 
     messages: Sequence[dict[str, str]]
     max_tokens: int
     deadline: float  # time.monotonic()
-    began: float = field(default_factory=time.monotonic)
+    started_s: float = field(default_factory=time.monotonic)
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         return self.deadline - time.monotonic()
 
     @property
-    def estimate(self) -> int:
+    def estimated_prompt_tokens(self) -> int:
         """Tokens of the prompt."""
-        return sum(_MESSAGE_TOKENS + len(estimated_tokens(one["content"])) for one in self.messages)
+        return sum(_TOKENS_PER_MESSAGE + len(estimate_token_starts(one["content"])) for one in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +81,20 @@ class LanguageModel:
     Connects with the first completion. `record` is called after each one, answered or not.
     """
 
-    def __init__(self, settings: LanguageModelSettings, *, record: Recorder | None = None) -> None:
+    def __init__(self, settings: LanguageModelSettings, *, record: RecordCall | None = None) -> None:
         """Raises `ConfigError`: base_url is no URL, or the key cannot be sent."""
         self._settings = settings
-        self._section = Section(_SECTION, settings.model, "max_input_tokens")
-        self._headers = authorization(settings.api_key, section=_SECTION)
-        self._place = f"the language model at {shown(endpoint_url(settings.base_url, section=_SECTION))}"
+        self._section = ConfigSection(_SECTION, settings.model, "max_input_tokens")
+        self._headers = build_auth_headers(settings.api_key, section=_SECTION)
+        self._endpoint_name = (
+            f"the language model at {format_url(parse_endpoint_url(settings.base_url, section=_SECTION))}"
+        )
         self._record = record
-        self._requests = Pace(settings.requests_per_minute)
-        self._tokens = Pace(settings.tokens_per_minute)
-        self._dialect = Dialect()
-        self._connected: _Connection | None = None
-        self._resting: tuple[float, KnowledgeError] | None = None  # until time.monotonic(), and why
+        self._request_limiter = RateLimiter(settings.requests_per_minute)
+        self._token_limiter = RateLimiter(settings.tokens_per_minute)
+        self._dialect = RequestDialect()
+        self._current_connection: _Connection | None = None
+        self._paused: tuple[float, KnowledgeError] | None = None  # until time.monotonic(), and why
 
     @property
     def name(self) -> str:
@@ -95,7 +107,11 @@ class LanguageModel:
         return self._settings.max_input_tokens
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int = MAX_TOKENS, budget_s: float | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        budget_s: float | None = None,
     ) -> Completion:
         """What the model says next.
 
@@ -108,157 +124,169 @@ class LanguageModel:
             LanguageModelUnavailable: no answer within the tries, the rates or the budget.
             ModelMissing: the endpoint refuses; the message says what to fix.
         """
-        if self._resting and time.monotonic() < self._resting[0]:
-            raise type(self._resting[1])(str(self._resting[1]))
-        sent = [{"role": one.role, "content": encodable(one.content)} for one in messages]
+        if self._paused and time.monotonic() < self._paused[0]:
+            raise type(self._paused[1])(str(self._paused[1]))
+        sent = [{"role": one.role, "content": replace_surrogates(one.content)} for one in messages]
         deadline = float("inf") if budget_s is None else time.monotonic() + budget_s
-        asking = _Asking(sent, max_tokens, deadline)
+        asking = _CompletionRequest(sent, max_tokens, deadline)
         try:
             async with asyncio.timeout(budget_s):
-                return await self._adapted(asking)
+                return await self._complete_with_dialect(asking)
         except TimeoutError:
             raise LanguageModelUnavailable(
-                f"{self._place} took more than {budget_s} s: allow it more time, or use a faster model"
+                f"{self._endpoint_name} took more than {budget_s} s: allow it more time, or use a faster model"
             ) from None
         finally:
-            self._note(asking)
+            self._record_call(asking)
 
     async def aclose(self) -> None:
         """Close the connections, on the event loop that they belong to."""
-        connected, self._connected = self._connected, None
+        connected, self._current_connection = self._current_connection, None
         if connected:
             await connected.client.aclose()
 
-    async def _adapted(self, asking: _Asking) -> Completion:
+    async def _complete_with_dialect(self, request: _CompletionRequest) -> Completion:
         """The completion, in the dialect that the model turns out to want."""
         while True:
             dialect = self._dialect
             try:
-                return await self._retried(asking, dialect)
-            except Refusal as refusal:
-                adapted = dialect.after(refusal)
+                return await self._complete_with_retries(request, dialect)
+            except EndpointRefused as refusal:
+                adapted = dialect.adapt_to(refusal)
                 if adapted is None:
-                    error = ModelMissing(f"{self._place} {refusal}")
-                    if not refusal.about_this_request:
-                        self._rest(error)
+                    error = ModelError(f"{self._endpoint_name} {refusal}")
+                    if not refusal.is_request_specific:
+                        self._pause(error)
                     raise error from None
                 self._dialect = adapted
 
-    async def _retried(self, asking: _Asking, dialect: Dialect) -> Completion:
+    async def _complete_with_retries(
+        self, request: _CompletionRequest, dialect: RequestDialect
+    ) -> Completion:
         tries = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(Trouble),
-            stop=lambda state: self._gives_up(state, asking),
-            wait=wait_s,
+            retry=tenacity.retry_if_exception_type(EndpointUnavailable),
+            stop=lambda state: self._should_give_up(state, request),
+            wait=compute_retry_wait_s,
             sleep=asyncio.sleep,
             reraise=True,
         )
         try:
-            return await tries(self._once, asking, dialect)
-        except Trouble as trouble:
+            return await tries(self._complete_once, request, dialect)
+        except EndpointUnavailable as trouble:
             asked = f" and asks to wait {trouble.retry_after_s:.0f} s" if trouble.retry_after_s else ""
             error = LanguageModelUnavailable(
-                f"{self._place} {trouble}{asked} (try {tries.statistics['attempt_number']} of "
+                f"{self._endpoint_name} {trouble}{asked} (try {tries.statistics['attempt_number']} of "
                 f"{self._settings.max_tries}): see whether it is up, or lower language_model.max_concurrent "
                 "and requests_per_minute"
             )
             if isinstance(trouble.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
-                self._rest(error)
+                self._pause(error)
             raise error from None
 
-    def _gives_up(self, state: tenacity.RetryCallState, asking: _Asking) -> bool:
+    def _should_give_up(self, state: tenacity.RetryCallState, request: _CompletionRequest) -> bool:
         return (
             state.attempt_number >= self._settings.max_tries
-            or asked_to_wait_s(state) > MAX_RETRY_AFTER_S
-            or state.upcoming_sleep >= asking.left_s
+            or read_retry_after_s(state) > MAX_RETRY_AFTER_S
+            or state.upcoming_sleep >= request.remaining_s
         )
 
-    async def _once(self, asking: _Asking, dialect: Dialect) -> Completion:
-        await self._queue(asking)
-        connection = self._connection()
+    async def _complete_once(self, request: _CompletionRequest, dialect: RequestDialect) -> Completion:
+        await self._wait_for_rate_limit(request)
+        connection = self._get_connection()
         async with connection.slots:
-            response = await self._sent(connection.client, asking, dialect)
+            response = await self._send(connection.client, request, dialect)
         try:
-            answer = parse_answer(response, self._section)
-        except Trouble as trouble:
-            self._requests.hold(min(trouble.retry_after_s, MAX_RETRY_AFTER_S))  # nobody asks before
+            answer = parse_response(response, self._section)
+        except EndpointUnavailable as trouble:
+            self._request_limiter.pause(min(trouble.retry_after_s, MAX_RETRY_AFTER_S))  # nobody asks before
             raise
-        told = told_tokens(answer)
+        told = parse_billed_tokens(answer)
         if told:
-            self._count(asking, *told)
-        said = parse_said(answer)
+            self._add_tokens(request, *told)
+        said = parse_choice(answer)
         if not told:
-            self._count(asking, asking.estimate, len(estimated_tokens(said.whole)))
-        return self._completion(asking, said, estimated=not told)
+            self._add_tokens(
+                request, request.estimated_prompt_tokens, len(estimate_token_starts(said.raw_text))
+            )
+        return self._build_completion(request, said, estimated=not told)
 
-    async def _queue(self, asking: _Asking) -> None:
+    async def _wait_for_rate_limit(self, request: _CompletionRequest) -> None:
         """Wait until the rates per minute allow a request, unless that is longer than the budget."""
-        tokens = asking.estimate
-        if (ahead_s := max(self._requests.ahead_s(), self._tokens.ahead_s())) >= asking.left_s:
-            raise LanguageModelUnavailable(f"{self._place} is at its rate limit for another {ahead_s:.0f} s")
-        await asyncio.sleep(max(self._requests.reserve(), self._tokens.reserve(tokens)))
+        tokens = request.estimated_prompt_tokens
+        if (
+            ahead_s := max(self._request_limiter.estimate_wait_s(), self._token_limiter.estimate_wait_s())
+        ) >= request.remaining_s:
+            raise LanguageModelUnavailable(
+                f"{self._endpoint_name} is at its rate limit for another {ahead_s:.0f} s"
+            )
+        await asyncio.sleep(max(self._request_limiter.reserve(), self._token_limiter.reserve(tokens)))
 
-    async def _sent(self, client: httpx.AsyncClient, asking: _Asking, dialect: Dialect) -> httpx.Response:
+    async def _send(
+        self, client: httpx.AsyncClient, request: _CompletionRequest, dialect: RequestDialect
+    ) -> httpx.Response:
         settings = self._settings
-        body = {"model": settings.model, "messages": asking.messages}
-        body |= dialect.body(asking.max_tokens, settings.reasoning_effort)
-        asking.requests += 1
+        body = {"model": settings.model, "messages": request.messages}
+        body |= dialect.build_body(request.max_tokens, settings.reasoning_effort)
+        request.requests += 1
         try:
             async with asyncio.timeout(settings.timeout_s):  # httpx bounds each step, not the whole
                 return await client.post("chat/completions", json=body)
         except TimeoutError:
-            raise Trouble(f"took more than {settings.timeout_s} s") from None
+            raise EndpointUnavailable(f"took more than {settings.timeout_s} s") from None
         except httpx.TransportError as error:
-            raise Trouble(f"did not answer ({type(error).__name__})") from error
+            raise EndpointUnavailable(f"did not answer ({type(error).__name__})") from error
 
-    def _count(self, asking: _Asking, prompt_tokens: int, completion_tokens: int) -> None:
-        asking.prompt_tokens += prompt_tokens
-        asking.completion_tokens += completion_tokens
+    def _add_tokens(self, request: _CompletionRequest, prompt_tokens: int, completion_tokens: int) -> None:
+        request.prompt_tokens += prompt_tokens
+        request.completion_tokens += completion_tokens
 
-    def _completion(self, asking: _Asking, said: Said, *, estimated: bool) -> Completion:
+    def _build_completion(
+        self, request: _CompletionRequest, choice: ChatChoice, *, estimated: bool
+    ) -> Completion:
         return Completion(
-            text=said.text,
-            prompt_tokens=asking.prompt_tokens,
-            completion_tokens=asking.completion_tokens,
-            seconds=time.monotonic() - asking.began,
-            cost=self._cost(asking),
+            text=choice.text,
+            prompt_tokens=request.prompt_tokens,
+            completion_tokens=request.completion_tokens,
+            seconds=time.monotonic() - request.started_s,
+            cost=self._compute_cost(request),
             estimated=estimated,
-            cut=said.cut,
+            cut=choice.truncated,
         )
 
-    def _cost(self, asking: _Asking) -> float:
+    def _compute_cost(self, request: _CompletionRequest) -> float:
         settings = self._settings
         return (
-            asking.prompt_tokens * settings.price_per_million_input_tokens
-            + asking.completion_tokens * settings.price_per_million_output_tokens
+            request.prompt_tokens * settings.price_per_million_input_tokens
+            + request.completion_tokens * settings.price_per_million_output_tokens
         ) / 1e6
 
-    def _note(self, asking: _Asking) -> None:
-        if self._record and asking.requests:
+    def _record_call(self, request: _CompletionRequest) -> None:
+        if self._record and request.requests:
             self._record(
-                Call(
-                    at=datetime.now(UTC),
+                ModelCall(
+                    ended_at=datetime.now(UTC),
                     model=self.name,
-                    requests=asking.requests,
-                    tokens=asking.prompt_tokens + asking.completion_tokens,
-                    cost=self._cost(asking),
-                    seconds=time.monotonic() - asking.began,
-                    payer=current_payer(),
+                    requests=request.requests,
+                    tokens=request.prompt_tokens + request.completion_tokens,
+                    cost=self._compute_cost(request),
+                    seconds=time.monotonic() - request.started_s,
+                    account=get_current_account(),
                 )
             )
 
-    def _rest(self, error: KnowledgeError) -> None:
-        self._resting = time.monotonic() + REST_S, error
+    def _pause(self, error: KnowledgeError) -> None:
+        self._paused = time.monotonic() + PAUSE_S, error
 
-    def _connection(self) -> _Connection:
+    def _get_connection(self) -> _Connection:
         """Of the running loop: connections cannot go from one to another."""
         loop = asyncio.get_running_loop()
-        if self._connected is None or self._connected.loop is not loop:
+        if self._current_connection is None or self._current_connection.loop is not loop:
             settings = self._settings
             client = httpx.AsyncClient(
-                base_url=endpoint_url(settings.base_url, section=_SECTION),
+                base_url=parse_endpoint_url(settings.base_url, section=_SECTION),
                 headers=self._headers,
                 timeout=httpx.Timeout(settings.timeout_s, connect=min(_CONNECT_S, settings.timeout_s)),
-                verify=trusted(),
+                verify=get_ssl_context(),
             )
-            self._connected = _Connection(loop, client, asyncio.Semaphore(settings.max_concurrent))
-        return self._connected
+            self._current_connection = _Connection(loop, client, asyncio.Semaphore(settings.max_concurrent))
+        return self._current_connection

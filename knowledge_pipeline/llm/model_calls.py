@@ -32,7 +32,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Payer:
+class UsageAccount:
     """On whose account a call goes."""
 
     session: str | None = None  # of a user or agent
@@ -40,32 +40,32 @@ class Payer:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One use of the model, answered or not, as it is recorded."""
 
-    at: datetime  # of its end, with time zone
+    ended_at: datetime  # of its end, with time zone
     model: str
     requests: int  # tries that were sent
     tokens: int  # of prompts and completions; 0 where no try was answered
     cost: float
     seconds: float
-    payer: Payer
+    account: UsageAccount
 
 
-_NOBODY = Payer()
-_payer: ContextVar[Payer] = ContextVar("payer")
+_NO_ACCOUNT = UsageAccount()
+_account: ContextVar[UsageAccount] = ContextVar("payer")
 
 
 @contextmanager
 def on_behalf_of(*, session: str | None = None, project: str | None = None) -> Iterator[None]:
     """Everything that is asked inside, in this task and those it starts, goes on this account."""
-    token = _payer.set(Payer(session, project))
+    token = _account.set(UsageAccount(session, project))
     try:
         yield
     finally:
-        _payer.reset(token)
+        _account.reset(token)
 
 
-def current_payer() -> Payer:
+def get_current_account() -> UsageAccount:
     """The account of the innermost `on_behalf_of`; an empty one outside."""
-    return _payer.get(_NOBODY)
+    return _account.get(_NO_ACCOUNT)

@@ -17,23 +17,32 @@ import pyarrow as pa
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.maintenance.garbage_collection import forgotten_spaces, leftovers
-from knowledge_pipeline.maintenance.work import Maintained, Upkeep, Work
-from knowledge_pipeline.stages.context import Report, silent
+from knowledge_pipeline.maintenance.garbage_collection import discard_leftovers, discard_unused_spaces
+from knowledge_pipeline.maintenance.work import MaintenanceOptions, MaintenanceReport, MaintenanceRun
+from knowledge_pipeline.stages.context import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, logs, schemas
 from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.locks import lock
-from knowledge_pipeline.store.reconcile import without
-from knowledge_pipeline.store.release import forget, publish_same, releases, stray_tags
-from knowledge_pipeline.store.table_files import vector_tables
+from knowledge_pipeline.store.locks import acquire_lock
+from knowledge_pipeline.store.reconcile import exclude_keys
+from knowledge_pipeline.store.release import (
+    delete_old_releases,
+    find_stray_tags,
+    list_releases,
+    publish_if_same_rows,
+)
+from knowledge_pipeline.store.table_files import list_vector_tables
 from knowledge_pipeline.store.tables import Table
 
 
 def refresh(
-    lake: Lake, settings: Settings, *, asked: Upkeep | None = None, report: Report = silent
-) -> Maintained:
+    lake: Lake,
+    settings: Settings,
+    *,
+    options: MaintenanceOptions | None = None,
+    report: ProgressCallback = ignore_progress,
+) -> MaintenanceReport:
     """Collect what nobody needs, and rewrite the tables that are scattered.
 
     Only tables that need it are opened for writing: a second maintenance does next to nothing.
@@ -48,33 +57,35 @@ def refresh(
     Raises:
         Busy: another maintenance is at work.
     """
-    work, started = Work(lake, asked or Upkeep()), time.perf_counter()
+    work, started = MaintenanceRun(lake, options or MaintenanceOptions()), time.perf_counter()
     if lake.root.is_dir():
-        with lock(lake.root / "locks", "maintenance", timeout_s=0, about="the maintenance of this store"):
-            _maintain(work, settings, report)
-    work.maintained.seconds = round(time.perf_counter() - started, 3)
-    return work.maintained
+        with acquire_lock(
+            lake.root / "locks", "maintenance", timeout_s=0, description="the maintenance of this store"
+        ):
+            _run_maintenance(work, settings, report)
+    work.report.seconds = round(time.perf_counter() - started, 3)
+    return work.report
 
 
-def _maintain(work: Work, settings: Settings, report: Report) -> None:
-    vectors, stored = vector_tables(work.lake), _stored_tables(work.lake)
+def _run_maintenance(run: MaintenanceRun, settings: Settings, report: ProgressCallback) -> None:
+    vectors, stored = list_vector_tables(run.lake), _list_source_tables(run.lake)
     sources = sorted(vectors.keys() | stored.keys())
-    work.maintained.sources = len(sources)
+    run.report.sources = len(sources)
     for done, source in enumerate(sources):
         report("sources", done, len(sources))
-        with work.sparing(source):
-            _source(work, settings, source, stored.get(source, []), vectors.get(source, []))
+        with run.skip_on_error(source):
+            _maintain_source(run, settings, source, stored.get(source, []), vectors.get(source, []))
     report("sources", len(sources), len(sources))
-    with work.sparing("index"):
-        _index(work, settings)
-    for name in schemas.LOGS if work.asked.logs else ():
-        with work.sparing(f"log {name}"):
-            _log(work, name, datetime.now(UTC) - timedelta(days=settings.logs.keep_days))
-    if work.asked.leftovers:
-        leftovers(work, settings)
+    with run.skip_on_error("index"):
+        _maintain_index(run, settings)
+    for name in schemas.LOGS if run.options.logs else ():
+        with run.skip_on_error(f"log {name}"):
+            _trim_log(run, name, datetime.now(UTC) - timedelta(days=settings.logs.keep_days))
+    if run.options.leftovers:
+        discard_leftovers(run, settings)
 
 
-def _stored_tables(lake: Lake) -> dict[str, list[Table]]:
+def _list_source_tables(lake: Lake) -> dict[str, list[Table]]:
     """Snapshots, chunks and facts by source; of every type that a source ever was."""
     found: dict[str, list[Table]] = {}
     opening = {"snapshot": lake.snapshot, "chunks": lake.chunks, "facts": lake.facts}
@@ -84,94 +95,110 @@ def _stored_tables(lake: Lake) -> dict[str, list[Table]]:
     return found
 
 
-def _source(work: Work, settings: Settings, source: str, stored: list[Table], vectors: list[Table]) -> None:
-    """Look without the lock, because most sources need nothing, then do it with the lock."""
-    looking = Work(work.lake, replace(work.asked, dry_run=True))
-    _source_steps(looking, settings, source, stored, vectors)
-    if work.asked.dry_run:
-        work.take(looking)
-    elif looking.maintained.touched:
-        try:
-            with work.lake.source_lock(source, timeout_s=0):
-                _source_steps(work, settings, source, stored, vectors)
-        except Busy:
-            work.skip(source, "it is being refreshed")
-
-
-def _source_steps(
-    work: Work, settings: Settings, source: str, stored: list[Table], vectors: list[Table]
+def _maintain_source(
+    run: MaintenanceRun,
+    settings: Settings,
+    source: str,
+    source_tables: list[Table],
+    source_vectors: list[Table],
 ) -> None:
-    stored, vectors = _anew(stored), _anew(vectors)
+    """Look without the lock, because most sources need nothing, then do it with the lock."""
+    looking = MaintenanceRun(run.lake, replace(run.options, dry_run=True))
+    _run_source_steps(looking, settings, source, source_tables, source_vectors)
+    if run.options.dry_run:
+        run.merge(looking)
+    elif looking.report.has_changes:
+        try:
+            with run.lake.lock_source(source, timeout_s=0):
+                _run_source_steps(run, settings, source, source_tables, source_vectors)
+        except Busy:
+            run.record_skip(source, "it is being refreshed")
+
+
+def _run_source_steps(
+    run: MaintenanceRun,
+    settings: Settings,
+    source: str,
+    source_tables: list[Table],
+    source_vectors: list[Table],
+) -> None:
+    source_tables, source_vectors = _reopen_tables(source_tables), _reopen_tables(source_vectors)
     configured = any(source == each.id for each in settings.sources)
-    vectors = forgotten_spaces(work, source, stored, vectors, configured=configured)
-    chunks = [table for table in stored if table.path.parent.parent.name == "chunks" and table.exists]
-    for table in [*stored, *vectors]:
-        work.forget(table)
-    for table in vectors if work.asked.collect_vectors and chunks else ():
-        _collect(work, table, chunks, tolerated=settings.checks.orphaned_share)
-    for table in [*stored, *vectors]:
-        work.compact(table)
-        work.forget(table)
+    source_vectors = discard_unused_spaces(run, source, source_tables, source_vectors, configured=configured)
+    chunks = [table for table in source_tables if table.path.parent.parent.name == "chunks" and table.exists]
+    for table in [*source_tables, *source_vectors]:
+        run.forget_old_versions(table)
+    for table in source_vectors if run.options.collect_vectors and chunks else ():
+        _collect_vectors(run, table, chunks, max_unused_share=settings.checks.orphaned_share)
+    for table in [*source_tables, *source_vectors]:
+        run.compact_table(table)
+        run.forget_old_versions(table)
 
 
-def _anew(tables: Iterable[Table]) -> list[Table]:
+def _reopen_tables(tables: Iterable[Table]) -> list[Table]:
     """The tables at their newest versions, because a refresh may have gone on since they were opened."""
     return [Table(table.path, table.schema) for table in tables]
 
 
-def _collect(work: Work, vectors: Table, chunks: Iterable[Table], *, tolerated: float) -> None:
+def _collect_vectors(
+    run: MaintenanceRun, vectors: Table, chunks: Iterable[Table], *, max_unused_share: float
+) -> None:
     """Delete all vectors that no chunk of the source uses, once they are more than the tolerated share."""
-    held = vectors.rows(["text_key"])["text_key"]
-    used = pa.concat_tables([table.rows(["text_key"]) for table in chunks])["text_key"]
-    unused = without(held, used)
-    if len(unused) > tolerated * len(held):
-        delete = lambda: vectors.delete_at_once(unused)  # noqa: E731
-        work.do("vectors", vectors.path, delete, removes=len(unused))
+    held = vectors.read_rows(["text_key"])["text_key"]
+    used = pa.concat_tables([table.read_rows(["text_key"]) for table in chunks])["text_key"]
+    unused = exclude_keys(held, used)
+    if len(unused) > max_unused_share * len(held):
+        delete = lambda: vectors.delete_keys_in_one_commit(unused)  # noqa: E731
+        run.run_action("vectors", vectors.path, delete, removed_count=len(unused))
 
 
-def _index(work: Work, settings: Settings) -> None:
+def _maintain_index(run: MaintenanceRun, settings: Settings) -> None:
     """Releases, index tables and the code graph: tags first, because they decide which versions stay."""
-    with work.lake.index_lock():
-        _releases(work, keep=settings.releases.keep)
-        tables = [work.lake.index(space, size) for space, size in work.lake.spaces().items()]
+    with run.lake.lock_index():
+        _trim_releases(run, keep=settings.releases.keep)
+        tables = [run.lake.index(space, size) for space, size in run.lake.list_spaces().items()]
         for table in tables:
-            work.forget(table)
-            work.compact(table)
-            if work.asked.indexes and indexes.wanting(table):
-                work.do("indexes", table.path, lambda table=table: indexes.unite(table))
-        graph = list(work.lake.graphs().values())
+            run.forget_old_versions(table)
+            run.compact_table(table)
+            if run.options.indexes and indexes.needs_maintenance(table):
+                run.run_action("indexes", table.path, lambda table=table: indexes.merge_segments(table))
+        graph = list(run.lake.graph_tables().values())
         for table in graph:
-            work.forget(table)
-            work.compact(table)
-            if work.asked.indexes and graph_indexes.wanting(table):
-                work.do("indexes", table.path, lambda table=table: graph_indexes.maintain(table))
-        if not work.asked.dry_run and (work.asked.compact or work.asked.indexes):
-            work.maintained.release = publish_same(work.lake, keep=settings.releases.keep)
-        work.compact(work.lake.releases())
-        for table in [*tables, *graph, work.lake.releases()]:
-            work.forget(table)
+            run.forget_old_versions(table)
+            run.compact_table(table)
+            if run.options.indexes and graph_indexes.needs_maintenance(table):
+                run.run_action(
+                    "indexes", table.path, lambda table=table: graph_indexes.maintain_indexes(table)
+                )
+        if not run.options.dry_run and (run.options.compact or run.options.indexes):
+            run.report.release = publish_if_same_rows(run.lake, keep=settings.releases.keep)
+        run.compact_table(run.lake.releases())
+        for table in [*tables, *graph, run.lake.releases()]:
+            run.forget_old_versions(table)
 
 
-def _releases(work: Work, *, keep: int) -> None:
-    known = [release.release for release in releases(work.lake)]
-    old, stray = known[:-keep], stray_tags(work.lake, known[-keep:])
+def _trim_releases(run: MaintenanceRun, *, keep: int) -> None:
+    known = [release.release for release in list_releases(run.lake)]
+    old, stray = known[:-keep], find_stray_tags(run.lake, known[-keep:])
     if old or stray:
-        table = work.lake.releases()
-        work.do("releases", table.path, lambda: forget(work.lake, keep=keep), removes=len(old))
-    named = {space for release in releases(work.lake) for space in release.tables}
-    for space, size in work.lake.spaces().items():
-        table = work.lake.index(space, size)
-        if space not in named and table.count() == 0:
-            work.discard(table.path)
+        table = run.lake.releases()
+        run.run_action(
+            "releases", table.path, lambda: delete_old_releases(run.lake, keep=keep), removed_count=len(old)
+        )
+    named = {space for release in list_releases(run.lake) for space in release.tables}
+    for space, size in run.lake.list_spaces().items():
+        table = run.lake.index(space, size)
+        if space not in named and table.count_rows() == 0:
+            run.discard(table.path)
 
 
-def _log(work: Work, name: str, oldest: datetime) -> None:
-    table, expired = work.lake.log(name), below("at", oldest)
+def _trim_log(run: MaintenanceRun, name: str, oldest: datetime) -> None:
+    table, expired = run.lake.log_table(name), below("at", oldest)
     if not table.exists:
         return
-    with logs.log_lock(work.lake, name):
-        work.forget(table)
-        if count := table.count(expired):
-            work.do("logs", table.path, lambda: table.delete_where(expired), removes=count)
-        work.compact(table)
-        work.forget(table)
+    with logs.lock_log(run.lake, name):
+        run.forget_old_versions(table)
+        if count := table.count_rows(expired):
+            run.run_action("logs", table.path, lambda: table.delete_where(expired), removed_count=count)
+        run.compact_table(table)
+        run.forget_old_versions(table)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.stages.pipeline import chosen, stages_of
+from knowledge_pipeline.stages.pipeline import select_sources, select_stages
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import remove
-from knowledge_pipeline.store.release import forget, live, publish
-from knowledge_pipeline.store.tables import Table, portions
+from knowledge_pipeline.store.lance_storage import remove_path
+from knowledge_pipeline.store.release import delete_old_releases, find_live_release, publish_release
+from knowledge_pipeline.store.tables import Table, split_batches
 
 _STAGES = ("facts", "chunks", "snapshot")  # the snapshot last: it says that the source is stored
 
@@ -26,14 +26,14 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
         NotFound: nothing of such a source is stored.
         Busy: it is being refreshed.
     """
-    source_type = _stored_type(lake, source)
-    with lake.source_lock(source), lake.index_lock():
-        documents = lake.snapshot(source_type, source).count()
+    source_type = _find_stored_type(lake, source)
+    with lake.lock_source(source), lake.lock_index():
+        documents = lake.snapshot(source_type, source).count_rows()
         _erase_shared_rows(lake, settings, [eq("source", source)])
         for folder in (lake.root / "embeddings").glob(f"*/{source}.lance"):
-            remove(folder)
+            remove_path(folder)
         for stage in _STAGES:
-            remove(lake.root / stage / source_type / f"{source}.lance")
+            remove_path(lake.root / stage / source_type / f"{source}.lance")
     return documents
 
 
@@ -46,18 +46,18 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
         NotFound: there is no such source.
         Busy: it is being refreshed.
     """
-    (found,) = chosen(settings, [source])
+    (found,) = select_sources(settings, [source])
     documents = 0
-    with lake.source_lock(source):
-        former_types = [former for former in lake.stored_types(source) if former != found.type]
-        if former_types and "graph" not in stages_of(found.type) and _has_graph(lake, source):
-            with lake.index_lock():
+    with lake.lock_source(source):
+        former_types = [former for former in lake.list_stored_types(source) if former != found.type]
+        if former_types and "graph" not in select_stages(found.type) and _has_graph(lake, source):
+            with lake.lock_index():
                 _erase_graph_rows(lake, [eq("source", source)])
-                _release_erased(lake, settings, list(lake.graphs().values()))
+                _drop_old_releases(lake, settings, list(lake.graph_tables().values()))
         for former in former_types:
-            documents += lake.snapshot(former, source).count()
+            documents += lake.snapshot(former, source).count_rows()
             for stage in _STAGES:
-                remove(lake.root / stage / former / f"{source}.lance")
+                remove_path(lake.root / stage / former / f"{source}.lance")
     return documents
 
 
@@ -71,16 +71,16 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
         NotFound: no such source or document is stored.
         Busy: the source is being refreshed.
     """
-    source_type = _stored_type(lake, source)
-    with lake.source_lock(source), lake.index_lock():
+    source_type = _find_stored_type(lake, source)
+    with lake.lock_source(source), lake.lock_index():
         snapshot, chunks = lake.snapshot(source_type, source), lake.chunks(source_type, source)
         which = eq("uri", uri) if uri is not None else ~is_null("archived_at")
-        uris = snapshot.rows(["uri"], which)["uri"].to_pylist()
+        uris = snapshot.read_rows(["uri"], which)["uri"].to_pylist()
         if not uris and uri is not None:
             raise NotFound(f"source {source!r} holds no document {uri!r}")
-        wheres = [one_of("uri", portion) for portion in portions(uris)]
+        wheres = [one_of("uri", portion) for portion in split_batches(uris)]
         if uris:
-            _cut_loose(lake, source_type, source, wheres)
+            _detach_graph_edges(lake, source_type, source, wheres)
             _erase_shared_rows(lake, settings, [eq("source", source) & where for where in wheres])
             _erase_rows(lake.facts(source_type, source), wheres)
             _erase_rows(chunks, wheres)
@@ -89,67 +89,67 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
     return len(uris)
 
 
-def _stored_type(lake: Lake, source: str) -> str:
-    stored = lake.stored_sources()
+def _find_stored_type(lake: Lake, source: str) -> str:
+    stored = lake.list_stored_sources()
     if source not in stored:
         raise NotFound(f"nothing of a source {source!r} is stored; stored: {', '.join(stored) or 'none'}")
     return stored[source]
 
 
-def _erase_shared_rows(lake: Lake, settings: Settings, wheres: list[Filter]) -> None:
+def _erase_shared_rows(lake: Lake, settings: Settings, filters: list[Filter]) -> None:
     """From the index and the code graph, and from all releases."""
-    tables = [lake.index(space, dimensions) for space, dimensions in lake.spaces().items()]
+    tables = [lake.index(space, dimensions) for space, dimensions in lake.list_spaces().items()]
     for table in tables:
-        for where in wheres:
+        for where in filters:
             table.delete_where(where)
-        table.erase_deleted()
-        indexes.rebuild(table)
-    _release_erased(lake, settings, [*tables, *_erase_graph_rows(lake, wheres)])
+        table.purge_deleted_rows()
+        indexes.rebuild_indexes(table)
+    _drop_old_releases(lake, settings, [*tables, *_erase_graph_rows(lake, filters)])
 
 
-def _cut_loose(lake: Lake, source_type: str, source: str, wheres: list[Filter]) -> None:
+def _detach_graph_edges(lake: Lake, source_type: str, source: str, filters: list[Filter]) -> None:
     """Delete the edges that lead into some documents, and let the next refresh resolve the others anew."""
     mine, facts = eq("source", source), lake.facts(source_type, source)
-    for where in wheres if lake.graphs() else ():
-        paths = facts.rows(["path"], where)["path"].to_pylist()
-        lake.graph("edges").delete_where(mine & one_of("target_path", paths))
-    if lake.graphs():
-        lake.graph("symbols").set_where(mine & eq("kind", "file"), made_of="", fingerprint="")
+    for where in filters if lake.graph_tables() else ():
+        paths = facts.read_rows(["path"], where)["path"].to_pylist()
+        lake.graph_table("edges").delete_where(mine & one_of("target_path", paths))
+    if lake.graph_tables():
+        lake.graph_table("symbols").update_where(mine & eq("kind", "file"), made_of="", fingerprint="")
 
 
-def _erase_graph_rows(lake: Lake, wheres: list[Filter]) -> list[Table]:
-    tables = list(lake.graphs().values())
+def _erase_graph_rows(lake: Lake, filters: list[Filter]) -> list[Table]:
+    tables = list(lake.graph_tables().values())
     for table in tables:
-        for where in wheres:
+        for where in filters:
             table.delete_where(where)
-        table.erase_deleted()
-        graph_indexes.rebuild(table)
+        table.purge_deleted_rows()
+        graph_indexes.rebuild_indexes(table)
     return tables
 
 
 def _has_graph(lake: Lake, source: str) -> bool:
-    return any(table.count(eq("source", source)) for table in lake.graphs().values())
+    return any(table.count_rows(eq("source", source)) for table in lake.graph_tables().values())
 
 
-def _release_erased(lake: Lake, settings: Settings, tables: list[Table]) -> None:
-    if live(lake):
-        publish(lake, keep=settings.releases.keep)
-        forget(lake, keep=1)
+def _drop_old_releases(lake: Lake, settings: Settings, tables: list[Table]) -> None:
+    if find_live_release(lake):
+        publish_release(lake, keep=settings.releases.keep)
+        delete_old_releases(lake, keep=1)
     for table in tables:
-        table.forget_versions(keep=1)
+        table.delete_old_versions(keep=1)
 
 
-def _erase_rows(table: Table, wheres: list[Filter]) -> None:
-    for where in wheres:
+def _erase_rows(table: Table, filters: list[Filter]) -> None:
+    for where in filters:
         table.delete_where(where)
     if table.exists:
-        table.erase_deleted()
-        table.forget_versions(keep=1)
+        table.purge_deleted_rows()
+        table.delete_old_versions(keep=1)
 
 
 def _erase_unused_vectors(lake: Lake, chunks: Table, source: str) -> None:
-    used = set(chunks.rows(["text_key"])["text_key"].to_pylist())
-    for space, dimensions in lake.spaces().items():
+    used = set(chunks.read_rows(["text_key"])["text_key"].to_pylist())
+    for space, dimensions in lake.list_spaces().items():
         vectors = lake.embeddings(space, source, dimensions)
-        unused = [key for key in vectors.rows(["text_key"])["text_key"].to_pylist() if key not in used]
-        _erase_rows(vectors, [one_of("text_key", portion) for portion in portions(unused)])
+        unused = [key for key in vectors.read_rows(["text_key"])["text_key"].to_pylist() if key not in used]
+        _erase_rows(vectors, [one_of("text_key", portion) for portion in split_batches(unused)])

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import Place, size
+from knowledge_pipeline.store.lance_storage import StorePath, compute_size
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.table_files import (
-    discard,
+    count_versions_in_use,
+    discard_path,
     has_unfinished_writes,
-    may_be_scattered,
-    versions_in_use,
+    may_need_compaction,
 )
 from knowledge_pipeline.store.tables import Table
 
@@ -26,7 +26,7 @@ GRACE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class MaintenanceOptions:
     """What a maintenance does; by default everything."""
 
     collect_vectors: bool = True
@@ -40,7 +40,7 @@ class Upkeep:
 
 
 @dataclass(slots=True)
-class Done:
+class ActionResult:
     """What one action did."""
 
     action: Action
@@ -51,15 +51,15 @@ class Done:
     seconds: float = 0.0
 
     @property
-    def tables(self) -> int:
+    def touched_count(self) -> int:
         """How many tables, or other things, were touched."""
         return len(self.touched)
 
-    def as_row(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, Any]:
         """Plain values, without the paths."""
         return {
             "action": self.action,
-            "tables": self.tables,
+            "tables": self.touched_count,
             "removed": self.removed,
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
@@ -68,106 +68,108 @@ class Done:
 
 
 @dataclass(slots=True)
-class Maintained:
+class MaintenanceReport:
     """What a maintenance did, or would do."""
 
     dry_run: bool = False
     sources: int = 0  # looked at
-    done: dict[Action, Done] = field(default_factory=dict[Action, Done])
+    actions: dict[Action, ActionResult] = field(default_factory=dict[Action, ActionResult])
     skipped: dict[str, str] = field(default_factory=dict[str, str])  # source, or what else, and why
     release: Release | None = None  # made because the index was rewritten, with the same rows
     seconds: float = 0.0
 
     @property
-    def freed(self) -> int:
+    def freed_bytes(self) -> int:
         """Bytes less than before; below 0 while old versions of what was rewritten are still kept."""
-        return sum(done.bytes_before - done.bytes_after for done in self.done.values())
+        return sum(done.bytes_before - done.bytes_after for done in self.actions.values())
 
     @property
-    def touched(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether anything was done."""
-        return bool(self.done)
+        return bool(self.actions)
 
     def as_metadata(self) -> dict[str, Any]:
         """Plain values for logs, JSON and Dagster metadata."""
         return {
             "dry_run": self.dry_run,
             "sources": self.sources,
-            "actions": [{**done.as_row(), "touched": done.touched} for done in self.done.values()],
+            "actions": [{**done.to_row(), "touched": done.touched} for done in self.actions.values()],
             "skipped": dict(self.skipped),
             "release": self.release.release if self.release else None,
-            "freed": self.freed,
+            "freed": self.freed_bytes,
             "seconds": self.seconds,
         }
 
 
-class Work:
+class MaintenanceRun:
     """Does, measures and records one thing after the other, or only records what would be done."""
 
-    def __init__(self, lake: Lake, asked: Upkeep) -> None:
-        self.lake, self.asked = lake, asked
-        self.maintained = Maintained(dry_run=asked.dry_run)
+    def __init__(self, lake: Lake, options: MaintenanceOptions) -> None:
+        self.lake, self.options = lake, options
+        self.report = MaintenanceReport(dry_run=options.dry_run)
 
-    def do(self, action: Action, path: Place, run: Callable[[], object], *, removes: int = 0) -> None:
+    def run_action(
+        self, action: Action, path: StorePath, run: Callable[[], object], *, removed_count: int = 0
+    ) -> None:
         """Do one thing to a table, folder or file of the store."""
-        before, started = size(path), time.perf_counter()
-        if not self.asked.dry_run:
+        before, started = compute_size(path), time.perf_counter()
+        if not self.options.dry_run:
             run()
-        done = self.maintained.done.setdefault(action, Done(action))
-        name = self.lake.name_of(path)
-        if self.asked.dry_run and name in done.touched:
+        done = self.report.actions.setdefault(action, ActionResult(action))
+        name = self.lake.relative_name(path)
+        if self.options.dry_run and name in done.touched:
             return  # a second look found what the first one did
         done.touched.append(name)
-        done.removed += removes
+        done.removed += removed_count
         done.bytes_before += before
-        done.bytes_after += before if self.asked.dry_run else size(path)
+        done.bytes_after += before if self.options.dry_run else compute_size(path)
         done.seconds += time.perf_counter() - started
 
     @contextmanager
-    def sparing(self, what: str) -> Iterator[None]:
+    def skip_on_error(self, name: str) -> Iterator[None]:
         """Let what goes wrong with one source, or another thing, be noted, and not stop the rest."""
         try:
             yield
         except (KnowledgeError, OSError, RuntimeError) as error:  # the last two: what Lance raises
             told = str(error) or type(error).__name__
-            self.skip(what, told.splitlines()[0][:500])
+            self.record_skip(name, told.splitlines()[0][:500])
 
-    def discard(self, path: Place) -> None:
+    def discard(self, path: StorePath) -> None:
         """Remove a whole table, folder or file."""
-        self.do("leftovers", path, lambda: discard(self.lake, path))
+        self.run_action("leftovers", path, lambda: discard_path(self.lake, path))
 
-    def take(self, other: Work) -> None:
+    def merge(self, other: MaintenanceRun) -> None:
         """Take over what another one recorded."""
-        for action, done in other.maintained.done.items():
-            mine = self.maintained.done.setdefault(action, Done(action))
+        for action, done in other.report.actions.items():
+            mine = self.report.actions.setdefault(action, ActionResult(action))
             mine.touched += done.touched
             mine.removed += done.removed
             mine.bytes_before += done.bytes_before
             mine.bytes_after += done.bytes_after
             mine.seconds += done.seconds
-        self.maintained.skipped.update(other.maintained.skipped)
+        self.report.skipped.update(other.report.skipped)
 
-    def skip(self, what: str, why: object) -> None:
+    def record_skip(self, name: str, reason: object) -> None:
         """Note what was not done."""
-        self.maintained.skipped[what] = str(why)
+        self.report.skipped[name] = str(reason)
 
-    def compact(self, table: Table) -> None:
+    def compact_table(self, table: Table) -> None:
         """Merge the fragments of a table that is scattered."""
-        if self.asked.compact and table.exists and may_be_scattered(table) and table.scattered:
-            self.do("compaction", table.path, table.merge_fragments)
+        if self.options.compact and table.exists and may_need_compaction(table) and table.needs_compaction:
+            self.run_action("compaction", table.path, table.merge_fragments)
 
-    def forget(self, table: Table, *, alone: bool = True) -> None:
+    def forget_old_versions(self, table: Table, *, exclusive: bool = True) -> None:
         """Drop versions that nobody reads, and what killed writers left.
 
         Args:
             table: whose.
             alone: no other process writes it meanwhile.
         """
-        if not (self.asked.versions and table.exists):
+        if not (self.options.versions and table.exists):
             return
-        keep = versions_in_use(table, time.time() - self.asked.grace_s)
-        old = table.superseded(keep=keep)
-        unfinished = alone and has_unfinished_writes(table)
+        keep = count_versions_in_use(table, time.time() - self.options.grace_s)
+        old = table.count_old_versions(keep=keep)
+        unfinished = exclusive and has_unfinished_writes(table)
         if old or unfinished:
-            forget = lambda: table.forget_versions(keep=keep, unfinished=alone)  # noqa: E731
-            self.do("versions", table.path, forget, removes=old)
+            forget = lambda: table.delete_old_versions(keep=keep, delete_unfinished=exclusive)  # noqa: E731
+            self.run_action("versions", table.path, forget, removed_count=old)

@@ -43,9 +43,9 @@ class Access:
                 raise ValueError(f"{name!r} cannot name a tenant or a principal")
 
     @classmethod
-    def operator(cls, door: str = "python") -> Access:
+    def operator(cls, interface: str = "python") -> Access:
         """Sees every row: whoever can read the store's files anyway."""
-        return cls(tenant=None, principals=frozenset(), everything=True, caller=Caller(door))
+        return cls(tenant=None, principals=frozenset(), everything=True, caller=Caller(interface))
 
     @classmethod
     def public(cls) -> Access:
@@ -61,10 +61,10 @@ def _is_unicode(name: str) -> bool:
     return True
 
 
-def filter(access: Access) -> Filter:
+def build_visibility_filter(access: Access) -> Filter:
     """Public rows, rows of the caller's tenant, and private ones that name one of the caller's principals."""
     if access.everything:
-        return ~filters.NOTHING
+        return ~filters.MATCH_NONE
     visible = filters.eq("visibility", "public")
     if access.tenant is None:
         return visible

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.search.assemble import Neighbour, Neighbours, Relation
+    from knowledge_pipeline.query.search.assemble import CodeNeighbour, CodeNeighbours, Relation
 
-_INWARD = {
+_INCOMING_KINDS = {
     "closes": "closed by",
     "implements": "implemented by",
     "supersedes": "superseded by",
@@ -25,21 +25,21 @@ _KINDS = {
 }
 
 
-def said(relation: Relation) -> str:
+def describe_relation(relation: Relation) -> str:
     """`closes`, or `closed by`: what the document that was asked about has to do with the other one."""
-    return relation.kind if relation.direction == "to" else _INWARD[relation.kind]
+    return relation.kind if relation.direction == "to" else _INCOMING_KINDS[relation.kind]
 
 
-def surroundings(found: Neighbours, *, most: int) -> Iterator[str]:
+def describe_neighbours(neighbours: CodeNeighbours, *, max_named: int) -> Iterator[str]:
     """`calls Store.get shop/store.py:5, check shop/check.py:1, 3 more`: a line a kind, `most` named."""
     for name, word in _KINDS.items():
-        each: Sequence[Neighbour] = getattr(found, name)
-        told = [_neighbour(one) for one in each[:most]]
-        left = len(each) - len(told) + found.more.get(name, 0)
+        each: Sequence[CodeNeighbour] = getattr(neighbours, name)
+        told = [_format_neighbour(one) for one in each[:max_named]]
+        left = len(each) - len(told) + neighbours.more.get(name, 0)
         if told:
             yield f"{word} {', '.join([*told, *([f'{left} more'] if left else [])])}"
 
 
-def _neighbour(one: Neighbour) -> str:
-    place = f"{one.path}:{one.line}" if one.line else one.path
-    return " ".join(filter(None, [one.name, place if place != one.name else None]))
+def _format_neighbour(neighbour: CodeNeighbour) -> str:
+    place = f"{neighbour.path}:{neighbour.line}" if neighbour.line else neighbour.path
+    return " ".join(filter(None, [neighbour.name, place if place != neighbour.name else None]))

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
 
-from knowledge_pipeline.errors import QuestionRefused
-from knowledge_pipeline.languages import language_of
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store import filters
@@ -18,7 +18,7 @@ from knowledge_pipeline.store.filters import Filter
 MAX_VALUES = 200  # in all fields of one `Filters` together
 
 _EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
-_LANGUAGES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
+_LANGUAGE_ALIASES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,100 +47,98 @@ class Filters:
     include_archived: bool = False
 
     def __post_init__(self) -> None:
-        found = sum(len(getattr(self, name)) for name in _FIELDS)
+        found = sum(len(getattr(self, name)) for name in _FIELD_COMPILERS)
         if found > MAX_VALUES:
-            raise QuestionRefused(
-                f"found {found} filter values; allowed: at most {MAX_VALUES} in one question"
-            )
+            raise InvalidQuery(f"found {found} filter values; allowed: at most {MAX_VALUES} in one question")
 
-    def conditions(self) -> list[Filter]:
+    def to_conditions(self) -> list[Filter]:
         """One condition for every field that is set; `include_archived` is no condition."""
         made = [
-            compile_(tuple(clean(value) for value in getattr(self, name)))
-            for name, compile_ in _FIELDS.items()
+            compile_(tuple(replace_invalid_characters(value) for value in getattr(self, name)))
+            for name, compile_ in _FIELD_COMPILERS.items()
             if getattr(self, name)
         ]
         if self.since:
-            made.append(filters.at_least("last_modified", _aware(self.since)))
+            made.append(filters.at_least("last_modified", _to_aware(self.since)))
         if self.until:
-            made.append(filters.below("last_modified", _aware(self.until)))
+            made.append(filters.below("last_modified", _to_aware(self.until)))
         return made
 
 
-def where(access: Access, *narrowed: Filters) -> Filter:
+def compile_filter(access: Access, *restrictions: Filters) -> Filter:
     """The rows that a caller may see and asks for: all of the filters hold at once."""
-    parts = [accesses.filter(access)]
-    if not any(filters_.include_archived for filters_ in narrowed):
+    parts = [accesses.build_visibility_filter(access)]
+    if not any(filters_.include_archived for filters_ in restrictions):
         parts.append(filters.eq("archived", False))
-    parts += [condition for filters_ in narrowed for condition in filters_.conditions()]
+    parts += [condition for filters_ in restrictions for condition in filters_.to_conditions()]
     return reduce(and_, parts)
 
 
-def clean(value: str) -> str:
+def replace_invalid_characters(value: str) -> str:
     """Text that the store can take: what is no valid Unicode, and NUL, become `?`."""
     return value.encode("utf-8", "replace").decode().replace("\x00", "?")
 
 
-def _exactly(column: str) -> Callable[[Sequence[str]], Filter]:
+def _match_exactly(column: str) -> Callable[[Sequence[str]], Filter]:
     return lambda values: filters.one_of(column, values)
 
 
-def _any_of(make: Callable[[str], Filter]) -> Callable[[Sequence[str]], Filter]:
-    return lambda values: _either([make(value) for value in values])
+def _match_any(build: Callable[[str], Filter]) -> Callable[[Sequence[str]], Filter]:
+    return lambda values: _join_with_or([build(value) for value in values])
 
 
-def _either(parts: Sequence[Filter]) -> Filter:
+def _join_with_or(parts: Sequence[Filter]) -> Filter:
     """Any of them, nested as little as can be: the store refuses conditions that are nested deeply."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
-    return _either(parts[:middle]) | _either(parts[middle:])
+    return _join_with_or(parts[:middle]) | _join_with_or(parts[middle:])
 
 
-def _folded(column: str) -> Callable[[Sequence[str]], Filter]:
-    return _any_of(lambda value: filters.equals_folded(column, value))
+def _match_folded(column: str) -> Callable[[Sequence[str]], Filter]:
+    return _match_any(lambda value: filters.equals_folded(column, value))
 
 
-def _languages(values: Iterable[str]) -> Filter:
-    names = {name for value in values for name in _language_names(value.lower())}
+def _compile_languages(values: Iterable[str]) -> Filter:
+    names = {name for value in values for name in _resolve_language_names(value.lower())}
     return filters.one_of("language", sorted(names))
 
 
-def _language_names(value: str) -> set[str]:
-    by_ending = language_of(f"x.{value}")
-    return {_LANGUAGES.get(value, value), *([by_ending] if by_ending else [])}
+def _resolve_language_names(value: str) -> set[str]:
+    by_ending = detect_language(f"x.{value}")
+    return {_LANGUAGE_ALIASES.get(value, value), *([by_ending] if by_ending else [])}
 
 
-def _extensions(values: Iterable[str]) -> Filter:
+def _compile_extensions(values: Iterable[str]) -> Filter:
     return filters.one_of("extension", sorted({"." + value.lower().removeprefix(".") for value in values}))
 
 
-def _repo(value: str) -> Filter:
+def _compile_repo(value: str) -> Filter:
     return filters.glob("repo", value) | filters.glob("repo", f"**/{value}")
 
 
-def _path(value: str) -> Filter:
+def _compile_path(value: str) -> Filter:
     return filters.glob("path", value.removeprefix("./").lstrip("/"))
 
 
-def _aware(moment: datetime) -> datetime:
+def _to_aware(moment: datetime) -> datetime:
     """With a time zone; at the ends of the calendar a time that every zone has."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return min(max(aware, _EARLIEST), _LATEST)
 
 
-_FIELDS: dict[str, Callable[[Sequence[str]], Filter]] = {
-    "languages": _languages,
-    "extensions": _extensions,
-    "sources": _exactly("source"),
-    "source_types": _exactly("source_type"),
-    "repos": _any_of(_repo),
-    "branches": _exactly("branch"),
-    "paths": _any_of(_path),
-    "authors": _any_of(lambda value: filters.mentions("author", value)),
+_FIELD_COMPILERS: dict[str, Callable[[Sequence[str]], Filter]] = {
+    "languages": _compile_languages,
+    "extensions": _compile_extensions,
+    "sources": _match_exactly("source"),
+    "source_types": _match_exactly("source_type"),
+    "repos": _match_any(_compile_repo),
+    "branches": _match_exactly("branch"),
+    "paths": _match_any(_compile_path),
+    "authors": _match_any(lambda value: filters.contains_words("author", value)),
     "tags": lambda values: filters.has_any("tags", values),
     "labels": lambda values: filters.has_any("labels", values),
-    "projects": _folded("project"),
-    "statuses": _folded("status"),
-    "spaces": _folded("wiki_space"),
+    "projects": _match_folded("project"),
+    "statuses": _match_folded("status"),
+    "spaces": _match_folded("wiki_space"),
 }

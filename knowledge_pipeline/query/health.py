@@ -21,117 +21,117 @@ from knowledge_pipeline.store.lake import Lake
 if TYPE_CHECKING:
     from knowledge_pipeline.query.search.engine import Engine
 
-State = Literal["ok", "ill", "off", "unknown"]
+HealthState = Literal["ok", "ill", "off", "unknown"]
 """off: not configured; unknown: not told in time."""
 
-BUDGET_S = 3.0  # for each part that may have to be waited for
-FREE_SHARE, FREE_BYTES = 0.02, 200_000_000  # of the store's disk; less is too little
+TIMEOUT_S = 3.0  # for each part that may have to be waited for
+MIN_FREE_SHARE, MIN_FREE_BYTES = 0.02, 200_000_000  # of the store's disk; less is too little
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class ComponentHealth:
     """One part; `detail` says what it means, where it is not well."""
 
-    status: State
+    status: HealthState
     detail: str | None = None
 
 
-async def health_of(settings: Settings, lake: Lake, engine: Engine) -> Mapping[str, Component]:
+async def check_health(settings: Settings, lake: Lake, engine: Engine) -> Mapping[str, ComponentHealth]:
     """Every part by name: store, embedder, reranker, language_model, graph, disk.
 
     Asks the embedding model for one vector, past every cache; a language model is only connected to,
     for its answers cost money. On the engine's event loop.
     """
-    store = await store_of(lake)
+    store = await check_store(lake)
     reached = store.status == "ok"
     parts = {
-        "embedder": _in_time(_embedder(engine)) if reached else _untold(),
-        "reranker": _in_time(_reranker(settings, engine)),
-        "language_model": _in_time(_language_model(settings)),
-        "graph": _graph(lake) if reached else _untold(),
-        "disk": asyncio.to_thread(_disk, lake),
+        "embedder": _with_timeout(_check_embedder(engine)) if reached else _skip_check(),
+        "reranker": _with_timeout(_check_reranker(settings, engine)),
+        "language_model": _with_timeout(_check_language_model(settings)),
+        "graph": _check_graph(lake) if reached else _skip_check(),
+        "disk": asyncio.to_thread(_check_disk, lake),
     }
     told = await asyncio.gather(*parts.values())
     return {"store": store, **dict(zip(parts, told, strict=True))}
 
 
-async def store_of(lake: Lake) -> Component:
+async def check_store(lake: Lake) -> ComponentHealth:
     """Whether there is a release, and its tables can be opened."""
     try:
-        await (await LiveIndex(lake).opened()).readers()
+        await (await LiveIndex(lake).open_release()).open_readers()
     except NotFound:
-        return Component("ill", "nothing is released yet")
+        return ComponentHealth("ill", "nothing is released yet")
     except (KnowledgeError, OSError, RuntimeError, ValueError):
-        return Component("ill", "the live release cannot be opened")
-    return Component("ok")
+        return ComponentHealth("ill", "the live release cannot be opened")
+    return ComponentHealth("ok")
 
 
-async def _embedder(engine: Engine) -> Component:
+async def _check_embedder(engine: Engine) -> ComponentHealth:
     answer = await engine.similar(Access.public(), text=uuid.uuid4().hex, limit=1)
     if "vector" in answer.degraded:
-        return Component("ill", "no vectors can be made: searches are by words alone")
-    return Component("ok")
+        return ComponentHealth("ill", "no vectors can be made: searches are by words alone")
+    return ComponentHealth("ok")
 
 
-async def _reranker(settings: Settings, engine: Engine) -> Component:
+async def _check_reranker(settings: Settings, engine: Engine) -> ComponentHealth:
     rerank = settings.query.rerank
     if not rerank.types or not (rerank.model or rerank.kind == "llm"):
-        return Component("off")
-    if await engine.without_rerank():
-        return Component("ill", "results cannot be reranked: the fused order stands")
-    return Component("ok")
+        return ComponentHealth("off")
+    if await engine.find_reranker_problem():
+        return ComponentHealth("ill", "results cannot be reranked: the fused order stands")
+    return ComponentHealth("ok")
 
 
-async def _language_model(settings: Settings) -> Component:
+async def _check_language_model(settings: Settings) -> ComponentHealth:
     model = settings.language_model
-    if model is None or not settings.query.uses_of_language_model():
-        return Component("off")
+    if model is None or not settings.query.list_language_model_keys():
+        return ComponentHealth("off")
     parts = urlsplit(model.base_url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         _, writer = await asyncio.open_connection(parts.hostname, port)
     except OSError:
-        return Component("ill", "it cannot be connected to: questions are answered without it")
+        return ComponentHealth("ill", "it cannot be connected to: questions are answered without it")
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
-    return Component("ok")
+    return ComponentHealth("ok")
 
 
-async def _graph(lake: Lake) -> Component:
+async def _check_graph(lake: Lake) -> ComponentHealth:
     try:
-        reader = await (await LiveIndex(lake).opened()).graph()
+        reader = await (await LiveIndex(lake).open_release()).open_graph_reader()
     except (KnowledgeError, OSError, RuntimeError, ValueError):
-        return Component("ill", "the code graph cannot be opened")
-    return Component("ok") if reader else Component("off")
+        return ComponentHealth("ill", "the code graph cannot be opened")
+    return ComponentHealth("ok") if reader else ComponentHealth("off")
 
 
-def _disk(lake: Lake) -> Component:
+def _check_disk(lake: Lake) -> ComponentHealth:
     try:
-        disk = shutil.disk_usage(_standing(lake))
+        disk = shutil.disk_usage(_find_existing_folder(lake))
     except OSError:
-        return Component("ill", "the store's disk cannot be read")
-    if disk.free < FREE_BYTES or disk.free < FREE_SHARE * disk.total:
-        return Component("ill", "the store's disk is nearly full")
-    return Component("ok")
+        return ComponentHealth("ill", "the store's disk cannot be read")
+    if disk.free < MIN_FREE_BYTES or disk.free < MIN_FREE_SHARE * disk.total:
+        return ComponentHealth("ill", "the store's disk is nearly full")
+    return ComponentHealth("ok")
 
 
-def _standing(lake: Lake) -> Path:
+def _find_existing_folder(lake: Lake) -> Path:
     """The store's folder; beside a bucket it is made when first needed, so the nearest one above."""
     if lake.is_local:
         return lake.folder
     return next(folder for folder in (lake.folder, *lake.folder.absolute().parents) if folder.is_dir())
 
 
-async def _in_time(told: Awaitable[Component]) -> Component:
+async def _with_timeout(check: Awaitable[ComponentHealth]) -> ComponentHealth:
     try:
-        async with asyncio.timeout(BUDGET_S):
-            return await told
+        async with asyncio.timeout(TIMEOUT_S):
+            return await check
     except TimeoutError:
-        return Component("unknown", "it did not answer in time")
+        return ComponentHealth("unknown", "it did not answer in time")
     except KnowledgeError:
-        return Component("unknown", "it could not be asked")
+        return ComponentHealth("unknown", "it could not be asked")
 
 
-async def _untold() -> Component:
-    return Component("unknown", "the store has to be well first")
+async def _skip_check() -> ComponentHealth:
+    return ComponentHealth("unknown", "the store has to be well first")

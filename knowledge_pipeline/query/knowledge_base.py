@@ -12,31 +12,31 @@ from typing import Any, TypeVar
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.build import Context, get_context
+from knowledge_pipeline.query.agent_context.build import TaskContext, get_context
 from knowledge_pipeline.query.agent_context.searches import Task
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.query.code_graph.engine import Asked, CodeGraph
-from knowledge_pipeline.query.code_graph.interface import GraphQuestions, Question
+from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
+from knowledge_pipeline.query.code_graph.interface import GraphCall, GraphQueries
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.health import Component, health_of
-from knowledge_pipeline.query.log.feedback import Judgement, judge
-from knowledge_pipeline.query.log.model_calls import ModelCalls
+from knowledge_pipeline.query.health import ComponentHealth, check_health
+from knowledge_pipeline.query.log.feedback import Judgement, record_judgement
+from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.query.open_release import LiveIndex
-from knowledge_pipeline.query.relations import Relations
+from knowledge_pipeline.query.relations import DocumentRelations
 from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine, SearchType
-from knowledge_pipeline.query.status import Status, read_status
+from knowledge_pipeline.query.status import ReleaseStatus, read_status
 from knowledge_pipeline.store.lake import Lake
 
 CLOSE_S = 5.0  # how long `close` waits for the background loop to end
-_CLOSED_BEFORE = "this KnowledgeBase was closed before it had an answer"
+_CLOSED_MESSAGE = "this KnowledgeBase was closed before it had an answer"
 
-Answered = TypeVar("Answered")
-Noted = TypeVar("Noted", Answer, GraphAnswer, Relations)
+ResultT = TypeVar("ResultT")
+AnswerT = TypeVar("AnswerT", Answer, GraphAnswer, DocumentRelations)
 
-Heard = Callable[[str, str, Access, Answer | GraphAnswer | Relations], None]
+AnswerListener = Callable[[str, str, Access, Answer | GraphAnswer | DocumentRelations], None]
 """Told of every answer, with the kind and the text of its question and who asked; must not raise."""
 
 
@@ -55,23 +55,27 @@ class KnowledgeBase:
         *,
         access: Access | None = None,
         audited: bool = False,
-        heard: Heard | None = None,
+        heard: AnswerListener | None = None,
     ) -> None:
         self.settings = settings
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
         self._heard = heard
-        self._calls = ModelCalls(self._lake)
+        self._calls = ModelCallLog(self._lake)
         live = LiveIndex(self._lake)
         cache = AnswerCache(settings.query.cache)
-        self._engine = Engine(settings, self._lake, index=live, record=self._calls.note, cache=cache)
+        self._engine = Engine(settings, self._lake, index=live, record=self._calls.record, cache=cache)
         self._log = QueryLog(self._lake, durable=audited) if settings.logs.queries else None
         code = CodeGraph(live)
-        self.graph: GraphQuestions[GraphAnswer] = GraphQuestions(
-            code, lambda asked, question, who: self._wait(self._of_graph(asked, question, who))
+        self.graph: GraphQueries[GraphAnswer] = GraphQueries(
+            code,
+            lambda asked, question, who: self._run_blocking(self._run_graph_request(asked, question, who)),
         )
-        self.agraph: GraphQuestions[Awaitable[GraphAnswer]] = GraphQuestions(
-            code, lambda asked, question, who: self._elsewhere(self._of_graph(asked, question, who))
+        self.agraph: GraphQueries[Awaitable[GraphAnswer]] = GraphQueries(
+            code,
+            lambda asked, question, who: self._run_on_engine_loop(
+                self._run_graph_request(asked, question, who)
+            ),
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -88,7 +92,7 @@ class KnowledgeBase:
         if isinstance(place, Settings):
             return cls(place, access=access)
         path = Path(place).expanduser()
-        return cls(file.load(file.find(path) if path.is_dir() else path), access=access)
+        return cls(file.load_settings(file.find_config(path) if path.is_dir() else path), access=access)
 
     def search(
         self,
@@ -102,7 +106,9 @@ class KnowledgeBase:
     ) -> Answer:
         """See `Engine.search`."""
         who = access or self.access
-        return self._wait(self._search(text, who, type, filters=filters, limit=limit, explain=explain))
+        return self._run_blocking(
+            self._run_search(text, who, type, filters=filters, limit=limit, explain=explain)
+        )
 
     def similar(
         self,
@@ -118,15 +124,15 @@ class KnowledgeBase:
         """See `Engine.similar`."""
         who = access or self.access
         how = {"source": source, "filters": filters, "limit": limit, "explain": explain}
-        return self._wait(self._similar(who, text, path, **how))
+        return self._run_blocking(self._run_similar(who, text, path, **how))
 
     def get(self, id: str, *, access: Access | None = None) -> Answer:
         """See `Engine.get`."""
-        return self._wait(self._get(id, access or self.access))
+        return self._run_blocking(self._run_get(id, access or self.access))
 
-    def related(self, target: str, *, access: Access | None = None) -> Relations:
+    def related(self, target: str, *, access: Access | None = None) -> DocumentRelations:
         """See `Engine.related`."""
-        return self._wait(self._related(target, access or self.access))
+        return self._run_blocking(self._run_related(target, access or self.access))
 
     def context(
         self,
@@ -135,23 +141,23 @@ class KnowledgeBase:
         max_tokens: int | None = None,
         template: str | Path | None = None,
         access: Access | None = None,
-    ) -> Context:
+    ) -> TaskContext:
         """What an agent should read before it does a task; see `get_context`.
 
         A plain text is a task of the kind `code_generation`.
         """
         who = access or self.access
-        return self._wait(self._context(task, who, max_tokens=max_tokens, template=template))
+        return self._run_blocking(self._run_context(task, who, max_tokens=max_tokens, template=template))
 
-    def status(self, *, access: Access | None = None) -> Status:
+    def status(self, *, access: Access | None = None) -> ReleaseStatus:
         """What is live and how much of it the caller may see; see `Status`."""
-        return self._wait(read_status(self.settings, self._lake, access or self.access))
+        return self._run_blocking(read_status(self.settings, self._lake, access or self.access))
 
     def feedback(
         self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None
     ) -> None:
         """Say whether a result of an answer was clicked, useful or useless; see `feedback.judge`."""
-        self._wait(self._judge(query_id, result_id, judgement, access or self.access))
+        self._run_blocking(self._record_judgement(query_id, result_id, judgement, access or self.access))
 
     async def asearch(
         self,
@@ -165,8 +171,8 @@ class KnowledgeBase:
     ) -> Answer:
         """See `Engine.search`."""
         who = access or self.access
-        asked = self._search(text, who, type, filters=filters, limit=limit, explain=explain)
-        return await self._elsewhere(asked)
+        asked = self._run_search(text, who, type, filters=filters, limit=limit, explain=explain)
+        return await self._run_on_engine_loop(asked)
 
     async def asimilar(
         self,
@@ -182,15 +188,15 @@ class KnowledgeBase:
         """See `Engine.similar`."""
         who = access or self.access
         how = {"source": source, "filters": filters, "limit": limit, "explain": explain}
-        return await self._elsewhere(self._similar(who, text, path, **how))
+        return await self._run_on_engine_loop(self._run_similar(who, text, path, **how))
 
     async def aget(self, id: str, *, access: Access | None = None) -> Answer:
         """See `Engine.get`."""
-        return await self._elsewhere(self._get(id, access or self.access))
+        return await self._run_on_engine_loop(self._run_get(id, access or self.access))
 
-    async def arelated(self, target: str, *, access: Access | None = None) -> Relations:
+    async def arelated(self, target: str, *, access: Access | None = None) -> DocumentRelations:
         """See `Engine.related`."""
-        return await self._elsewhere(self._related(target, access or self.access))
+        return await self._run_on_engine_loop(self._run_related(target, access or self.access))
 
     async def acontext(
         self,
@@ -199,18 +205,20 @@ class KnowledgeBase:
         max_tokens: int | None = None,
         template: str | Path | None = None,
         access: Access | None = None,
-    ) -> Context:
+    ) -> TaskContext:
         """See `context`."""
         who = access or self.access
-        return await self._elsewhere(self._context(task, who, max_tokens=max_tokens, template=template))
+        return await self._run_on_engine_loop(
+            self._run_context(task, who, max_tokens=max_tokens, template=template)
+        )
 
-    async def astatus(self, *, access: Access | None = None) -> Status:
+    async def astatus(self, *, access: Access | None = None) -> ReleaseStatus:
         """See `status`."""
-        return await self._elsewhere(read_status(self.settings, self._lake, access or self.access))
+        return await self._run_on_engine_loop(read_status(self.settings, self._lake, access or self.access))
 
-    async def ahealth(self) -> Mapping[str, Component]:
+    async def ahealth(self) -> Mapping[str, ComponentHealth]:
         """Which parts of answering work now; see `health.health_of`."""
-        return await self._elsewhere(health_of(self.settings, self._lake, self._engine))
+        return await self._run_on_engine_loop(check_health(self.settings, self._lake, self._engine))
 
     async def aprewarm(self) -> None:
         """Read the released indexes into memory, before the first question has to wait for them.
@@ -219,13 +227,15 @@ class KnowledgeBase:
             NotFound: nothing is released yet.
             StoreError: they cannot be read.
         """
-        await self._elsewhere(LiveIndex(self._lake).prewarm())
+        await self._run_on_engine_loop(LiveIndex(self._lake).prewarm())
 
     async def afeedback(
         self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None
     ) -> None:
         """See `feedback`."""
-        await self._elsewhere(self._judge(query_id, result_id, judgement, access or self.access))
+        await self._run_on_engine_loop(
+            self._record_judgement(query_id, result_id, judgement, access or self.access)
+        )
 
     def close(self) -> None:
         """Free the threads and write the rest of the logs; nothing can be asked after.
@@ -250,82 +260,90 @@ class KnowledgeBase:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def _search(self, text: str, who: Access, type: SearchType, **how: Any) -> Answer:
-        return self._noted(type, text, who, await self._engine.search(text, who, type=type, **how))
+    async def _run_search(self, text: str, access: Access, type: SearchType, **options: Any) -> Answer:
+        return self._record_answer(
+            type, text, access, await self._engine.search(text, access, type=type, **options)
+        )
 
-    async def _similar(self, who: Access, text: str | None, path: str | None, **how: Any) -> Answer:
-        answer = await self._engine.similar(who, text=text, path=path, **how)
-        return self._noted("similar", text or path or "", who, answer)
+    async def _run_similar(
+        self, access: Access, text: str | None, path: str | None, **options: Any
+    ) -> Answer:
+        answer = await self._engine.similar(access, text=text, path=path, **options)
+        return self._record_answer("similar", text or path or "", access, answer)
 
-    async def _get(self, id: str, who: Access) -> Answer:
-        return self._noted("get", id, who, await self._engine.get(id, who))
+    async def _run_get(self, id: str, access: Access) -> Answer:
+        return self._record_answer("get", id, access, await self._engine.get(id, access))
 
-    async def _related(self, target: str, who: Access) -> Relations:
-        return self._noted("related", target, who, await self._engine.related(target, who))
+    async def _run_related(self, target: str, access: Access) -> DocumentRelations:
+        return self._record_answer("related", target, access, await self._engine.related(target, access))
 
-    async def _of_graph(self, asked: Asked, question: Question, who: Access | None) -> GraphAnswer:
-        who = who or self.access
-        return self._noted("graph", f"{asked.question} {asked.target}", who, await question(who))
+    async def _run_graph_request(
+        self, request: GraphRequest, call: GraphCall, access: Access | None
+    ) -> GraphAnswer:
+        access = access or self.access
+        return self._record_answer(
+            "graph", f"{request.question} {request.target}", access, await call(access)
+        )
 
-    async def _context(self, task: Task | str, who: Access, **how: Any) -> Context:
+    async def _run_context(self, task: Task | str, access: Access, **options: Any) -> TaskContext:
         asked = Task(task) if isinstance(task, str) else task
-        made = await get_context(self._engine, who, asked, self.settings.context, **how)
+        made = await get_context(self._engine, access, asked, self.settings.context, **options)
         answer = Answer(made.query_id, made.took_ms, made.release, made.degraded, made.results, {})
-        self._noted("context", asked.text, who, answer)
+        self._record_answer("context", asked.text, access, answer)
         return made
 
-    def _noted(self, kind: str, text: str, who: Access, answer: Noted) -> Noted:
+    def _record_answer(self, kind: str, text: str, access: Access, answer: AnswerT) -> AnswerT:
         if self._log:
-            self._log.note(kind, text, who, answer)
+            self._log.record(kind, text, access, answer)
         if self._heard:
-            self._heard(kind, text, who, answer)
+            self._heard(kind, text, access, answer)
         return answer
 
-    async def _judge(self, query_id: str, result_id: str, judgement: str, who: Access) -> None:
+    async def _record_judgement(self, query_id: str, result_id: str, judgement: str, access: Access) -> None:
         told = {"query_id": query_id, "result_id": result_id, "judgement": judgement}
-        await asyncio.to_thread(judge, self._lake, self._log, who, **told)
+        await asyncio.to_thread(record_judgement, self._lake, self._log, access, **told)
 
-    def _wait(self, asked: Coroutine[Any, Any, Answered]) -> Answered:
+    def _run_blocking(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         try:
-            return self._started(asked).result()
+            return self._submit(coroutine).result()
         except CancelledError:
-            raise RuntimeError(_CLOSED_BEFORE) from None
+            raise RuntimeError(_CLOSED_MESSAGE) from None
 
-    async def _elsewhere(self, asked: Coroutine[Any, Any, Answered]) -> Answered:
+    async def _run_on_engine_loop(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         """On the one loop that the engine belongs to, whatever loop the caller is on."""
-        started = self._started(asked)
+        started = self._submit(coroutine)
         try:
             return await asyncio.wrap_future(started)
         except asyncio.CancelledError:
             if self._closed:
-                raise RuntimeError(_CLOSED_BEFORE) from None
+                raise RuntimeError(_CLOSED_MESSAGE) from None
             raise
 
-    def _started(self, asked: Coroutine[Any, Any, Answered]) -> Future[Answered]:
+    def _submit(self, coroutine: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
         """Under way on the background loop, which starts with the first question."""
         with self._lock:
             if self._closed:
-                asked.close()
+                coroutine.close()
                 raise RuntimeError("this KnowledgeBase is closed")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                running = {"target": _run, "args": (self._loop, self._engine)}
+                running = {"target": _run_loop, "args": (self._loop, self._engine)}
                 self._thread = threading.Thread(**running, name="knowledge-base", daemon=True)
                 self._thread.start()
                 if self._log:
                     self._log.start()
-            return asyncio.run_coroutine_threadsafe(asked, self._loop)
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 
-def _run(loop: asyncio.AbstractEventLoop, engine: Engine) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop, engine: Engine) -> None:
     asyncio.set_event_loop(loop)
     loop.run_forever()
-    loop.run_until_complete(_end(engine))
+    loop.run_until_complete(_shut_down(engine))
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
 
 
-async def _end(engine: Engine) -> None:
+async def _shut_down(engine: Engine) -> None:
     """Give up what is under way, and close what belongs to the loop."""
     under_way = asyncio.all_tasks() - {asyncio.current_task()}
     for task in under_way:

@@ -11,7 +11,7 @@ from typing import Any
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import Filters, where
+from knowledge_pipeline.query.filters import Filters, compile_filter
 from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.lake import Lake
@@ -19,7 +19,7 @@ from knowledge_pipeline.store.readers import IndexReader
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ReleaseStatus:
     """Rows that the caller may see in the live release, archived ones aside."""
 
     release: int
@@ -35,17 +35,17 @@ class Status:
         return {**asdict(self), "created_at": self.created_at.isoformat()}
 
 
-async def read_status(settings: Settings, lake: Lake, access: Access) -> Status:
+async def read_status(settings: Settings, lake: Lake, access: Access) -> ReleaseStatus:
     """Count the live release.
 
     Raises:
         NotFound: nothing is released yet.
     """
-    opened = await LiveIndex(lake).opened()
-    readers = await opened.readers()
-    sources = lake.stored_sources() | {source.id: source.type for source in settings.sources}
-    counted = await asyncio.gather(*(_by_source(reader, sources, access) for reader in readers))
-    by_space = {reader.space: await reader.count(where(access)) for reader in readers}
+    opened = await LiveIndex(lake).open_release()
+    readers = await opened.open_readers()
+    sources = lake.list_stored_sources() | {source.id: source.type for source in settings.sources}
+    counted = await asyncio.gather(*(_count_by_source(reader, sources, access) for reader in readers))
+    by_space = {reader.space: await reader.count_rows(compile_filter(access)) for reader in readers}
     total: Counter[str] = Counter(dict.fromkeys(sources, 0) if access.everything else ())
     for counts in counted:
         total.update(counts)
@@ -53,8 +53,10 @@ async def read_status(settings: Settings, lake: Lake, access: Access) -> Status:
     for source, rows in total.items():
         by_type[sources[source]] += rows
     looked_at = readers if access.everything else ()  # they are rows of all tenants
-    unindexed = {reader.space: await asyncio.to_thread(_unindexed, lake, reader) for reader in looked_at}
-    return Status(
+    unindexed = {
+        reader.space: await asyncio.to_thread(_count_unindexed, lake, reader) for reader in looked_at
+    }
+    return ReleaseStatus(
         release=opened.release.release,
         created_at=opened.release.created_at,
         rows=sum(by_space.values()),
@@ -65,12 +67,12 @@ async def read_status(settings: Settings, lake: Lake, access: Access) -> Status:
     )
 
 
-async def _by_source(reader: IndexReader, sources: Mapping[str, str], access: Access) -> dict[str, int]:
+async def _count_by_source(reader: IndexReader, sources: Mapping[str, str], access: Access) -> dict[str, int]:
     counts = await asyncio.gather(
-        *(reader.count(where(access, Filters(sources=(source,)))) for source in sources)
+        *(reader.count_rows(compile_filter(access, Filters(sources=(source,)))) for source in sources)
     )
     return {source: count for source, count in zip(sources, counts, strict=True) if count}
 
 
-def _unindexed(lake: Lake, reader: IndexReader) -> int:
-    return indexes.unindexed_rows(lake.index(reader.space, reader.dimensions))
+def _count_unindexed(lake: Lake, reader: IndexReader) -> int:
+    return indexes.count_unindexed_rows(lake.index(reader.space, reader.dimensions))

@@ -31,7 +31,7 @@ class Stopwatch:
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Time what happens inside, under a name."""
-        with self.part(name):
+        with self.substep(name):
             start_s = time.perf_counter()
             try:
                 yield
@@ -39,7 +39,7 @@ class Stopwatch:
                 self.timings_ms[name] = max(_ms_since(start_s), self.timings_ms.get(name, 0.0))
 
     @contextmanager
-    def part(self, name: str) -> Iterator[None]:
+    def substep(self, name: str) -> Iterator[None]:
         """Tell when something within a step was done; the times by step are those of whole steps."""
         start_ms = self.took_ms
         try:

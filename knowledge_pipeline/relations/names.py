@@ -22,17 +22,19 @@ NUMBER = r"(?:[\w.-]+(?:/[\w.-]+)+)?[#!]\d{1,7}"
 URL = r"https?://[^\s<>\"'`|\\^{}\[\]]+"
 
 _KEY, _SHA, _NUMBER = (re.compile(rf"^{pattern}$") for pattern in (KEY, SHA, NUMBER))
-_SHA_CHARS = 7
-_ISSUE = re.compile(r"^(?P<repo>[^?#]+?)(?:/-)?/(?P<kind>issues|pull|merge_requests)/(?P<number>\d+)(?:/|$)")
-_COMMIT = re.compile(rf"^[^?#]+?(?:/-)?/commits?/(?P<sha>{SHA})(?:/|$)")
-_FILE = re.compile(r"^(?P<repo>[^?#]+?)(?:/-)?/(?:blob|raw|blame)/[^/]+/(?P<path>.+)$")
-_TICKET = re.compile(rf"/(?:browse|issues|selectedIssue)/(?P<key>{KEY})(?:/|$)")
-_PAGE = re.compile(r"/spaces/[^/]+/(?:blog|pages)/(?:\d+/\d+/\d+/)?(?P<id>\d+)(?:/|$)")
-_DISPLAY = re.compile(r"/display/(?P<space>[^/]+)/(?P<title>[^/]+)$")
+_SHORT_SHA_CHARS = 7
+_ISSUE_URL = re.compile(
+    r"^(?P<repo>[^?#]+?)(?:/-)?/(?P<kind>issues|pull|merge_requests)/(?P<number>\d+)(?:/|$)"
+)
+_COMMIT_URL = re.compile(rf"^[^?#]+?(?:/-)?/commits?/(?P<sha>{SHA})(?:/|$)")
+_FILE_URL = re.compile(r"^(?P<repo>[^?#]+?)(?:/-)?/(?:blob|raw|blame)/[^/]+/(?P<path>.+)$")
+_TICKET_URL = re.compile(rf"/(?:browse|issues|selectedIssue)/(?P<key>{KEY})(?:/|$)")
+_PAGE_URL = re.compile(r"/spaces/[^/]+/(?:blog|pages)/(?:\d+/\d+/\d+/)?(?P<id>\d+)(?:/|$)")
+_DISPLAY_URL = re.compile(r"/display/(?P<space>[^/]+)/(?P<title>[^/]+)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class DocumentContext:
     """Where a document stands, and so what a short name in it means."""
 
     source: str
@@ -42,47 +44,49 @@ class Ground:
     host: str | None = None  # that the source is read from
 
 
-def names_of(ground: Ground, uri: str, *, url: str | None, title: str, metadata: Metadata) -> list[str]:
+def list_names(
+    context: DocumentContext, uri: str, *, url: str | None, title: str, metadata: Metadata
+) -> list[str]:
     """Every name of a document, each once."""
-    found = [name_of_url(url)] if url else []
-    match ground.source_type:
+    found = [name_from_url(url)] if url else []
+    match context.source_type:
         case "jira":
             found.append(f"key:{metadata.get('key', '')}")
         case "git_history":
-            found.append(f"commit:{uri.removeprefix('commit/')[:_SHA_CHARS]}")
+            found.append(f"commit:{uri.removeprefix('commit/')[:_SHORT_SHA_CHARS]}")
         case "confluence":
-            found += _page_names(ground, uri, title, metadata)
+            found += _iter_page_names(context, uri, title, metadata)
         case "github_pr" | "github_issues" | "slack":
             pass  # the address says it
         case _:
-            found += _file_names(ground, title, metadata)
-    return list(dict.fromkeys(name for each in found for name in spellings(each)))
+            found += _iter_file_names(context, title, metadata)
+    return list(dict.fromkeys(name for each in found for name in iter_spellings(each)))
 
 
-def name_of(written: str, ground: Ground) -> str | None:
+def resolve_name(reference: str, context: DocumentContext) -> str | None:
     """The name that is meant by a link, an id, a path or a title, as written in a document.
 
     None where it means the document itself (`#section`) or nothing of any source (`mailto:`).
     """
-    target = written.strip()
+    target = reference.strip()
     if not target or target.startswith(("mailto:", "tel:", "data:", "javascript:")):
         return None
     if re.match(r"https?://", target):
-        return name_of_url(target)
+        return name_from_url(target)
     if _KEY.match(target):
         return f"key:{target}"
     if _SHA.match(target):
-        return f"commit:{target[:_SHA_CHARS]}"
+        return f"commit:{target[:_SHORT_SHA_CHARS]}"
     if _NUMBER.match(target):
-        return _numbered(target, ground)
+        return _resolve_issue_number(target, context)
     if target.startswith("#"):
         return None
-    if ground.source_type == "confluence":
-        return f"page:{ground.host}/{target.removeprefix('page/')}".lower()
-    return _place(target, ground)
+    if context.source_type == "confluence":
+        return f"page:{context.host}/{target.removeprefix('page/')}".lower()
+    return _resolve_path(target, context)
 
 
-def name_of_url(url: str) -> str:
+def name_from_url(url: str) -> str:
     """The name of what an address shows, if its form tells; else the address itself."""
     try:
         parts = urlsplit(url)
@@ -90,68 +94,70 @@ def name_of_url(url: str) -> str:
     except ValueError:  # no address after all: `http://[`
         return f"url:{url}"
     path, asked = unquote(parts.path).strip("/"), parse_qs(parts.query)
-    if found := _TICKET.search(f"/{path}"):
+    if found := _TICKET_URL.search(f"/{path}"):
         return f"key:{found['key']}"
-    if found := _ISSUE.match(path):
+    if found := _ISSUE_URL.match(path):
         mark = "!" if found["kind"] == "merge_requests" else "#"
         return f"issue:{found['repo']}{mark}{found['number']}".lower()
-    if found := _COMMIT.match(path):
-        return f"commit:{found['sha'][:_SHA_CHARS]}"
-    if found := _FILE.match(path):
+    if found := _COMMIT_URL.match(path):
+        return f"commit:{found['sha'][:_SHORT_SHA_CHARS]}"
+    if found := _FILE_URL.match(path):
         return f"file:{found['repo'].lower()}/{found['path']}"
-    if number := _page_number(path, asked):
+    if number := _parse_page_id(path, asked):
         return f"page:{host}/{number}"
-    if found := _DISPLAY.search(f"/{path}"):
+    if found := _DISPLAY_URL.search(f"/{path}"):
         return f"page:{host}/{found['space']}/{found['title'].replace('+', ' ')}".lower()
     if "thread_ts" in asked and (at := path.rpartition("/p")[0]):  # a reply, in a thread of Slack
         path = f"{at}/p{asked['thread_ts'][0].replace('.', '')}"
     return f"url:{host}/{path}"
 
 
-def _page_number(path: str, asked: dict[str, list[str]]) -> str | None:
+def _parse_page_id(path: str, query: dict[str, list[str]]) -> str | None:
     """The id of a page of Confluence, Cloud or Server."""
-    if found := _PAGE.search(f"/{path}"):
+    if found := _PAGE_URL.search(f"/{path}"):
         return found["id"]
-    return asked["pageId"][0] if path.endswith("viewpage.action") and "pageId" in asked else None
+    return query["pageId"][0] if path.endswith("viewpage.action") and "pageId" in query else None
 
 
-def _page_names(ground: Ground, uri: str, title: str, metadata: Metadata) -> Iterator[str]:
-    yield f"page:{ground.host}/{uri.partition('/')[2]}".lower()
+def _iter_page_names(context: DocumentContext, uri: str, title: str, metadata: Metadata) -> Iterator[str]:
+    yield f"page:{context.host}/{uri.partition('/')[2]}".lower()
     if space := metadata.get("wiki_space"):
-        yield f"page:{ground.host}/{space}/{title}".lower()
+        yield f"page:{context.host}/{space}/{title}".lower()
 
 
-def _file_names(ground: Ground, title: str, metadata: Metadata) -> Iterator[str]:
-    yield _file(ground, ground.path)
-    stem = posixpath.basename(ground.path).partition(".")[0]
+def _iter_file_names(context: DocumentContext, title: str, metadata: Metadata) -> Iterator[str]:
+    yield _format_file_name(context, context.path)
+    stem = posixpath.basename(context.path).partition(".")[0]
     number = stem[: len(stem) - len(stem.lstrip("0123456789"))]  # "0007-lance": a decision's
     matter: Any = metadata.get("front_matter")
     ids = [metadata.get("id"), matter.get("id") if isinstance(matter, dict) else None]
     for called in filter(None, (stem, number, title, *map(str, filter(None, ids)))):
-        yield f"key:{called}" if _KEY.match(called) else f"called:{ground.source}/{called}".lower()
+        yield f"key:{called}" if _KEY.match(called) else f"called:{context.source}/{called}".lower()
 
 
-def _numbered(target: str, ground: Ground) -> str | None:
+def _resolve_issue_number(target: str, context: DocumentContext) -> str | None:
     """ "#12" is of the document's own repository, "owner/name#12" of another one."""
-    repo = target[: re.search(r"[#!]", target).start()] or ground.repo  # pyright: ignore[reportOptionalMemberAccess]
+    repo = target[: re.search(r"[#!]", target).start()] or context.repo  # pyright: ignore[reportOptionalMemberAccess]
     return f"issue:{repo}{target[len(target.rstrip('0123456789')) - 1 :]}".lower() if repo else None
 
 
-def _place(target: str, ground: Ground) -> str:
+def _resolve_path(target: str, context: DocumentContext) -> str:
     """A path beside the document or from the top of its repository, or else what a record is called."""
     bare = unquote(re.split(r"[?#]", target, maxsplit=1)[0])
     if "/" not in bare and "." not in bare:
-        return f"called:{ground.source}/{target}".lower()
+        return f"called:{context.source}/{target}".lower()
     if bare.startswith("/"):
-        return _file(ground, bare.lstrip("/"))
-    return _file(ground, posixpath.normpath(posixpath.join(posixpath.dirname(ground.path), bare)))
+        return _format_file_name(context, bare.lstrip("/"))
+    return _format_file_name(
+        context, posixpath.normpath(posixpath.join(posixpath.dirname(context.path), bare))
+    )
 
 
-def _file(ground: Ground, path: str) -> str:
-    return f"file:{(ground.repo or ground.source).lower()}/{path}"
+def _format_file_name(context: DocumentContext, path: str) -> str:
+    return f"file:{(context.repo or context.source).lower()}/{path}"
 
 
-def spellings(name: str) -> Iterator[str]:
+def iter_spellings(name: str) -> Iterator[str]:
     """A name, and what a clone on this machine calls an issue: it knows its folder's name, no owner."""
     yield name
     kind, _, rest = name.partition(":")

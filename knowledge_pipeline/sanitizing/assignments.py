@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from knowledge_pipeline.sanitizing.findings import MARK, Finding, occurrences
+from knowledge_pipeline.sanitizing.findings import REDACTION_PREFIX, Finding, find_occurrences
 
 _STEMS = (
     *("password", "passwd", "passphrase", "_pass", "pwd", "secret", "token", "credential"),
@@ -28,10 +28,10 @@ _VALUE = re.compile(  # possessive quantifiers: nothing is tried twice
           | (?P<bare>[A-Za-z0-9+/=_.~%!@\#^*-]{12,512}+) (?=[\s"'`,;&<)\]}]|\Z) )""",
     re.VERBOSE,
 )
-_SCHEMES = ("bearer ", "basic ")
+_AUTH_SCHEMES = ("bearer ", "basic ")
 _CREDENTIALS = re.compile(r"[ \t]{0,4}+(?P<value>[A-Za-z0-9._~+/-]{12,2000}+={0,2}+)(?![\w(\[])")
 _NAME_BEFORE = re.compile(r"[\w.-]*\Z")
-_NO_SECRET = re.compile(  # names like secret_name, password_hash, token_type, max_tokens
+_NON_SECRET_NAME = re.compile(  # names like secret_name, password_hash, token_type, max_tokens
     r"hash|sha\d|md5|digest|checksum|finger|public|name|path|file|dir\b|ur[il]|endpoint|host|type|count|length"
     r"|size|len\b|limit|max_|min_|num|expir|_at\b|ttl|regex|pattern|prefix|suffix|field|label|title|help|header"
     r"|column|param|scope|class|policy|version|format|izer|ize\b|tokens|error|message|msg|text|_?ids?\Z",
@@ -45,22 +45,22 @@ _PLACEHOLDER = re.compile(
 _SEPARATORS = re.compile(r"[-_./:,;=+*%!@#^~|&?\\$\[\]]+")
 _WORD = re.compile(r"[A-Za-z]{2,}\d{0,4}|[A-Za-z]?\d{1,6}[A-Za-z]?|[A-Za-z]")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-_CLASSES = tuple(
+_CHARACTER_CLASSES = tuple(
     re.compile(alphabet) for alphabet in ("[a-z]", "[A-Z]", "[0-9]", r"[!@#$%^&*?+~|]", "[^A-Za-z0-9]")
 )
 _SHORT_CHARS = 16  # a shorter value needs a third class of characters
 
 
-def find_assignments(text: str) -> Iterator[Finding]:
+def find_assigned_secrets(text: str) -> Iterator[Finding]:
     """Values that look random, given to a name that promises a secret or to an authorization scheme."""
     lower = text.replace("İ", "I").lower()  # the one letter whose lower case is longer
     for stem in _STEMS:
-        for at in occurrences(lower, stem):
+        for at in find_occurrences(lower, stem):
             match = _VALUE.match(text, at + len(stem))
             if match and _is_secret(match, text, at):
-                yield Finding(*match.span(_group(match)), "assigned_secret")
-    for scheme in _SCHEMES:
-        for at in occurrences(lower, scheme):
+                yield Finding(*match.span(_find_value_group(match)), "assigned_secret")
+    for scheme in _AUTH_SCHEMES:
+        for at in find_occurrences(lower, scheme):
             match = _CREDENTIALS.match(text, at + len(scheme))
             if match and (looks_random(match["value"]) or _is_user_and_password(match["value"])):
                 yield Finding(*match.span("value"), "authorization")
@@ -69,13 +69,13 @@ def find_assignments(text: str) -> Iterator[Finding]:
 def looks_random(value: str) -> bool:
     """Whether a value is more likely drawn at random than written by a person to be read."""
     if (
-        MARK in value
+        REDACTION_PREFIX in value
         or _UUID.fullmatch(value)
         or _PLACEHOLDER.search(value)
         or value.startswith(("$", "/", "~"))
     ):
         return False
-    lower, upper, digit, symbol, other = (bool(alphabet.search(value)) for alphabet in _CLASSES)
+    lower, upper, digit, symbol, other = (bool(alphabet.search(value)) for alphabet in _CHARACTER_CLASSES)
     typed = lower and upper and digit and symbol  # as password rules demand
     if not typed and all(_WORD.fullmatch(piece) for piece in _SEPARATORS.split(value) if piece):
         return False
@@ -84,16 +84,16 @@ def looks_random(value: str) -> bool:
     return _bits_per_char(value) >= min(3.0, 0.9 * math.log2(len(value)))
 
 
-def _group(match: re.Match[str]) -> str:
+def _find_value_group(match: re.Match[str]) -> str:
     return "quoted" if match["quoted"] else "bare"
 
 
 def _is_secret(match: re.Match[str], text: str, stem_at: int) -> bool:
-    if not looks_random(match[_group(match)]):
+    if not looks_random(match[_find_value_group(match)]):
         return False
     before = _NAME_BEFORE.search(text[max(0, stem_at - 30) : stem_at])
     name = f"{before.group() if before else ''}{text[stem_at : match.end('suffix')]}"
-    return not _NO_SECRET.search(name)
+    return not _NON_SECRET_NAME.search(name)
 
 
 def _is_user_and_password(value: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-MARK = "[REDACTED:"  # no detector may match what holds it, or redaction would not come to rest
+REDACTION_PREFIX = "[REDACTED:"  # no detector may match what holds it, or redaction would not come to rest
 
 _LINE_BREAKS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -19,7 +19,7 @@ class Finding(NamedTuple):
     kind: str
 
 
-def occurrences(text: str, needle: str) -> Iterator[int]:
+def find_occurrences(text: str, needle: str) -> Iterator[int]:
     """Where the needle starts, each time, none overlapping: the cheapest look at a text there is."""
     at = text.find(needle)
     while at != -1:
@@ -27,7 +27,7 @@ def occurrences(text: str, needle: str) -> Iterator[int]:
         at = text.find(needle, at + len(needle))
 
 
-def united(findings: Iterable[Finding]) -> list[Finding]:
+def merge_overlapping(findings: Iterable[Finding]) -> list[Finding]:
     """The findings in order, those that overlap made one, named by the first given among the earliest."""
     whole: list[Finding] = []
     for found in sorted(findings, key=lambda finding: finding.start_char):
@@ -44,14 +44,14 @@ def redact(text: str, findings: Iterable[Finding]) -> str:
     Args:
         findings: in order, none overlapping.
     """
-    return "".join(_pieces(text, findings))
+    return "".join(_build_redacted(text, findings))
 
 
-def _pieces(text: str, findings: Iterable[Finding]) -> Iterator[str]:
+def _build_redacted(text: str, findings: Iterable[Finding]) -> Iterator[str]:
     at = 0
     for start_char, end_char, kind in findings:
         yield text[at:start_char]
-        yield f"{MARK}{kind}]"
+        yield f"{REDACTION_PREFIX}{kind}]"
         yield from _LINE_BREAKS.findall(text, start_char, end_char)
         at = end_char
     yield text[at:]

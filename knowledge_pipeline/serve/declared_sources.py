@@ -15,22 +15,22 @@ from knowledge_pipeline.config.settings import LocalConnection, SourceConfig
 from knowledge_pipeline.errors import ConfigError, Forbidden, NotFound
 from knowledge_pipeline.query.access import Access
 
-_USER = re.compile(r"(?<=://)[^/@\s]+@")
+_URL_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
-class Declared:
+class DeclaredSources:
     """The sources of one file, read again when it changes. Threads may share it."""
 
-    def __init__(self, config: Path | None) -> None:
-        self._config = config
-        self._read: tuple[tuple[int, int], tuple[SourceConfig, ...]] | None = None
+    def __init__(self, config_path: Path | None) -> None:
+        self._config_path = config_path
+        self._cached: tuple[tuple[int, int], tuple[SourceConfig, ...]] | None = None
 
     @property
     def path(self) -> Path:
         """The file. Raises `ConfigError` where the server has none."""
-        if self._config is None:
+        if self._config_path is None:
             raise ConfigError("this server was started without a knowledge.yaml: it declares no sources")
-        return self._config
+        return self._config_path
 
     def sources(self) -> tuple[SourceConfig, ...]:
         """All of them, secrets aside.
@@ -38,23 +38,23 @@ class Declared:
         Raises:
             ConfigError: there is no file, or it is wrong.
         """
-        mark = self._mark()
-        if self._read is None or self._read[0] != mark:
-            self._read = mark, file.load(self.path, unset_allowed=True).sources
-        return self._read[1]
+        mark = self._file_stamp()
+        if self._cached is None or self._cached[0] != mark:
+            self._cached = mark, file.load_settings(self.path, allow_unset=True).sources
+        return self._cached[1]
 
-    def managed_by(self, access: Access) -> tuple[SourceConfig, ...]:
+    def list_managed(self, access: Access) -> tuple[SourceConfig, ...]:
         """Those that a caller may have refreshed; raises as `sources` does."""
-        return tuple(each for each in self.sources() if _manages(access, each))
+        return tuple(each for each in self.sources() if _can_manage(access, each))
 
-    def meant(self, access: Access, name: str) -> tuple[SourceConfig, ...]:
+    def find_managed(self, access: Access, name: str) -> tuple[SourceConfig, ...]:
         """The one of an id, else all of a type, of those that a caller manages.
 
         Raises:
             NotFound: there is none.
             ConfigError: see `sources`.
         """
-        managed = self.managed_by(access)
+        managed = self.list_managed(access)
         found = [each for each in managed if each.id == name] or [
             each for each in managed if each.type == name
         ]
@@ -62,7 +62,7 @@ class Declared:
             raise NotFound(f"there is no source, and no type with a source, called {name[:200]!r}")
         return tuple(found)
 
-    def _mark(self) -> tuple[int, int]:
+    def _file_stamp(self) -> tuple[int, int]:
         try:
             stat = self.path.stat()
         except OSError:
@@ -70,19 +70,21 @@ class Declared:
         return stat.st_mtime_ns, stat.st_size
 
 
-def require_all(access: Access) -> None:
+def require_manage_all(access: Access) -> None:
     """Raise `Forbidden` unless a caller may declare and remove sources."""
     if not access.everything:
         raise Forbidden("sources are declared and removed with a token that sees everything: `--everything`")
 
 
-def place_of(source: SourceConfig) -> str:
+def location_of(source: SourceConfig) -> str:
     """The folder or address of a source, without any user or password."""
     connection = source.connection
     if isinstance(connection, LocalConnection):
         return str(connection.path)
-    return _USER.sub("", connection.url if isinstance(connection, GitConnection) else connection.place)
+    return _URL_USERINFO.sub(
+        "", connection.url if isinstance(connection, GitConnection) else connection.location
+    )
 
 
-def _manages(access: Access, source: SourceConfig) -> bool:
+def _can_manage(access: Access, source: SourceConfig) -> bool:
     return access.everything or source.access.tenant == access.tenant

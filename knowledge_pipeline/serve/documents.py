@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.excerpts import Part, excerpts
+from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.assemble import Answer, Relation, Result, plain
+from knowledge_pipeline.query.search.assemble import Answer, Relation, Result, to_json_value
 
-_GAP = "\n\n"  # where something lies between two chunks that is not indexed
+_CHUNK_SEPARATOR = "\n\n"  # where something lies between two chunks that is not indexed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class WholeDocument:
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers."""
-        return plain(asdict(self))
+        return to_json_value(asdict(self))
 
 
-async def whole_document(base: KnowledgeBase, id: str, access: Access) -> WholeDocument:
+async def load_document(base: KnowledgeBase, id: str, access: Access) -> WholeDocument:
     """The document of an id, or the one that a chunk is of.
 
     Raises:
@@ -48,42 +48,42 @@ async def whole_document(base: KnowledgeBase, id: str, access: Access) -> WholeD
     answer = await base.aget(id, access=access)
     first = answer.results[0]
     if first.id == id:
-        answer = await base.aget(_id_of(first), access=access)
-    return _put_together(answer)
+        answer = await base.aget(_document_id_of(first), access=access)
+    return _assemble_document(answer)
 
 
-def _id_of(result: Result) -> str:
+def _document_id_of(result: Result) -> str:
     return f"{result.citation.source}:{result.span.uri}"
 
 
-def _put_together(answer: Answer) -> WholeDocument:
+def _assemble_document(answer: Answer) -> WholeDocument:
     results = answer.results
-    first, parts = results[0], excerpts(map(Part.whole, results))
+    first, parts = results[0], build_excerpts(map(ChunkPart.from_result, results))
     link = first.citation.url
     return WholeDocument(
         query_id=answer.query_id,
         took_ms=answer.took_ms,
         release=answer.release,
         degraded=answer.degraded,
-        id=_id_of(first),
+        id=_document_id_of(first),
         source=first.citation.source,
         uri=first.span.uri,
         path=first.citation.path,
         title=first.citation.title,
         url=link.removesuffix(f"#{first.citation.lines}") if link else None,
-        text=_GAP.join(part.text for part in parts),
+        text=_CHUNK_SEPARATOR.join(part.text for part in parts),
         complete=len(parts) == 1,
-        metadata=_common(results),
-        chunks=tuple(_piece(result) for result in results),
+        metadata=_common_metadata(results),
+        chunks=tuple(_to_chunk_dict(result) for result in results),
         related=tuple(dict.fromkeys(relation for result in results for relation in result.related)),
     )
 
 
-def _common(results: Sequence[Result]) -> dict[str, Any]:
+def _common_metadata(results: Sequence[Result]) -> dict[str, Any]:
     first, *others = (result.metadata for result in results)
     return {name: value for name, value in first.items() if all(each.get(name) == value for each in others)}
 
 
-def _piece(result: Result) -> dict[str, Any]:
+def _to_chunk_dict(result: Result) -> dict[str, Any]:
     section = result.metadata.get("section") or result.metadata.get("symbol")
     return {"id": result.id, "lines": result.citation.lines, "section": section}

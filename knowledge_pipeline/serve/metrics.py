@@ -23,16 +23,16 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.search.assemble import Answer
-from knowledge_pipeline.serve.observers import Observer, Outcome, Told
-from knowledge_pipeline.serve.refresh_queue import Refreshes
+from knowledge_pipeline.serve.observers import AnyAnswer, Observer, Outcome
+from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.store import release as releases
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 
-LOOK_EVERY_S = 10.0  # at the store, however often it is scraped
+STORE_READ_INTERVAL_S = 10.0  # at the store, however often it is scraped
 
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_OVERLAP = timedelta(minutes=10)  # clocks of machines that share a store differ
+_DURATION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_MAX_CLOCK_SKEW = timedelta(minutes=10)  # clocks of machines that share a store differ
 
 
 class Metrics(Observer):
@@ -40,101 +40,103 @@ class Metrics(Observer):
 
     def __init__(self, settings: Settings) -> None:
         self._registry = CollectorRegistry()
-        self._count_questions()
-        self._time_answers()
+        self._create_counters()
+        self._create_histograms()
         ProcessCollector(registry=self._registry)
-        self._registry.register(_Holdings(settings))
+        self._registry.register(_StoreCollector(settings))
         build = Gauge("knowledge_build_info", "The version that runs.", ["version"], registry=self._registry)
         build.labels(version("knowledge-pipeline")).set(1)
 
-    def include(self, refreshes: Refreshes) -> None:
+    def register_refreshes(self, refreshes: RefreshQueue) -> None:
         """Tell of the refreshes of a server as well."""
-        self._registry.register(_Refreshing(refreshes))
+        self._registry.register(_RefreshCollector(refreshes))
 
-    def exposed(self, accept: str) -> tuple[bytes, str]:
+    def render(self, accept: str) -> tuple[bytes, str]:
         """All metrics in the form that an `Accept` header prefers, and its content type; reads the store."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
-    def waiting(self, change: int) -> None:
+    def on_waiting(self, delta: int) -> None:
         """See `Observer`."""
-        self._waiting.inc(change)
+        self._queries_waiting.inc(delta)
 
-    def running(self, change: int) -> None:
+    def on_running(self, delta: int) -> None:
         """See `Observer`."""
-        self._running.inc(change)
+        self._queries_in_progress.inc(delta)
 
-    def ended(self, caller: Caller, outcome: Outcome, took_s: float) -> None:
+    def on_ended(self, caller: Caller, outcome: Outcome, took_s: float) -> None:
         """See `Observer`."""
-        self._ended.labels(caller.door, outcome).inc()
+        self._queries_ended.labels(caller.door, outcome).inc()
         if outcome == "ok":
-            self._took.labels(caller.door).observe(took_s)
+            self._query_duration.labels(caller.door).observe(took_s)
 
-    def heard(self, kind: str, text: str, access: Access, answer: Told) -> None:
+    def on_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
         """See `Observer`."""
         del text
-        self._answers.labels(access.caller.door, kind).observe(answer.took_ms / 1000)
+        self._answer_duration.labels(access.caller.door, kind).observe(answer.took_ms / 1000)
         for step in answer.degraded:
-            self._degraded.labels(step).inc()
+            self._degraded_answers.labels(step).inc()
         if isinstance(answer, Answer):
-            self._kept.labels(kind).inc(answer.cached)
+            self._cache_hits.labels(kind).inc(answer.cached)
         for step, took_ms in getattr(answer, "timings_ms", {}).items():
-            self._steps.labels(step).observe(took_ms / 1000)
+            self._step_duration.labels(step).observe(took_ms / 1000)
 
-    def _count_questions(self) -> None:
-        self._ended = Counter(
+    def _create_counters(self) -> None:
+        self._queries_ended = Counter(
             "knowledge_questions",
             "Questions by how they ended.",
             ["door", "outcome"],
             registry=self._registry,
         )
-        self._running = Gauge(
+        self._queries_in_progress = Gauge(
             "knowledge_questions_in_progress", "Questions that are being answered.", registry=self._registry
         )
-        self._waiting = Gauge(
+        self._queries_waiting = Gauge(
             "knowledge_questions_waiting", "Questions that wait for their turn.", registry=self._registry
         )
-        self._kept = Counter(
+        self._cache_hits = Counter(
             "knowledge_answer_cache_hits",
             "Answers that were given before.",
             ["type"],
             registry=self._registry,
         )
-        self._degraded = Counter(
+        self._degraded_answers = Counter(
             "knowledge_answers_degraded",
             "Answers that had to do without a step.",
             ["step"],
             registry=self._registry,
         )
 
-    def _time_answers(self) -> None:
-        def histogram(name: str, told: str, *labels: str) -> Histogram:
-            return Histogram(name, told, labels, buckets=_SECONDS, registry=self._registry)
+    def _create_histograms(self) -> None:
+        def histogram(name: str, documentation: str, *labels: str) -> Histogram:
+            return Histogram(
+                name, documentation, labels, buckets=_DURATION_BUCKETS_S, registry=self._registry
+            )
 
-        self._took = histogram(
+        self._query_duration = histogram(
             "knowledge_question_duration_seconds",
             "From a question that may be asked to its answer, with waiting for its turn.",
             "door",
         )
-        self._answers = histogram(
+        self._answer_duration = histogram(
             "knowledge_answer_duration_seconds",
             "How long the knowledge base took for an answer.",
             "door",
             "type",
         )
-        self._steps = histogram(
+        self._step_duration = histogram(
             "knowledge_answer_step_duration_seconds", "How long one step of an answer took.", "step"
         )
 
 
-class _Refreshing(Collector):
+class _RefreshCollector(Collector):
     """Refreshes that one server was asked for."""
 
-    def __init__(self, refreshes: Refreshes) -> None:
+    def __init__(self, refreshes: RefreshQueue) -> None:
         self._refreshes = refreshes
 
     def collect(self) -> Iterator[Metric]:
-        states = [refresh.status for refresh in self._refreshes.all()]
+        states = [refresh.status for refresh in self._refreshes.list_all()]
         under_way = GaugeMetricFamily("knowledge_refreshes", "Refreshes that are not done.", labels=["state"])
         for state in ("waiting", "running"):
             under_way.add_metric([state], states.count(state))
@@ -143,19 +145,19 @@ class _Refreshing(Collector):
             "knowledge_refreshes_ended", "Refreshes that have ended.", labels=["state"]
         )
         for state in ("done", "failed"):
-            ended.add_metric([state], self._refreshes.ended[state])
+            ended.add_metric([state], self._refreshes.finished_counts[state])
         yield ended
 
 
-class _Holdings(Collector):
+class _StoreCollector(Collector):
     """What is live, and when sources were last read; what the store said a moment ago is told again."""
 
     def __init__(self, settings: Settings) -> None:
         self._lake = Lake(settings.store)
         self._declared = {(source.id, source.type) for source in settings.sources}
-        self._ended_at: dict[tuple[str, str], datetime] = {}  # by source and type
-        self._told: tuple[Metric, ...] = ()
-        self._looked_s = -LOOK_EVERY_S
+        self._refreshed_at: dict[tuple[str, str], datetime] = {}  # by source and type
+        self._cached_metrics: tuple[Metric, ...] = ()
+        self._last_read_s = -STORE_READ_INTERVAL_S
         self._lock = threading.Lock()
 
     def describe(self) -> Iterable[Metric]:
@@ -164,22 +166,22 @@ class _Holdings(Collector):
 
     def collect(self) -> Iterable[Metric]:
         with self._lock:
-            if time.monotonic() - self._looked_s >= LOOK_EVERY_S:
-                self._told, self._looked_s = tuple(self._look()), time.monotonic()
-            return self._told
+            if time.monotonic() - self._last_read_s >= STORE_READ_INTERVAL_S:
+                self._cached_metrics, self._last_read_s = tuple(self._collect_store()), time.monotonic()
+            return self._cached_metrics
 
-    def _look(self) -> Iterator[Metric]:
+    def _collect_store(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("knowledge_store_up", "Whether the store could be read for these metrics.")
         try:
-            yield from (*self._released(), self._freshness())
+            yield from (*self._collect_release(), self._collect_freshness())
         except (KnowledgeError, OSError, RuntimeError, ValueError):
             up.add_metric([], 0)
         else:
             up.add_metric([], 1)
         yield up
 
-    def _released(self) -> Iterator[Metric]:
-        live = releases.live(self._lake)
+    def _collect_release(self) -> Iterator[Metric]:
+        live = releases.find_live_release(self._lake)
         number = GaugeMetricFamily("knowledge_release", "The release that questions are asked of.")
         since = GaugeMetricFamily(
             "knowledge_release_created_timestamp_seconds", "When the live release was made."
@@ -191,11 +193,11 @@ class _Holdings(Collector):
             rows.add_metric([], live.rows)
         yield from (number, since, rows)
 
-    def _freshness(self) -> Metric:
+    def _collect_freshness(self) -> Metric:
         """Of each type the source that was refreshed the longest ago: none hides behind another."""
-        held = {*self._lake.stored_sources().items(), *self._declared}
+        held = {*self._lake.list_stored_sources().items(), *self._declared}
         oldest = dict[str, datetime]()
-        for (source, type_), at in self._refreshed().items():
+        for (source, type_), at in self._load_refresh_times().items():
             if (source, type_) in held:
                 oldest[type_] = min(at, oldest.get(type_, at))
         told = GaugeMetricFamily(
@@ -207,14 +209,14 @@ class _Holdings(Collector):
             told.add_metric([type_], at.timestamp())
         return told
 
-    def _refreshed(self) -> dict[tuple[str, str], datetime]:
+    def _load_refresh_times(self) -> dict[tuple[str, str], datetime]:
         """When each source was last refreshed to the end; only the end of the log is read again."""
         where = eq("stage", "index")
-        if self._ended_at:
-            where &= at_least("at", max(self._ended_at.values()) - _OVERLAP)
-        log = self._lake.log("refreshes")
-        for row in log.rows(["source", "source_type", "at"], where).to_pylist():
+        if self._refreshed_at:
+            where &= at_least("at", max(self._refreshed_at.values()) - _MAX_CLOCK_SKEW)
+        log = self._lake.log_table("refreshes")
+        for row in log.read_rows(["source", "source_type", "at"], where).to_pylist():
             of: tuple[str, str] = (row["source"], row["source_type"])
             at: datetime = row["at"]
-            self._ended_at[of] = max(at, self._ended_at.get(of, at))
-        return self._ended_at
+            self._refreshed_at[of] = max(at, self._refreshed_at.get(of, at))
+        return self._refreshed_at

@@ -11,7 +11,7 @@ from typing import Literal
 from knowledge_pipeline import errors
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.query.relations import Relations
+from knowledge_pipeline.query.relations import DocumentRelations
 from knowledge_pipeline.query.search.assemble import Answer
 
 Outcome = Literal[
@@ -25,16 +25,16 @@ Outcome = Literal[
     "abandoned",  # nobody waits for the answer any more
     "failed",
 ]
-Told = Answer | GraphAnswer | Relations
+AnyAnswer = Answer | GraphAnswer | DocumentRelations
 
 _OUTCOMES: tuple[tuple[type[BaseException], Outcome], ...] = (
-    (errors.QuestionRefused, "refused"),
+    (errors.InvalidQuery, "refused"),
     (errors.ConfigError, "refused"),
     (errors.NotFound, "not_found"),
     (errors.Unauthenticated, "unauthenticated"),
     (errors.Forbidden, "forbidden"),
     (errors.TooManyRequests, "limited"),
-    (errors.AnswerTimedOut, "timed_out"),
+    (errors.ResponseTimeout, "timed_out"),
     (asyncio.CancelledError, "abandoned"),
 )
 
@@ -42,45 +42,45 @@ _OUTCOMES: tuple[tuple[type[BaseException], Outcome], ...] = (
 class Observer:
     """Told of what is asked; overrides what it wants to hear. Nothing here may raise."""
 
-    def identified(self, caller: Caller) -> None:
+    def on_identified(self, caller: Caller) -> None:
         """It is known who asks."""
 
-    def waiting(self, change: int) -> None:
+    def on_waiting(self, delta: int) -> None:
         """So many questions more wait for their turn."""
 
-    def running(self, change: int) -> None:
+    def on_running(self, delta: int) -> None:
         """So many questions more are being answered."""
 
-    def ended(self, caller: Caller, outcome: Outcome, took_s: float) -> None:
+    def on_ended(self, caller: Caller, outcome: Outcome, took_s: float) -> None:
         """One question has ended; it may have asked the knowledge base several things, or none."""
 
-    def heard(self, kind: str, text: str, access: Access, answer: Told) -> None:
+    def on_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
         """The knowledge base has answered; called on its thread, in the context of the question."""
 
 
-class Observers:
+class ObserverGroup:
     """All observers of a service."""
 
-    def __init__(self, each: Sequence[Observer]) -> None:
-        self._each = tuple(each)
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = tuple(observers)
 
-    def identified(self, caller: Caller) -> None:
+    def notify_identified(self, caller: Caller) -> None:
         """See `Observer`."""
-        for observer in self._each:
-            observer.identified(caller)
+        for observer in self._observers:
+            observer.on_identified(caller)
 
-    def unidentified(self, caller: Caller) -> None:
+    def notify_unauthenticated(self, caller: Caller) -> None:
         """Tell that nothing could be asked, for it is not known who asks."""
-        for observer in self._each:
-            observer.ended(caller, "unauthenticated", 0.0)
+        for observer in self._observers:
+            observer.on_ended(caller, "unauthenticated", 0.0)
 
-    def heard(self, kind: str, text: str, access: Access, answer: Told) -> None:
+    def notify_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
         """See `Observer`."""
-        for observer in self._each:
-            observer.heard(kind, text, access, answer)
+        for observer in self._observers:
+            observer.on_answered(kind, text, access, answer)
 
     @contextmanager
-    def question(self, caller: Caller) -> Iterator[None]:
+    def observe_query(self, caller: Caller) -> Iterator[None]:
         """Tell how the question inside ends, and how long it took."""
         start_s = time.perf_counter()
         outcome: Outcome = "ok"
@@ -90,34 +90,34 @@ class Observers:
             outcome = outcome_of(error)
             raise
         finally:
-            for observer in self._each:
-                observer.ended(caller, outcome, time.perf_counter() - start_s)
+            for observer in self._observers:
+                observer.on_ended(caller, outcome, time.perf_counter() - start_s)
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def track_waiting(self) -> Iterator[None]:
         """What is inside waits for its turn."""
-        self._waiting(1)
+        self._notify_waiting(1)
         try:
             yield
         finally:
-            self._waiting(-1)
+            self._notify_waiting(-1)
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def track_running(self) -> Iterator[None]:
         """What is inside is being answered."""
-        self._running(1)
+        self._notify_running(1)
         try:
             yield
         finally:
-            self._running(-1)
+            self._notify_running(-1)
 
-    def _waiting(self, change: int) -> None:
-        for observer in self._each:
-            observer.waiting(change)
+    def _notify_waiting(self, delta: int) -> None:
+        for observer in self._observers:
+            observer.on_waiting(delta)
 
-    def _running(self, change: int) -> None:
-        for observer in self._each:
-            observer.running(change)
+    def _notify_running(self, delta: int) -> None:
+        for observer in self._observers:
+            observer.on_running(delta)
 
 
 def outcome_of(error: BaseException) -> Outcome:

@@ -9,13 +9,13 @@ from limits.strategies import MovingWindowRateLimiter
 from knowledge_pipeline.errors import TooManyRequests
 
 
-class RateLimits:
+class RequestLimiter:
     """Requests of the last minute, by who asked; of one process."""
 
     def __init__(self) -> None:
         self._window = MovingWindowRateLimiter(MemoryStorage())
 
-    def take(self, whose: str, *, per_minute: int) -> None:
+    def acquire(self, key: str, *, per_minute: int) -> None:
         """Count one request.
 
         Raises:
@@ -24,8 +24,8 @@ class RateLimits:
         import time
 
         limit = RateLimitItemPerMinute(per_minute)
-        if not self._window.hit(limit, whose):
-            wait_s = max(0.0, self._window.get_window_stats(limit, whose).reset_time - time.time())
+        if not self._window.hit(limit, key):
+            wait_s = max(0.0, self._window.get_window_stats(limit, key).reset_time - time.time())
             raise TooManyRequests(
                 f"more than {per_minute} requests within a minute: try again in {wait_s:.0f} s", wait_s
             )

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from knowledge_pipeline.errors import NotFound, QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.store import tokens as rows
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.tables import Mark
+from knowledge_pipeline.store.tables import VersionStamp
 
 Scope = Literal["query", "admin"]
 SCOPES: tuple[Scope, ...] = ("query", "admin")
 
 _PREFIX = "kpt"
-_LOOK_EVERY_S = 1.0  # how long a revoked token may still be taken
+_RELOAD_INTERVAL_S = 1.0  # how long a revoked token may still be taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Token:
     expires_at: datetime | None
     revoked_at: datetime | None
 
-    def valid(self, now: datetime) -> bool:
+    def is_valid(self, now: datetime) -> bool:
         """Whether it can be used."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
@@ -53,14 +53,14 @@ class Token:
         return Access(self.tenant, frozenset(self.principals), everything=self.everything, caller=caller)
 
 
-class Tokens:
+class TokenStore:
     """The tokens of one store. Threads may share it."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._by_id: dict[str, tuple[str, Token]] = {}  # with the digest
-        self._mark: Mark | None = None
-        self._looked_s = -_LOOK_EVERY_S
+        self._mark: VersionStamp | None = None
+        self._checked_s = -_RELOAD_INTERVAL_S
         self._lock = threading.Lock()
 
     def create(
@@ -94,14 +94,16 @@ class Tokens:
             expires_at=now + expires_in if expires_in else None,
             revoked_at=None,
         )
-        _require_sense(token)
+        _validate_token(token)
         secret = f"{_PREFIX}_{token.id}_{secrets.token_urlsafe(32)}"
-        rows.put(self._lake, _row(token, _digest(secret)))
+        rows.upsert_token(self._lake, _token_to_row(token, _hash_secret(secret)))
         return token, secret
 
-    def all(self) -> list[Token]:
+    def list_all(self) -> list[Token]:
         """Every token that was ever made, the oldest first."""
-        return sorted((_token(row) for row in rows.rows(self._lake)), key=lambda token: token.created_at)
+        return sorted(
+            (_token_from_row(row) for row in rows.list_tokens(self._lake)), key=lambda token: token.created_at
+        )
 
     def revoke(self, id_or_name: str) -> Token:
         """End a token; a running server refuses it within a second.
@@ -111,68 +113,70 @@ class Tokens:
             QuestionRefused: several have the name.
         """
         now = datetime.now(UTC)
-        valid = {row["id"]: row for row in rows.rows(self._lake) if _token(row).valid(now)}
+        valid = {row["id"]: row for row in rows.list_tokens(self._lake) if _token_from_row(row).is_valid(now)}
         named = [row for row in valid.values() if id_or_name in (row["id"], row["name"])]
         if not named:
             raise NotFound(f"there is no valid token {id_or_name!r}: see `knowledge token list`")
         if len(named) > 1:
-            raise QuestionRefused(
+            raise InvalidQuery(
                 f"{len(named)} tokens have the name {id_or_name!r}: give the id of one, as "
                 "`knowledge token list` shows it"
             )
         revoked = {**named[0], "revoked_at": now}
-        rows.put(self._lake, revoked)
-        return _token(revoked)
+        rows.upsert_token(self._lake, revoked)
+        return _token_from_row(revoked)
 
-    def holder(self, secret: str) -> Token | None:
+    def verify_secret(self, secret: str) -> Token | None:
         """What a secret allows; None where it is unknown, expired or revoked."""
-        self._look()
+        self._reload_if_changed()
         parts = secret.split("_", 2)
         known = self._by_id.get(parts[1]) if len(parts) == 3 and parts[0] == _PREFIX else None
         digest, token = known or ("", None)
-        same = hmac.compare_digest(digest, _digest(secret))
-        return token if token and same and token.valid(datetime.now(UTC)) else None
+        same = hmac.compare_digest(digest, _hash_secret(secret))
+        return token if token and same and token.is_valid(datetime.now(UTC)) else None
 
-    def _look(self) -> None:
+    def _reload_if_changed(self) -> None:
         """Read the table again if it has changed; at most every `_LOOK_EVERY_S`."""
         with self._lock:
-            if time.monotonic() - self._looked_s < _LOOK_EVERY_S:
+            if time.monotonic() - self._checked_s < _RELOAD_INTERVAL_S:
                 return
-            mark = self._lake.tokens().mark
+            mark = self._lake.tokens().version_stamp
             if mark != self._mark:
-                self._by_id = {row["id"]: (row["digest"], _token(row)) for row in rows.rows(self._lake)}
-            self._mark, self._looked_s = mark, time.monotonic()
+                self._by_id = {
+                    row["id"]: (row["digest"], _token_from_row(row)) for row in rows.list_tokens(self._lake)
+                }
+            self._mark, self._checked_s = mark, time.monotonic()
 
 
-def _digest(secret: str) -> str:
+def _hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-def _token(row: dict[str, Any]) -> Token:
+def _token_from_row(row: dict[str, Any]) -> Token:
     given = {key: value for key, value in row.items() if key != "digest"}
     given |= {"principals": tuple(row["principals"]), "scopes": frozenset(row["scopes"])}
     return Token(**given)
 
 
-def _row(token: Token, digest: str) -> dict[str, Any]:
+def _token_to_row(token: Token, digest: str) -> dict[str, Any]:
     row = {name: getattr(token, name) for name in Token.__dataclass_fields__}
     return row | {"digest": digest, "principals": list(token.principals), "scopes": sorted(token.scopes)}
 
 
-def _require_sense(token: Token) -> None:
+def _validate_token(token: Token) -> None:
     if not 0 < len(token.name) <= 200:
-        raise QuestionRefused("a token needs a name of at most 200 characters: whose it is, or what for")
+        raise InvalidQuery("a token needs a name of at most 200 characters: whose it is, or what for")
     if token.principals and not token.tenant:
-        raise QuestionRefused("principals are those of a tenant: name the tenant, too")
+        raise InvalidQuery("principals are those of a tenant: name the tenant, too")
     if token.everything and (token.tenant or token.principals):
-        raise QuestionRefused("a token that sees everything has no tenant and no principals")
+        raise InvalidQuery("a token that sees everything has no tenant and no principals")
     if not token.scopes or token.scopes - set(SCOPES):
-        raise QuestionRefused(f"a token has one or more of the scopes {', '.join(SCOPES)}")
+        raise InvalidQuery(f"a token has one or more of the scopes {', '.join(SCOPES)}")
     if token.requests_per_minute is not None and token.requests_per_minute < 1:
-        raise QuestionRefused("a token needs at least one request a minute")
+        raise InvalidQuery("a token needs at least one request a minute")
     if token.expires_at is not None and token.expires_at <= token.created_at:
-        raise QuestionRefused("a token cannot expire before it is made")
+        raise InvalidQuery("a token cannot expire before it is made")
     try:
         token.access(Caller())
     except ValueError as error:
-        raise QuestionRefused(str(error)) from error
+        raise InvalidQuery(str(error)) from error

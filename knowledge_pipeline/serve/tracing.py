@@ -28,41 +28,41 @@ from opentelemetry.trace import Span as AnySpan
 from opentelemetry.trace import StatusCode, set_span_in_context
 from opentelemetry.util.re import parse_env_headers
 
-from knowledge_pipeline.config.operation import Traces as TraceSettings
+from knowledge_pipeline.config.operation import TraceSettings as TraceSettings
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.code_graph.answers import Node
-from knowledge_pipeline.query.relations import Relations
+from knowledge_pipeline.query.code_graph.answers import CodeNode
+from knowledge_pipeline.query.relations import DocumentRelations
 from knowledge_pipeline.query.search.assemble import Answer, Result
 from knowledge_pipeline.query.stopwatch import Step
-from knowledge_pipeline.serve.logs import redacted
-from knowledge_pipeline.serve.observers import Observer, Outcome, Told
+from knowledge_pipeline.serve.logs import redact
+from knowledge_pipeline.serve.observers import AnyAnswer, Observer, Outcome
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
 
-NAME = "knowledge_pipeline"
-EXPORT_S = 5.0  # for one batch of spans to be taken
+SERVICE_NAME = "knowledge_pipeline"
+EXPORT_TIMEOUT_S = 5.0  # for one batch of spans to be taken
 
-_WITHIN: Mapping[str, str] = {"embed": "retrieve"}  # parts of steps
+_PARENT_STEPS: Mapping[str, str] = {"embed": "retrieve"}  # parts of steps
 _CHAIN, _RETRIEVER = OpenInferenceSpanKindValues.CHAIN, OpenInferenceSpanKindValues.RETRIEVER
-_KINDS: Mapping[str, OpenInferenceSpanKindValues] = {  # of steps; others are chains
+_SPAN_KINDS: Mapping[str, OpenInferenceSpanKindValues] = {  # of steps; others are chains
     "embed": OpenInferenceSpanKindValues.EMBEDDING,
     "rerank": OpenInferenceSpanKindValues.RERANKER,
 }
-_UNTRACED = ("/health", "/ready", "/metrics", "/static")
-_MOST_ATTRIBUTES = 1_000  # a hundred results with four each
-_HIDDEN = ("url.path", "url.query")  # what is asked for
+_UNTRACED_PATHS = ("/health", "/ready", "/metrics", "/static")
+_MAX_ATTRIBUTES = 1_000  # a hundred results with four each
+_REDACTED_ATTRIBUTES = ("url.path", "url.query")  # what is asked for
 
 
-class Traces(Observer):
+class TracingObserver(Observer):
     """Sends what one service is asked. `close` sends the rest."""
 
     def __init__(self, settings: TraceSettings) -> None:
         """Start the thread that sends. Raises `ConfigError`: there is no endpoint."""
-        self._content = settings.content
-        self._provider = _provider(settings)
-        self._tracer = self._provider.get_tracer(NAME, version("knowledge-pipeline"))
+        self._include_content = settings.content
+        self._provider = _build_provider(settings)
+        self._tracer = self._provider.get_tracer(SERVICE_NAME, version("knowledge-pipeline"))
 
     @property
     def telemetry(self) -> TelemetryConfig:
@@ -73,110 +73,112 @@ class Traces(Observer):
             "operation_spans": False,
             "metrics": False,
             "logs": False,
-            "exclude": lambda scope: str(scope.get("path", "")).startswith(_UNTRACED),
+            "exclude": lambda scope: str(scope.get("path", "")).startswith(_UNTRACED_PATHS),
         }
 
     def close(self) -> None:
         """Send what is left, if it is taken within `EXPORT_S`."""
         ending = threading.Thread(target=self._provider.shutdown, name="traces-end", daemon=True)
         ending.start()
-        ending.join(EXPORT_S)
+        ending.join(EXPORT_TIMEOUT_S)
 
-    def heard(self, kind: str, text: str, access: Access, answer: Told) -> None:
+    def on_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
         """See `Observer`."""
         end_ns = time.time_ns()
-        start_ns = end_ns - _ns(answer.took_ms)
+        start_ns = end_ns - _ms_to_ns(answer.took_ms)
         span = self._tracer.start_span(f"question {kind}", start_time=start_ns)
         if not span.is_recording():
             return
-        span.set_attributes(_of_question(kind, access.caller, answer))
-        span.set_attributes(dict(_documents(answer, content=self._content)))
-        if self._content:
-            span.set_attribute(SpanAttributes.INPUT_VALUE, redacted(text))
-        self._tell_steps(span, start_ns, getattr(answer, "steps", ()))
+        span.set_attributes(_query_attributes(kind, access.caller, answer))
+        span.set_attributes(dict(_iter_document_attributes(answer, content=self._include_content)))
+        if self._include_content:
+            span.set_attribute(SpanAttributes.INPUT_VALUE, redact(text))
+        self._record_steps(span, start_ns, getattr(answer, "steps", ()))
         span.end(end_ns)
 
-    def ended(self, caller: Caller, outcome: Outcome, took_s: float) -> None:
+    def on_ended(self, caller: Caller, outcome: Outcome, took_s: float) -> None:
         """See `Observer`; a question that was answered has its span already."""
         if outcome in ("ok", "unauthenticated"):
             return
         end_ns = time.time_ns()
-        span = self._tracer.start_span("question", start_time=end_ns - _ns(took_s * 1000))
-        span.set_attributes({**_of_kind(_CHAIN), **_of_caller(caller), "knowledge.outcome": outcome})
+        span = self._tracer.start_span("question", start_time=end_ns - _ms_to_ns(took_s * 1000))
+        span.set_attributes(
+            {**_kind_attributes(_CHAIN), **_caller_attributes(caller), "knowledge.outcome": outcome}
+        )
         if outcome in ("failed", "timed_out"):
             span.set_status(StatusCode.ERROR, outcome)
         span.end(end_ns)
 
-    def _tell_steps(self, question: AnySpan, start_ns: int, steps: Iterable[Step]) -> None:
+    def _record_steps(self, query_span: AnySpan, start_ns: int, steps: Iterable[Step]) -> None:
         """One span for each step; what is a part of another lies below the one that it was done in."""
         whole: list[tuple[Step, AnySpan]] = []
-        for step in sorted(steps, key=lambda each: each.name in _WITHIN):
-            around = (span for other, span in whole if _holds(other, step))
-            parent = next(around, question)
+        for step in sorted(steps, key=lambda each: each.name in _PARENT_STEPS):
+            around = (span for other, span in whole if _contains_step(other, step))
+            parent = next(around, query_span)
             span = self._tracer.start_span(
                 step.name,
                 context=set_span_in_context(parent),
-                start_time=start_ns + _ns(step.start_ms),
-                attributes=_of_kind(_KINDS.get(step.name, _CHAIN)),
+                start_time=start_ns + _ms_to_ns(step.start_ms),
+                attributes=_kind_attributes(_SPAN_KINDS.get(step.name, _CHAIN)),
             )
-            span.end(start_ns + _ns(step.end_ms))
+            span.end(start_ns + _ms_to_ns(step.end_ms))
             whole.append((step, span))
 
 
-def _provider(settings: TraceSettings) -> TracerProvider:
+def _build_provider(settings: TraceSettings) -> TracerProvider:
     if settings.endpoint is None:
         raise ConfigError("serve.traces.endpoint is not set: no traces can be sent")
     made = TracerProvider(
         sampler=ParentBasedTraceIdRatio(settings.sample),
-        resource=_resource(),
+        resource=_build_resource(),
         shutdown_on_exit=False,
-        span_limits=SpanLimits(max_span_attributes=_MOST_ATTRIBUTES),
+        span_limits=SpanLimits(max_span_attributes=_MAX_ATTRIBUTES),
     )
-    exporter = OTLPSpanExporter(settings.endpoint, headers=_headers(settings), timeout=EXPORT_S)
+    exporter = OTLPSpanExporter(settings.endpoint, headers=_parse_headers(settings), timeout=EXPORT_TIMEOUT_S)
     if not settings.content:
-        made.add_span_processor(_Hidden())
+        made.add_span_processor(_RedactingProcessor())
     made.add_span_processor(BatchSpanProcessor(exporter))
     return made
 
 
-def _headers(settings: TraceSettings) -> dict[str, str]:
+def _parse_headers(settings: TraceSettings) -> dict[str, str]:
     """By name, from OpenTelemetry's form."""
     given = settings.headers.get_secret_value() if settings.headers else ""
     return dict(parse_env_headers(given, liberal=True))
 
 
-def _resource() -> Resource:
+def _build_resource() -> Resource:
     """What these traces are of; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say otherwise."""
     ours = {
-        "service.name": NAME,
+        "service.name": SERVICE_NAME,
         "service.version": version("knowledge-pipeline"),
-        ResourceAttributes.PROJECT_NAME: NAME,
+        ResourceAttributes.PROJECT_NAME: SERVICE_NAME,
     }
     return Resource.create().merge(Resource(ours)).merge(OTELResourceDetector().detect())
 
 
-class _Hidden(SpanProcessor):
+class _RedactingProcessor(SpanProcessor):
     """Hides the path and the query of a request, which hold ids and questions; the route is told."""
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        for name in _HIDDEN:
+        for name in _REDACTED_ATTRIBUTES:
             if name in (span.attributes or {}):
                 span.set_attribute(name, "REDACTED")
 
 
-def _of_kind(kind: OpenInferenceSpanKindValues) -> dict[str, str]:
+def _kind_attributes(kind: OpenInferenceSpanKindValues) -> dict[str, str]:
     return {SpanAttributes.OPENINFERENCE_SPAN_KIND: kind.value}
 
 
-def _of_caller(caller: Caller) -> dict[str, Any]:
+def _caller_attributes(caller: Caller) -> dict[str, Any]:
     known = {"knowledge.door": caller.door, SpanAttributes.USER_ID: caller.token}
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _of_question(kind: str, caller: Caller, answer: Told) -> dict[str, Any]:
+def _query_attributes(kind: str, caller: Caller, answer: AnyAnswer) -> dict[str, Any]:
     return {
-        **_of_kind(_RETRIEVER),
-        **_of_caller(caller),
+        **_kind_attributes(_RETRIEVER),
+        **_caller_attributes(caller),
         "knowledge.type": kind,
         "knowledge.outcome": "ok",
         "knowledge.query_id": answer.query_id,
@@ -186,11 +188,11 @@ def _of_question(kind: str, caller: Caller, answer: Told) -> dict[str, Any]:
     }
 
 
-def _documents(answer: Told, *, content: bool) -> Iterator[tuple[str, Any]]:
+def _iter_document_attributes(answer: AnyAnswer, *, content: bool) -> Iterator[tuple[str, Any]]:
     """The attributes of what was found, the best first."""
-    found: tuple[Result | Node, ...] = ()
-    if not isinstance(answer, Relations):
-        found = answer.results if isinstance(answer, Answer) else answer.found
+    found: tuple[Result | CodeNode, ...] = ()
+    if not isinstance(answer, DocumentRelations):
+        found = answer.results if isinstance(answer, Answer) else answer.matches
     for rank, each in enumerate(found):
         of = f"{SpanAttributes.RETRIEVAL_DOCUMENTS}.{rank}"
         yield f"{of}.{DocumentAttributes.DOCUMENT_ID}", each.id
@@ -202,10 +204,10 @@ def _documents(answer: Told, *, content: bool) -> Iterator[tuple[str, Any]]:
             yield f"{of}.{DocumentAttributes.DOCUMENT_METADATA}", json.dumps(cited, ensure_ascii=False)
 
 
-def _holds(step: Step, part: Step) -> bool:
+def _contains_step(step: Step, part: Step) -> bool:
     inside = step.start_ms <= part.start_ms and part.end_ms <= step.end_ms
-    return _WITHIN.get(part.name) == step.name and inside
+    return _PARENT_STEPS.get(part.name) == step.name and inside
 
 
-def _ns(ms: float) -> int:
+def _ms_to_ns(ms: float) -> int:
     return round(ms * 1_000_000)

@@ -20,16 +20,16 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.errors import Forbidden, QuestionRefused
+from knowledge_pipeline.errors import Forbidden, InvalidQuery
 
-Forge = Literal["github", "gitlab"]
+CodeHost = Literal["github", "gitlab"]
 
-MAX_BYTES = 5_000_000  # of a body: a push of two thousand commits
+MAX_BODY_BYTES = 5_000_000  # of a body: a push of two thousand commits
 MAX_AGE_S = 3 * 24 * 3600.0  # GitHub gives its own deliveries again for so long
 
-_REMEMBERED = 10_000
-_SCP = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$")
-_ADDRESSES = {
+_MAX_DELIVERIES = 10_000
+_SCP_URL = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$")
+_URL_FIELDS = {
     "github": ("repository", ("clone_url", "ssh_url", "html_url", "git_url")),
     "gitlab": ("project", ("git_http_url", "git_ssh_url", "web_url", "http_url", "ssh_url")),
 }
@@ -39,57 +39,59 @@ _ADDRESSES = {
 class Push:
     """Commits that came to a branch, or a tag that was set."""
 
-    repository: frozenset[str]  # its addresses, as `repository_key` writes them
+    repository_keys: frozenset[str]  # its addresses, as `repository_key` writes them
     branch: str  # or the tag's name
-    tag: bool
+    is_tag: bool
     default_branch: str | None
-    gone: bool  # the branch was deleted
+    is_deleted: bool  # the branch was deleted
     pushed_at_s: float | None  # Unix time
 
     @property
-    def too_old(self) -> bool:
+    def is_too_old(self) -> bool:
         """Whether it is older than any forge would send it."""
         return self.pushed_at_s is not None and time.time() - self.pushed_at_s > MAX_AGE_S
 
-    def read_by(self, source: SourceConfig) -> bool:
+    def is_read_by(self, source: SourceConfig) -> bool:
         """Whether a source reads what was pushed."""
         connection = source.connection
-        if not self.of_repository(source) or not isinstance(connection, GitConnection):
+        if not self.matches_repository(source) or not isinstance(connection, GitConnection):
             return False
         if connection.branch is not None:
             return connection.branch == self.branch
-        return not self.tag and self.default_branch in (None, self.branch)
+        return not self.is_tag and self.default_branch in (None, self.branch)
 
-    def of_repository(self, source: SourceConfig) -> bool:
+    def matches_repository(self, source: SourceConfig) -> bool:
         """Whether a source reads the repository by git."""
         connection = source.connection
-        return isinstance(connection, GitConnection) and repository_key(connection.url) in self.repository
+        return (
+            isinstance(connection, GitConnection) and repository_key(connection.url) in self.repository_keys
+        )
 
 
-class Deliveries:
+class SeenDeliveries:
     """The last ten thousand deliveries, by whatever tells them apart."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, None] = OrderedDict()
+        self._seen: OrderedDict[str, None] = OrderedDict()
 
-    def known(self, names: Iterable[str]) -> bool:
+    def has_seen(self, keys: Iterable[str]) -> bool:
         """Whether one of the names was seen."""
-        return any(name in self._known for name in names)
+        return any(name in self._seen for name in keys)
 
-    def remember(self, names: Iterable[str]) -> None:
+    def remember(self, keys: Iterable[str]) -> None:
         """Know them from now on."""
-        self._known.update(dict.fromkeys(names))
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        self._seen.update(dict.fromkeys(keys))
+        while len(self._seen) > _MAX_DELIVERIES:
+            self._seen.popitem(last=False)
 
 
-def names_of(forge: Forge, delivery: str | None, body: bytes) -> tuple[str, ...]:
+def delivery_keys(code_host: CodeHost, delivery: str | None, body: bytes) -> tuple[str, ...]:
     """What a delivery is known by."""
-    digest = f"{forge} body {hashlib.sha256(body).hexdigest()}"
-    return (digest, f"{forge} id {delivery[:200]}") if delivery else (digest,)
+    digest = f"{code_host} body {hashlib.sha256(body).hexdigest()}"
+    return (digest, f"{code_host} id {delivery[:200]}") if delivery else (digest,)
 
 
-def require_signed(secret: str | None, body: bytes, signature: str | None) -> None:
+def require_signature(secret: str | None, body: bytes, signature: str | None) -> None:
     """Raise `Forbidden` unless GitHub's `X-Hub-Signature-256` is that of the body."""
     if secret is None:
         raise Forbidden("webhooks of GitHub are refused: set serve.webhooks.github_secret")
@@ -98,15 +100,15 @@ def require_signed(secret: str | None, body: bytes, signature: str | None) -> No
         raise Forbidden("the signature is not that of serve.webhooks.github_secret and this body")
 
 
-def require_token(token: str | None, given: str | None) -> None:
+def require_token(token: str | None, received: str | None) -> None:
     """Raise `Forbidden` unless GitLab's `X-Gitlab-Token` is the one of the settings."""
     if token is None:
         raise Forbidden("webhooks of GitLab are refused: set serve.webhooks.gitlab_token")
-    if not hmac.compare_digest(token.encode(), (given or "").encode("utf-8", "replace")):
+    if not hmac.compare_digest(token.encode(), (received or "").encode("utf-8", "replace")):
         raise Forbidden("the token is not the one of serve.webhooks.gitlab_token")
 
 
-def payload_of(body: bytes, content_type: str) -> dict[str, Any]:
+def parse_payload(body: bytes, content_type: str) -> dict[str, Any]:
     """What was sent, as JSON or in a form.
 
     Raises:
@@ -119,47 +121,47 @@ def payload_of(body: bytes, content_type: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict):
-        raise QuestionRefused("the body is no JSON object: let the webhook send application/json")
+        raise InvalidQuery("the body is no JSON object: let the webhook send application/json")
     return told
 
 
-def push_of(forge: Forge, told: dict[str, Any]) -> Push:
+def parse_push(code_host: CodeHost, payload: dict[str, Any]) -> Push:
     """The push that a payload tells of.
 
     Raises:
         QuestionRefused: it names no repository or nothing that was pushed.
     """
-    within, names = _ADDRESSES[forge]
-    places = [told.get(within), told.get("repository")]
+    within, names = _URL_FIELDS[code_host]
+    places = [payload.get(within), payload.get("repository")]
     addresses = [place.get(name) for place in places if isinstance(place, dict) for name in names]
     keys = {repository_key(address) for address in addresses if isinstance(address, str)} - {None}
-    ref = told.get("ref")
+    ref = payload.get("ref")
     kind = re.fullmatch(r"refs/(heads|tags)/(.+)", ref, re.DOTALL) if isinstance(ref, str) else None
     if not keys or not kind:
-        raise QuestionRefused("the body tells of no push: it has no repository with an address, or no ref")
+        raise InvalidQuery("the body tells of no push: it has no repository with an address, or no ref")
     about = next(place for place in places if isinstance(place, dict))
     default, pushed_at = about.get("default_branch"), about.get("pushed_at")
-    after = told.get("after")
+    after = payload.get("after")
     return Push(
-        repository=frozenset(key for key in keys if key),
+        repository_keys=frozenset(key for key in keys if key),
         branch=kind[2],
-        tag=kind[1] == "tags",
+        is_tag=kind[1] == "tags",
         default_branch=default if isinstance(default, str) else None,
-        gone=told.get("deleted") is True
+        is_deleted=payload.get("deleted") is True
         or (isinstance(after, str) and bool(re.fullmatch("0{40,64}", after))),
         pushed_at_s=float(pushed_at) if isinstance(pushed_at, int) and abs(pushed_at) < 1e12 else None,
     )
 
 
-def reading(push: Push, sources: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
+def sources_reading(push: Push, sources: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
     """The sources that read what was pushed."""
-    return tuple(source for source in sources if push.read_by(source))
+    return tuple(source for source in sources if push.is_read_by(source))
 
 
 def repository_key(url: str) -> str | None:
     """`host/path` in lower case, however a repository's address is written; None where it has no host."""
     url = url.strip()
-    if scp := (None if "://" in url else _SCP.match(url)):
+    if scp := (None if "://" in url else _SCP_URL.match(url)):
         host, path = scp["host"], scp["path"]
     else:
         try:

@@ -12,14 +12,14 @@ from knowledge_pipeline.config.connections import (
     SlackConnection,
 )
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.sources.base import Service
+from knowledge_pipeline.sources.base import ApiSource
 
 if TYPE_CHECKING:
     from knowledge_pipeline.sources.code_host import ConversationFilters
     from knowledge_pipeline.sources.slack.threads import ChannelFilters
 
 
-def open_service(source: SourceConfig) -> Service:
+def open_api_source(source: SourceConfig) -> ApiSource:
     """The service of a source whose connection is a `ServiceConnection`; nobody is contacted.
 
     Raises:
@@ -27,19 +27,19 @@ def open_service(source: SourceConfig) -> Service:
     """
     match source.connection:
         case JiraConnection() as connection:
-            return _jira(source, connection)
+            return _open_jira(source, connection)
         case ConfluenceConnection() as connection:
-            return _confluence(source, connection)
+            return _open_confluence(source, connection)
         case GithubConnection() as connection:
-            return _github(source, connection)
+            return _open_github(source, connection)
         case GitlabConnection() as connection:
-            return _gitlab(source, connection)
+            return _open_gitlab(source, connection)
         case SlackConnection() as connection:
-            return _slack(source, connection)
+            return _open_slack(source, connection)
     raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
 
 
-def _jira(source: SourceConfig, connection: JiraConnection) -> Service:
+def _open_jira(source: SourceConfig, connection: JiraConnection) -> ApiSource:
     from knowledge_pipeline.sources.jira.tickets import JiraTickets, TicketFilters
 
     filters = TicketFilters(
@@ -55,7 +55,7 @@ def _jira(source: SourceConfig, connection: JiraConnection) -> Service:
     return JiraTickets(connection, filters)
 
 
-def _confluence(source: SourceConfig, connection: ConfluenceConnection) -> Service:
+def _open_confluence(source: SourceConfig, connection: ConfluenceConnection) -> ApiSource:
     from knowledge_pipeline.sources.confluence.pages import ConfluencePages, PageFilters
 
     filters = PageFilters(
@@ -68,33 +68,37 @@ def _confluence(source: SourceConfig, connection: ConfluenceConnection) -> Servi
     return ConfluencePages(connection, filters)
 
 
-def _github(source: SourceConfig, connection: GithubConnection) -> Service:
-    from knowledge_pipeline.sources.github.issues import Issues
-    from knowledge_pipeline.sources.github.pull_requests import PullRequests
+def _open_github(source: SourceConfig, connection: GithubConnection) -> ApiSource:
+    from knowledge_pipeline.sources.github.issues import GithubIssues
+    from knowledge_pipeline.sources.github.pull_requests import GithubPullRequests
 
-    return (PullRequests if source.type == "github_pr" else Issues)(connection, _conversations(source))
-
-
-def _gitlab(source: SourceConfig, connection: GitlabConnection) -> Service:
-    from knowledge_pipeline.sources.gitlab.issues import Issues
-    from knowledge_pipeline.sources.gitlab.merge_requests import MergeRequests
-
-    return (MergeRequests if source.type == "github_pr" else Issues)(connection, _conversations(source))
+    return (GithubPullRequests if source.type == "github_pr" else GithubIssues)(
+        connection, _build_conversation_filters(source)
+    )
 
 
-def _conversations(source: SourceConfig) -> ConversationFilters:
+def _open_gitlab(source: SourceConfig, connection: GitlabConnection) -> ApiSource:
+    from knowledge_pipeline.sources.gitlab.issues import GitlabIssues
+    from knowledge_pipeline.sources.gitlab.merge_requests import GitlabMergeRequests
+
+    return (GitlabMergeRequests if source.type == "github_pr" else GitlabIssues)(
+        connection, _build_conversation_filters(source)
+    )
+
+
+def _build_conversation_filters(source: SourceConfig) -> ConversationFilters:
     from knowledge_pipeline.sources.code_host import ConversationFilters
 
     return ConversationFilters(source.state, source.since, source.labels, source.max_results)
 
 
-def _slack(source: SourceConfig, connection: SlackConnection) -> Service:
+def _open_slack(source: SourceConfig, connection: SlackConnection) -> ApiSource:
     from knowledge_pipeline.sources.slack.channels import SlackChannels
 
-    return SlackChannels(connection, channel_filters(source))
+    return SlackChannels(connection, build_channel_filters(source))
 
 
-def channel_filters(source: SourceConfig) -> ChannelFilters:
+def build_channel_filters(source: SourceConfig) -> ChannelFilters:
     """Which channels of a workspace, or of its export, are wanted."""
     from knowledge_pipeline.sources.slack.threads import ChannelFilters
 

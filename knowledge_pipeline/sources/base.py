@@ -50,7 +50,7 @@ class Source(ABC):
         self.close()
 
 
-class Service(Source):
+class ApiSource(Source):
     """A source behind an API, where a whole listing costs many calls.
 
     Nobody is contacted before the first question. Between two whole listings only what was updated
@@ -58,11 +58,11 @@ class Service(Source):
     newest one stored is where the next listing begins, so that no cursor is kept beside the documents.
     """
 
-    whole_listing_every: timedelta
+    full_listing_interval: timedelta
     """How often everything is listed, to see what is gone."""
 
     @abstractmethod
-    def updated(self, since: datetime) -> Iterator[Item]:
+    def discover_updated(self, since: datetime) -> Iterator[Item]:
         """List what was updated since a moment of the service's clock, and some time before it.
 
         How far before is the source's to know: what was written while the last listing was read,

@@ -15,20 +15,20 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.base import Service
-from knowledge_pipeline.sources.conversation import Turn, conversation
-from knowledge_pipeline.sources.markdown_cleaning import clean
-from knowledge_pipeline.sources.time_window import oldest_wanted
+from knowledge_pipeline.sources.base import ApiSource
+from knowledge_pipeline.sources.conversation import Turn, format_conversation
+from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
+from knowledge_pipeline.sources.time_window import parse_since
 
 State = Literal["open", "closed", "merged", "all"]
 Node = dict[str, Any]
-Answered = TypeVar("Answered")
+BatchT = TypeVar("BatchT")
 
-FORMAT = "1"
+FORMAT_VERSION = "1"
 """Changes whenever the same answers may make another document."""
 
-GONE = "deleted while it was read"
-MOST_FILES = 200  # named in the text and in the metadata
+DELETED_REASON = "deleted while it was read"
+MAX_FILES = 200  # named in the text and in the metadata
 
 OVERLAP = timedelta(minutes=10)
 """How long before the newest known update the next listing begins: an update may be told late.
@@ -37,10 +37,10 @@ What is written while a listing is read needs none: a document's `last_modified`
 was listed with, so that the next listing begins before whatever came later.
 """
 
-_UNSEEN, _UNSEEN_SHARE = 5, 0.01  # counted, but not shown: spam, and what banned people wrote
+_MAX_HIDDEN, _MAX_HIDDEN_SHARE = 5, 0.01  # counted, but not shown: spam, and what banned people wrote
 
 
-class AskedTooMuch(SourceUnavailable):
+class QueryTooLarge(SourceUnavailable):
     """The service failed at a question, or took too long for it; a smaller one may be answered."""
 
 
@@ -64,7 +64,7 @@ class ConversationFilters:
 class ChangedFiles:
     """The files that a pull request changes: all are counted, not all need be told."""
 
-    told: Sequence[Node]  # `path`, `additions`, `deletions`; `changeType` where it is told
+    files: Sequence[Node]  # `path`, `additions`, `deletions`; `changeType` where it is told
     count: int
     additions: int  # lines
     deletions: int
@@ -75,36 +75,36 @@ class ChangedFiles:
         if not self.count:
             return ""
         lines = [f"{self.count} changed, +{self.additions} -{self.deletions}"]
-        for file in self.told[:MOST_FILES]:
+        for file in self.files[:MAX_FILES]:
             how = file.get("changeType", "modified").lower()
             how = "" if how in ("modified", "changed") else f", {how}"
             lines.append(f"- {file['path']} (+{file['additions']} -{file['deletions']}{how})")
-        more = self.count - min(len(self.told), MOST_FILES)
+        more = self.count - min(len(self.files), MAX_FILES)
         return "\n".join([*lines, f"- and {more} more"] if more > 0 else lines)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Metadata."""
         return {
             "additions": self.additions,
             "deletions": self.deletions,
             "changed_files": self.count,
-            "files": [file["path"] for file in self.told[:MOST_FILES]],
+            "files": [file["path"] for file in self.files[:MAX_FILES]],
         }
 
 
-class Conversations(Service, Generic[Answered]):
+class ConversationSource(ApiSource, Generic[BatchT]):
     """Pull requests or issues of one repository. `Answered`: what a question about several gives."""
 
-    whole_listing_every = timedelta(days=1)
+    full_listing_interval = timedelta(days=1)
 
     kind: ClassVar[str]
     """As its address begins: "pull", "merge_request", "issue"."""
-    mark: ClassVar[str] = "#"
+    number_prefix: ClassVar[str] = "#"
     """Stands before its number."""
-    at_once: ClassVar[int]
+    batch_size: ClassVar[int]
     """How many are asked for in one call."""
-    states: ClassVar[Mapping[State, Any]]
+    state_values: ClassVar[Mapping[State, Any]]
     """The service's words for those that can be wanted."""
     default_state: ClassVar[State]
     default_since: ClassVar[str]
@@ -117,52 +117,52 @@ class Conversations(Service, Generic[Answered]):
         """
         self._filters = filters
         self._state: State = filters.state or self.default_state
-        if self._state not in self.states:
+        if self._state not in self.state_values:
             raise ConfigError(
-                f"state is {self._state!r}, which no {self.kind} has: write one of {', '.join(self.states)}"
+                f"state is {self._state!r}, which no {self.kind} has: write one of {', '.join(self.state_values)}"
             )
-        self._oldest()
+        self._oldest_update()
 
     @abstractmethod
-    def listed(self, oldest: datetime) -> Iterator[Item]:
+    def list_items(self, oldest: datetime) -> Iterator[Item]:
         """What was updated at `oldest` or later and is wanted, the oldest update first."""
 
     @abstractmethod
-    def asked(self, items: Sequence[Item]) -> Answered:
+    def fetch_batch(self, items: Sequence[Item]) -> BatchT:
         """The answer about several; AskedTooMuch where fewer are to be asked for."""
 
     @abstractmethod
-    def told(
-        self, items: Sequence[Item], answer: Answered
+    def parse_batch(
+        self, items: Sequence[Item], batch: BatchT
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """What an answer tells of those that were asked for."""
 
     @abstractmethod
-    def alone(self, item: Item) -> Document | DocumentSkipped:
+    def fetch_one(self, item: Item) -> Document | DocumentSkipped:
         """One that is too much even alone."""
 
     @abstractmethod
-    def said(self, node: Node) -> Iterator[Turn]:
+    def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """What was said after its description, in its order, of a node whose lists are complete."""
 
     @abstractmethod
-    def metadata(self, node: Node) -> dict[str, Any]:
+    def build_metadata(self, node: Node) -> dict[str, Any]:
         """What else is known of it; None for what is not."""
 
-    def clean(self, written: str) -> str:
+    def clean_text(self, markdown: str) -> str:
         """What somebody wrote as clean Markdown."""
-        return clean(written)
+        return clean_markdown(markdown)
 
     def is_wanted(self, node: Node, oldest: datetime) -> bool:
         """Where only merged ones are wanted, the time of the merge counts, else that of the last update."""
         merged = node["mergedAt"] if self._state == "merged" else None
-        return moment(merged or node["updatedAt"]) >= oldest
+        return parse_time(merged or node["updatedAt"]) >= oldest
 
-    def document(self, uri: str, node: Node) -> Document:
+    def build_document(self, uri: str, node: Node) -> Document:
         """The document that a whole node makes; `listedAt` is when it was updated, as it was listed."""
-        title = f"{node['title'].strip()} ({self.mark}{node['number']})"
-        text, segments = conversation(title, self._turns(node))
-        known = {name: value for name, value in self.metadata(node).items() if value is not None}
+        title = f"{node['title'].strip()} ({self.number_prefix}{node['number']})"
+        text, segments = format_conversation(title, self._iter_turns(node))
+        known = {name: value for name, value in self.build_metadata(node).items() if value is not None}
         return Document(
             uri=uri,
             text=text,
@@ -170,63 +170,63 @@ class Conversations(Service, Generic[Answered]):
             title=title,
             language="markdown",
             url=node["url"],
-            author=person(node),
-            last_modified=moment(node["listedAt"]),
+            author=author_name(node),
+            last_modified=parse_time(node["listedAt"]),
             metadata={**known, "segments": segments},
         )
 
     def discover(self) -> Iterator[Item]:
         """All that the filters want, a hundred a call, the oldest update first."""
-        yield from self.listed(self._oldest())
+        yield from self.list_items(self._oldest_update())
 
-    def updated(self, since: datetime) -> Iterator[Item]:
+    def discover_updated(self, since: datetime) -> Iterator[Item]:
         """What was updated since, and `OVERLAP` before; the oldest update first."""
-        yield from self.listed(max(self._oldest(), since - OVERLAP))
+        yield from self.list_items(max(self._oldest_update(), since - OVERLAP))
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read in the order given, `at_once` in a call, fewer where the service fails at so many."""
-        for start in range(0, len(items), self.at_once):
-            yield from self._batch(items[start : start + self.at_once])
+        for start in range(0, len(items), self.batch_size):
+            yield from self._read_batch(items[start : start + self.batch_size])
 
-    def _batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+    def _read_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Halve what is too much."""
         try:
-            answer = self.asked(items)
-        except AskedTooMuch:
+            answer = self.fetch_batch(items)
+        except QueryTooLarge:
             if middle := len(items) // 2:
-                yield from self._batch(items[:middle])
-                yield from self._batch(items[middle:])
+                yield from self._read_batch(items[:middle])
+                yield from self._read_batch(items[middle:])
             else:
-                yield items[0], self.alone(items[0])
+                yield items[0], self.fetch_one(items[0])
             return
-        yield from self.told(items, answer)
+        yield from self.parse_batch(items, answer)
 
-    def _oldest(self) -> datetime:
-        return oldest_wanted(self._filters.since or self.default_since)
+    def _oldest_update(self) -> datetime:
+        return parse_since(self._filters.since or self.default_since)
 
-    def _turns(self, node: Node) -> Iterator[Turn]:
-        written = self.clean(node["body"] or "")
-        yield Turn("description", written, person(node), moment(node["createdAt"]), url=node["url"])
-        yield from self.said(node)
+    def _iter_turns(self, node: Node) -> Iterator[Turn]:
+        written = self.clean_text(node["body"] or "")
+        yield Turn("description", written, author_name(node), parse_time(node["createdAt"]), url=node["url"])
+        yield from self.iter_reply_turns(node)
 
 
-def moment(told: str) -> datetime:
+def parse_time(value: str) -> datetime:
     """A time as both tell it: "2026-03-01T09:30:00Z"."""
-    return datetime.fromisoformat(told)
+    return datetime.fromisoformat(value)
 
 
-def person(node: Node) -> str | None:
+def author_name(node: Node) -> str | None:
     """The name of who wrote it, else the login; None: the account is no more, or nobody is told."""
     author = node["author"]
     return ((author.get("name") or "").strip() or author["login"]) if author else None
 
 
-def falls_short(found: int, total: int) -> bool:
+def is_incomplete(found_count: int, total: int) -> bool:
     """Whether a listing lacks more of what it counts than a service hides."""
-    return total - found > max(_UNSEEN, total * _UNSEEN_SHARE)
+    return total - found_count > max(_MAX_HIDDEN, total * _MAX_HIDDEN_SHARE)
 
 
-def facts_of(node: Node, project: str, state: str, labels: Iterable[Node]) -> dict[str, Any]:
+def build_base_metadata(node: Node, project: str, state: str, labels: Iterable[Node]) -> dict[str, Any]:
     """Metadata that all have; `status` is what the index filters by."""
     return {
         "number": int(node["number"]),
@@ -240,6 +240,6 @@ def facts_of(node: Node, project: str, state: str, labels: Iterable[Node]) -> di
     }
 
 
-def mentions(kind: str, targets: Iterable[str]) -> list[dict[str, str]]:
+def build_mentions(kind: str, targets: Iterable[str]) -> list[dict[str, str]]:
     """Which issues it "closes" or "duplicates", each once, as metadata."""
     return [{"kind": kind, "target": target} for target in sorted(set(targets))]

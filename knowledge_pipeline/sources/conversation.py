@@ -20,11 +20,11 @@ class Turn:
     text: str  # clean text, Markdown at most
     author: str | None = None
     at: datetime | None = None  # with time zone
-    place: str | None = None  # what it is about: "src/auth.py line 12"
+    location: str | None = None  # what it is about: "src/auth.py line 12"
     url: str | None = None  # where a person sees it
 
 
-def conversation(title: str, turns: Iterable[Turn]) -> tuple[str, list[dict[str, Any]]]:
+def format_conversation(title: str, turns: Iterable[Turn]) -> tuple[str, list[dict[str, Any]]]:
     """The text of a conversation, and its segments: `start_char`, `kind`; where known `author`, `at`, `url`.
 
     The title is the first line and belongs to the first segment. Turns without text are left out.
@@ -37,25 +37,25 @@ def conversation(title: str, turns: Iterable[Turn]) -> tuple[str, list[dict[str,
         if not text:
             continue
         first = not segments and turn.kind == "description"
-        part = text if first else f"{_said_by(turn)}\n{text}"
+        part = text if first else f"{_format_turn_header(turn)}\n{text}"
         start = 0 if not segments else length + 2
         if not segments and not first:  # a title without a description is a segment of its own
             segments.append({"start_char": 0, "kind": "title"})
             start = length + 2
-        segments.append(_segment(turn, start))
+        segments.append(_build_segment(turn, start))
         parts.append(part)
         length += 2 + len(part)
     return "\n\n".join(parts), segments or [{"start_char": 0, "kind": "title"}]
 
 
-def _said_by(turn: Turn) -> str:
+def _format_turn_header(turn: Turn) -> str:
     """ "Comment by Ada Lovelace on src/auth.py line 12, 2026-03-01:"."""
     by = f" by {turn.author}" if turn.author else ""
-    on = f" on {turn.place}" if turn.place else ""
+    on = f" on {turn.location}" if turn.location else ""
     day = f", {turn.at.date().isoformat()}" if turn.at else ""
     return f"{turn.kind[:1].upper()}{turn.kind[1:]}{by}{on}{day}:"
 
 
-def _segment(turn: Turn, start: int) -> dict[str, Any]:
+def _build_segment(turn: Turn, start: int) -> dict[str, Any]:
     told = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
     return {"start_char": start, "kind": turn.kind, **{name: value for name, value in told.items() if value}}

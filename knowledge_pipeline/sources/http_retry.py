@@ -23,18 +23,18 @@ from requests.adapters import HTTPAdapter
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 
 TIMEOUT_S = 30.0  # for connecting, and between two bytes of an answer
-TRIES = 6
-LONGEST_WAIT_S = 120.0  # a longer one is told, and left to the next refresh
+MAX_ATTEMPTS = 6
+MAX_WAIT_S = 120.0  # a longer one is told, and left to the next refresh
 
-_BUSY = frozenset({429, 500, 502, 503, 504})
-_FIRST_WAIT_S, _MOST_BACKOFF_S = 1.0, 30.0
-_RESETS = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
-_LEFT = ("x-ratelimit-remaining", "ratelimit-remaining", "x-rate-limit-remaining")
-_EPOCH_AFTER = 1_000_000_000  # a smaller number is seconds from now, a larger one a time
-_LAST_EPOCH = 4_000_000_000.0  # the year 2096: later ones, and infinity, cannot all be told as dates
+_RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
+_BASE_BACKOFF_S, _MAX_BACKOFF_S = 1.0, 30.0
+_RESET_HEADERS = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
+_REMAINING_HEADERS = ("x-ratelimit-remaining", "ratelimit-remaining", "x-rate-limit-remaining")
+_MIN_EPOCH_S = 1_000_000_000  # a smaller number is seconds from now, a larger one a time
+_MAX_EPOCH_S = 4_000_000_000.0  # the year 2096: later ones, and infinity, cannot all be told as dates
 
 
-_UNANSWERED = (
+_CONNECTION_ERRORS = (
     requests.ConnectionError,
     requests.Timeout,
     requests.exceptions.ChunkedEncodingError,  # the answer ended before its length
@@ -42,7 +42,7 @@ _UNANSWERED = (
 )
 
 
-class PoliteAdapter(HTTPAdapter):
+class RetryAdapter(HTTPAdapter):
     """Sends a request until it is answered. Mount it on a session, for `https://` and `http://`.
 
     Raises:
@@ -53,7 +53,7 @@ class PoliteAdapter(HTTPAdapter):
 
     def __init__(self, service: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
         super().__init__()
-        self.untried: frozenset[int] = frozenset()
+        self.no_retry_statuses: frozenset[int] = frozenset()
         """Statuses that are handed back at once, to a caller who would rather ask for less."""
         self._service = service  # as a person knows it: "Jira at example.atlassian.net"
         self._sleep = sleep
@@ -61,39 +61,39 @@ class PoliteAdapter(HTTPAdapter):
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         """The answer; the last one where every try was answered by a failure of the server."""
         options["timeout"] = options.get("timeout") or TIMEOUT_S
-        for attempt in range(1, TRIES):
+        for attempt in range(1, MAX_ATTEMPTS):
             try:
-                response = self._once(request, options)
-            except _UNANSWERED as error:
+                response = self._send_once(request, options)
+            except _CONNECTION_ERRORS as error:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise
-                self._sleep(backoff_s(attempt))
+                self._sleep(compute_backoff_s(attempt))
                 continue
-            wait_s = wait_of(response.status_code, response.headers, attempt)
-            if wait_s is None or response.status_code in self.untried:
+            wait_s = compute_wait_s(response.status_code, response.headers, attempt)
+            if wait_s is None or response.status_code in self.no_retry_statuses:
                 return response
             response.close()
-            wait(self._service, wait_s, self._sleep)
-        return self._once(request, options)
+            wait_or_raise(self._service, wait_s, self._sleep)
+        return self._send_once(request, options)
 
-    def _once(self, request: requests.PreparedRequest, options: Mapping[str, Any]) -> requests.Response:
+    def _send_once(self, request: requests.PreparedRequest, options: Mapping[str, Any]) -> requests.Response:
         response = super().send(request, **options)
         if not options.get("stream"):
             _ = response.content  # an answer that is cut off fails here, where it is tried again
         return response
 
 
-def polite(
+def mount_retries(
     session: requests.Session, service: str, *, sleep: Callable[[float], None] = time.sleep
 ) -> requests.Session:
     """The session, sending through a `PoliteAdapter`."""
-    adapter = PoliteAdapter(service, sleep=sleep)
+    adapter = RetryAdapter(service, sleep=sleep)
     for scheme in ("https://", "http://"):
         session.mount(scheme, adapter)
     return session
 
 
-def unanswered(
+def to_source_error(
     service: str, error: Exception, *, setting: str = "connection.url"
 ) -> SourceRefused | SourceUnavailable:
     """The error where no answer came. What `error` says may hold an address, so only its kind is told."""
@@ -107,18 +107,18 @@ def unanswered(
     )
 
 
-def tried_in_vain(service: str, status: int) -> str:
+def format_retries_exhausted(service: str, status: int) -> str:
     """The sentence for a status that stayed the same however often was asked."""
     return f"{service} answered {status}, however often it was asked: try later"
 
 
-def wait(service: str, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+def wait_or_raise(service: str, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Wait as long as the service asks for.
 
     Raises:
         SourceUnavailable: that is longer than `LONGEST_WAIT_S`; it says until when.
     """
-    if wait_s > LONGEST_WAIT_S:
+    if wait_s > MAX_WAIT_S:
         until = datetime.fromtimestamp(math.ceil((time.time() + wait_s) / 60) * 60, UTC)
         raise SourceUnavailable(
             f"{service} limits our calls until {until:%Y-%m-%d %H:%M} UTC: "
@@ -127,49 +127,51 @@ def wait(service: str, wait_s: float, sleep: Callable[[float], None] = time.slee
     sleep(wait_s)
 
 
-def wait_of(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
+def compute_wait_s(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
     """Seconds to wait before the same is asked again; None: it was answered."""
-    limited = status == 403 and (_spent(headers) or "retry-after" in _lowered(headers))
-    if status not in _BUSY and not limited:
+    limited = status == 403 and (_is_quota_spent(headers) or "retry-after" in _lowercase_names(headers))
+    if status not in _RETRY_STATUSES and not limited:
         return None
-    asked = _asked_s(headers, limited=limited or status == 429)
-    return asked or backoff_s(attempt)  # "at once" is taken for no answer: every try would be spent
+    asked = _parse_requested_wait_s(headers, limited=limited or status == 429)
+    return asked or compute_backoff_s(attempt)  # "at once" is taken for no answer: every try would be spent
 
 
-def _asked_s(headers: Mapping[str, str], *, limited: bool) -> float | None:
+def _parse_requested_wait_s(headers: Mapping[str, str], *, limited: bool) -> float | None:
     """What the service asks for, and a second more for a clock that is not ours."""
-    known = _lowered(headers)
+    known = _lowercase_names(headers)
     if given := known.get("retry-after"):
-        return seconds_until(given)
-    reset = next((known[name] for name in _RESETS if name in known), None)
-    other_limit = not _spent(headers) and any(name in known for name in _LEFT)  # it has no reset time
-    return seconds_until(reset) if limited and reset is not None and not other_limit else None
+        return parse_retry_after(given)
+    reset = next((known[name] for name in _RESET_HEADERS if name in known), None)
+    other_limit = not _is_quota_spent(headers) and any(
+        name in known for name in _REMAINING_HEADERS
+    )  # it has no reset time
+    return parse_retry_after(reset) if limited and reset is not None and not other_limit else None
 
 
-def seconds_until(told: str) -> float | None:
+def parse_retry_after(value: str) -> float | None:
     """From seconds, a Unix time, or a date, RFC 9110's or ISO 8601's."""
-    told = told.strip()
+    value = value.strip()
     with suppress(ValueError):
-        number = min(float(told), _LAST_EPOCH)
-        return max(0.0, number - time.time() + 1.0) if number > _EPOCH_AFTER else max(0.0, number)
+        number = min(float(value), _MAX_EPOCH_S)
+        return max(0.0, number - time.time() + 1.0) if number > _MIN_EPOCH_S else max(0.0, number)
     for parse in (parsedate_to_datetime, datetime.fromisoformat):
         with suppress(ValueError, OverflowError):
-            moment = parse(told)
+            moment = parse(value)
             aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             return max(0.0, aware.timestamp() - time.time() + 1.0)
     return None
 
 
-def _spent(headers: Mapping[str, str]) -> bool:
-    known = _lowered(headers)
-    return any(known.get(name, "").strip() in ("0", "0.0") for name in _LEFT)
+def _is_quota_spent(headers: Mapping[str, str]) -> bool:
+    known = _lowercase_names(headers)
+    return any(known.get(name, "").strip() in ("0", "0.0") for name in _REMAINING_HEADERS)
 
 
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
+def _lowercase_names(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def backoff_s(attempt: int) -> float:
+def compute_backoff_s(attempt: int) -> float:
     """Doubling, with jitter: so that many who wait do not come back together."""
-    most = min(_MOST_BACKOFF_S, _FIRST_WAIT_S * 2 ** (attempt - 1))
+    most = min(_MAX_BACKOFF_S, _BASE_BACKOFF_S * 2 ** (attempt - 1))
     return most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret

@@ -9,95 +9,97 @@ from __future__ import annotations
 import html
 import re
 
-_PLACES = re.compile(
+_TOKEN = re.compile(
     r"(?P<fence>^ {0,3}(?P<marks>`{3,}|~{3,})[^\n]*$)|(?P<ticks>`+)|(?P<comment><!--)"
     r"|(?P<tag></?(?P<name>[A-Za-z][A-Za-z0-9]{0,11})(?P<attributes>(?:\s[^<>]{0,2000})?)/?>)",
     re.MULTILINE,
 )
-_VALUE = r"""\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]+))"""
-_ATTRIBUTES = {name: re.compile(rf"\b{name}{_VALUE}", re.IGNORECASE) for name in ("href", "src", "alt")}
-_BLANK = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
+_ATTRIBUTE_VALUE = r"""\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]+))"""
+_ATTRIBUTES = {
+    name: re.compile(rf"\b{name}{_ATTRIBUTE_VALUE}", re.IGNORECASE) for name in ("href", "src", "alt")
+}
+_BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 
-_OPENED = {"br": "\n", "hr": "\n\n---\n\n", "li": "\n- ", "tr": "\n", "td": " | ", "th": " | ", "img": ""}
-_OPENED |= {f"h{level}": f"\n\n{'#' * level} " for level in range(1, 7)}
-_BOTH = {"b": "**", "strong": "**", "em": "*", "i": "*", "s": "~~", "del": "~~", "strike": "~~"}
-_BOTH |= dict.fromkeys(("code", "kbd", "samp", "tt"), "`") | {"pre": "\n```\n"}
-_BLOCKS = {"p", "div", "details", "summary", "blockquote", "center", "section", "figure"}
-_BLOCKS |= {"ul", "ol", "dl", "dt", "dd", "table", "thead", "tbody", "tfoot"}
-_INLINE = {"span", "sub", "sup", "ins", "mark", "small", "var", "q", "cite", "abbr", "picture", "source"}
-_INLINE |= {"video", "font", "ruby", "rt", "rp", "u"}
+_START_TAGS = {"br": "\n", "hr": "\n\n---\n\n", "li": "\n- ", "tr": "\n", "td": " | ", "th": " | ", "img": ""}
+_START_TAGS |= {f"h{level}": f"\n\n{'#' * level} " for level in range(1, 7)}
+_PAIRED_TAGS = {"b": "**", "strong": "**", "em": "*", "i": "*", "s": "~~", "del": "~~", "strike": "~~"}
+_PAIRED_TAGS |= dict.fromkeys(("code", "kbd", "samp", "tt"), "`") | {"pre": "\n```\n"}
+_BLOCK_TAGS = {"p", "div", "details", "summary", "blockquote", "center", "section", "figure"}
+_BLOCK_TAGS |= {"ul", "ol", "dl", "dt", "dd", "table", "thead", "tbody", "tfoot"}
+_INLINE_TAGS = {"span", "sub", "sup", "ins", "mark", "small", "var", "q", "cite", "abbr", "picture", "source"}
+_INLINE_TAGS |= {"video", "font", "ruby", "rt", "rp", "u"}
 
 
-def clean(written: str) -> str:
+def clean_markdown(markdown: str) -> str:
     """The text as its page shows it, in Markdown; anything is taken."""
-    text = written.replace("\r\n", "\n").replace("\r", "\n")
+    text = markdown.replace("\r\n", "\n").replace("\r", "\n")
     parts: list[str] = []
     links: list[str] = []
     unclosed: set[str] = set()  # ends that were looked for in vain: never again, so that it stays linear
     place = 0
-    while found := _PLACES.search(text, place):
+    while found := _TOKEN.search(text, place):
         parts.append(html.unescape(text[place : found.start()]))
-        taken, place = _taken(text, found, links, unclosed)
+        taken, place = _replace_token(text, found, links, unclosed)
         parts.append(taken)
     parts.append(html.unescape(text[place:]))
     parts.extend(reversed(links))  # links that were opened and never closed
-    return _without_blank_lines("".join(parts))
+    return _collapse_blank_lines("".join(parts))
 
 
-def _taken(text: str, found: re.Match[str], links: list[str], unclosed: set[str]) -> tuple[str, int]:
+def _replace_token(text: str, match: re.Match[str], links: list[str], unclosed: set[str]) -> tuple[str, int]:
     """What stands for what was found, and where to go on."""
-    if found["fence"]:
-        end = re.compile(rf"^ {{0,3}}{found['marks']}[`~]*[ \t]*$", re.MULTILINE).search(text, found.end())
+    if match["fence"]:
+        end = re.compile(rf"^ {{0,3}}{match['marks']}[`~]*[ \t]*$", re.MULTILINE).search(text, match.end())
         stop = end.end() if end else len(text)
-        return text[found.start() : stop], stop
-    if ticks := found["ticks"]:
+        return text[match.start() : stop], stop
+    if ticks := match["ticks"]:
         if ticks not in unclosed:
-            end = re.compile(rf"(?<!`){ticks}(?!`)").search(text, found.end())
+            end = re.compile(rf"(?<!`){ticks}(?!`)").search(text, match.end())
             if end:
-                return text[found.start() : end.end()], end.end()
+                return text[match.start() : end.end()], end.end()
             unclosed.add(ticks)
-        return ticks, found.end()
-    if found["comment"]:
-        stop = -1 if "-->" in unclosed else text.find("-->", found.end())
+        return ticks, match.end()
+    if match["comment"]:
+        stop = -1 if "-->" in unclosed else text.find("-->", match.end())
         if stop < 0:
             unclosed.add("-->")
-            return found["comment"], found.end()
+            return match["comment"], match.end()
         return "", stop + 3
-    return _tag(found, links), found.end()
+    return _render_tag(match, links), match.end()
 
 
-def _tag(found: re.Match[str], links: list[str]) -> str:
+def _render_tag(match: re.Match[str], links: list[str]) -> str:
     """A tag's Markdown; what is no tag of HTML, `List<String>`, stays."""
-    name, closes = found["name"].lower(), found[0].startswith("</")
-    if name in _BOTH:
-        return _BOTH[name]
+    name, closes = match["name"].lower(), match[0].startswith("</")
+    if name in _PAIRED_TAGS:
+        return _PAIRED_TAGS[name]
     if name == "a":
-        return _link(found["attributes"], closes, links)
+        return _render_link(match["attributes"], closes, links)
     if name == "img" and not closes:
-        source = _attribute(found["attributes"], "src")
-        return f"![{_attribute(found['attributes'], 'alt')}]({source})" if source else ""
-    if name in _OPENED:
+        source = _get_attribute(match["attributes"], "src")
+        return f"![{_get_attribute(match['attributes'], 'alt')}]({source})" if source else ""
+    if name in _START_TAGS:
         ended = "\n\n" if name[0] == "h" else ""  # a heading ends its line
-        return ended if closes else _OPENED[name]
-    if name in _BLOCKS:
+        return ended if closes else _START_TAGS[name]
+    if name in _BLOCK_TAGS:
         return "\n\n"
-    return "" if name in _INLINE else found[0]
+    return "" if name in _INLINE_TAGS else match[0]
 
 
-def _link(attributes: str, closes: bool, links: list[str]) -> str:
+def _render_link(attributes: str, closes: bool, links: list[str]) -> str:
     if closes:
         return links.pop() if links else ""
-    target = _attribute(attributes, "href")
+    target = _get_attribute(attributes, "href")
     links.append(f"]({target})" if target else "")
     return "[" if target else ""
 
 
-def _attribute(attributes: str, name: str) -> str:
+def _get_attribute(attributes: str, name: str) -> str:
     found = _ATTRIBUTES[name].search(attributes)
     value = next((group for group in found.groups() if group is not None), "") if found else ""
     return html.unescape(value).strip()
 
 
-def _without_blank_lines(text: str) -> str:
+def _collapse_blank_lines(text: str) -> str:
     """At most one empty line together, outside code as inside."""
-    return _BLANK.sub("\n\n", text).strip()
+    return _BLANK_LINES.sub("\n\n", text).strip()

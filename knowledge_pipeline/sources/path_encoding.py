@@ -9,29 +9,29 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_to_bytes
 
-_ESCAPED = re.compile("[%\udc80-\udcff]")
+_TO_ESCAPE = re.compile("[%\udc80-\udcff]")
 
 
-def path_of_bytes(raw: bytes) -> str:
+def decode_path(raw: bytes) -> str:
     """A path that the system or git gave."""
     return raw.decode("utf-8", "surrogateescape")
 
 
-def bytes_of_path(path: str) -> bytes:
+def encode_path(path: str) -> bytes:
     """The bytes that the system and git know the path by."""
     return path.encode("utf-8", "surrogateescape")
 
 
-def uri_of(path: str) -> str:
+def path_to_uri(path: str) -> str:
     """A unique uri: the path itself, `%` and bytes that are not UTF-8 written as `%XX`."""
-    return _ESCAPED.sub(lambda match: f"%{bytes_of_path(match[0])[0]:02X}", path)
+    return _TO_ESCAPE.sub(lambda match: f"%{encode_path(match[0])[0]:02X}", path)
 
 
-def path_of(uri: str) -> str:
+def uri_to_path(uri: str) -> str:
     """The path that `uri_of` was given."""
-    return path_of_bytes(unquote_to_bytes(uri))
+    return decode_path(unquote_to_bytes(uri))
 
 
-def shown(path: str) -> str:
+def format_path(path: str) -> str:
     """The path as a person may read it: bytes that are not UTF-8 become U+FFFD."""
-    return bytes_of_path(path).decode("utf-8", "replace")
+    return encode_path(path).decode("utf-8", "replace")

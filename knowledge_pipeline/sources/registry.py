@@ -11,27 +11,33 @@ from knowledge_pipeline.config.connections import (
     SlackExportConnection,
 )
 from knowledge_pipeline.config.settings import Connection, GitConnection, LocalConnection, SourceConfig
-from knowledge_pipeline.sources.api_sources import channel_filters, open_service
+from knowledge_pipeline.sources.api_sources import build_channel_filters, open_api_source
 from knowledge_pipeline.sources.archive.records import open_archive
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketTree
-from knowledge_pipeline.sources.files.documents import FileSource, code_in, every, openapi_in, read_text
+from knowledge_pipeline.sources.files.documents import (
+    FileSource,
+    accept_all,
+    build_code_filter,
+    build_openapi_filter,
+    read_text,
+)
 from knowledge_pipeline.sources.files.extraction import extraction_version
-from knowledge_pipeline.sources.files.extraction_worker import Extractor
+from knowledge_pipeline.sources.files.extraction_worker import ExtractionWorker
 from knowledge_pipeline.sources.files.local import LocalTree
-from knowledge_pipeline.sources.files.text_decoding import READING_VERSION
-from knowledge_pipeline.sources.files.trees import Tree
-from knowledge_pipeline.sources.git.history import FolderHistory, GitHistory, MirrorHistory
+from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION
+from knowledge_pipeline.sources.files.trees import FileTree
+from knowledge_pipeline.sources.git.history import FolderHistory, GitHistorySource, MirrorHistory
 from knowledge_pipeline.sources.git.mirror import Mirror
-from knowledge_pipeline.sources.git.remote import remote_of
+from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.sources.git.tree import GitTree
-from knowledge_pipeline.sources.patterns import DEFAULTS, Selection, selection
+from knowledge_pipeline.sources.patterns import SELECTION_DEFAULTS, FileSelection, build_selection
 from knowledge_pipeline.sources.slack.export import SlackExport
-from knowledge_pipeline.sources.web_location import Place, host_of, place
+from knowledge_pipeline.sources.web_location import WebLocation, build_web_location, host_of
 
-__all__ = ["Place", "host_of", "open_source", "place"]
+__all__ = ["WebLocation", "build_web_location", "host_of", "open_source"]
 
-_FORMAT = "1"  # of the documents that `documents` makes
+_FORMAT_VERSION = "1"  # of the documents that `documents` makes
 
 
 def open_source(source: SourceConfig, *, cache: Path) -> Source:
@@ -45,53 +51,60 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
         ConfigError: the type cannot be read over this connection, or a pattern is wrong.
     """
     if isinstance(source.connection, ServiceConnection):
-        return open_service(source)
+        return open_api_source(source)
     if isinstance(source.connection, SlackExportConnection):
-        return SlackExport(source.connection, channel_filters(source))
-    return _git_history(source, cache) if source.type == "git_history" else _file_source(source, cache)
+        return SlackExport(source.connection, build_channel_filters(source))
+    return (
+        _open_git_history(source, cache) if source.type == "git_history" else _open_file_source(source, cache)
+    )
 
 
-def _git_history(source: SourceConfig, cache: Path) -> GitHistory:
+def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
     connection = source.connection
     if isinstance(connection, LocalConnection):
         history = FolderHistory(connection.path)
     else:
-        git = _git(connection)
-        history = MirrorHistory(Mirror(remote_of(git), cache), git.branch)
-    commit_prefix = place(source).commit_prefix
-    return GitHistory(history, depth=source.depth, since=source.since, commit_prefix=commit_prefix)
+        git = _require_git(connection)
+        history = MirrorHistory(Mirror(build_remote(git), cache), git.branch)
+    commit_prefix = build_web_location(source).commit_prefix
+    return GitHistorySource(history, depth=source.depth, since=source.since, commit_prefix=commit_prefix)
 
 
-def _file_source(source: SourceConfig, cache: Path) -> Source:
-    chosen = selection(source)
-    tree = _tree(source, cache, chosen)
-    listed = every
+def _open_file_source(source: SourceConfig, cache: Path) -> Source:
+    chosen = build_selection(source)
+    tree = _open_tree(source, cache, chosen)
+    listed = accept_all
     if source.type == "code":
-        listed = code_in(tree, chosen)
+        listed = build_code_filter(tree, chosen)
     elif source.type == "openapi":
-        listed = openapi_in(tree)
-    max_bytes = source.max_bytes or DEFAULTS[source.type].max_bytes
+        listed = build_openapi_filter(tree)
+    max_bytes = source.max_bytes or SELECTION_DEFAULTS[source.type].max_bytes
     if source.type == "archive":
         return open_archive(tree, max_bytes=max_bytes)
     if source.type == "files":
-        extractor = Extractor()
+        extractor = ExtractionWorker()
         return FileSource(
-            tree, every, extractor, f"{_FORMAT}.{extraction_version()}", max_bytes, extractor.close
+            tree,
+            accept_all,
+            extractor,
+            f"{_FORMAT_VERSION}.{extraction_version()}",
+            max_bytes,
+            extractor.close,
         )
-    return FileSource(tree, listed, read_text, f"{_FORMAT}.{READING_VERSION}", max_bytes)
+    return FileSource(tree, listed, read_text, f"{_FORMAT_VERSION}.{DECODING_VERSION}", max_bytes)
 
 
-def _tree(source: SourceConfig, cache: Path, chosen: Selection) -> Tree:
+def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> FileTree:
     connection = source.connection
     if isinstance(connection, LocalConnection):
-        return LocalTree(connection.path, chosen)
+        return LocalTree(connection.path, selection)
     if isinstance(connection, S3Connection | GcsConnection):
-        return BucketTree(connection, chosen)
-    git = _git(connection)
-    return GitTree(Mirror(remote_of(git), cache), git.branch, chosen)
+        return BucketTree(connection, selection)
+    git = _require_git(connection)
+    return GitTree(Mirror(build_remote(git), cache), git.branch, selection)
 
 
-def _git(connection: Connection) -> GitConnection:
+def _require_git(connection: Connection) -> GitConnection:
     """What `SourceConfig` allows beside a folder for what lies in repositories."""
     if isinstance(connection, GitConnection):
         return connection

@@ -8,16 +8,16 @@ from urllib.parse import quote
 from knowledge_pipeline.config.connections import (
     GcsConnection,
     GithubConnection,
-    PlacedConnection,
+    LocatedConnection,
     S3Connection,
 )
 from knowledge_pipeline.config.settings import GitConnection, LocalConnection, SourceConfig
-from knowledge_pipeline.sources.bucket.tree import web_prefix_of_bucket
-from knowledge_pipeline.sources.git.remote import host_and_path
+from knowledge_pipeline.sources.bucket.tree import build_bucket_web_prefix
+from knowledge_pipeline.sources.git.remote import split_host_and_path
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WebLocation:
     """Names for a source's repository; a bucket has pages alone.
 
     `web_prefix` followed by a file's quoted path is its page; `commit_prefix` followed
@@ -33,30 +33,30 @@ class Place:
 def host_of(source: SourceConfig) -> str | None:
     """The host that a source is read from; None for this machine."""
     connection = source.connection
-    if isinstance(connection, PlacedConnection):
+    if isinstance(connection, LocatedConnection):
         return connection.host
-    return host_and_path(connection.url)[0] or None if isinstance(connection, GitConnection) else None
+    return split_host_and_path(connection.url)[0] or None if isinstance(connection, GitConnection) else None
 
 
-def place(source: SourceConfig) -> Place:
+def build_web_location(source: SourceConfig) -> WebLocation:
     """The place of a source; opens nothing."""
     connection = source.connection
     if isinstance(connection, GithubConnection):
-        return Place(repo=connection.repository)
+        return WebLocation(repo=connection.repository)
     if isinstance(connection, S3Connection | GcsConnection):
-        return Place(web_prefix=web_prefix_of_bucket(connection))
-    if isinstance(connection, PlacedConnection):
-        return Place()
+        return WebLocation(web_prefix=build_bucket_web_prefix(connection))
+    if isinstance(connection, LocatedConnection):
+        return WebLocation()
     if isinstance(connection, LocalConnection):
-        return Place(repo=connection.path.expanduser().absolute().name or None)
-    host, path = host_and_path(connection.url)
+        return WebLocation(repo=connection.path.expanduser().absolute().name or None)
+    host, path = split_host_and_path(connection.url)
     if not host:
-        return Place(repo=path.rpartition("/")[2] or None, branch=connection.branch)
-    web, commits = _pages(host, path, connection.branch or "HEAD")
-    return Place(path or None, connection.branch, web, commits)
+        return WebLocation(repo=path.rpartition("/")[2] or None, branch=connection.branch)
+    web, commits = _build_page_prefixes(host, path, connection.branch or "HEAD")
+    return WebLocation(path or None, connection.branch, web, commits)
 
 
-def _pages(host: str, path: str, branch: str) -> tuple[str | None, str | None]:
+def _build_page_prefixes(host: str, path: str, branch: str) -> tuple[str | None, str | None]:
     site = f"https://{host}/{quote(path)}"
     if host == "github.com" or host.startswith("github."):
         return f"{site}/blob/{quote(branch)}/", f"{site}/commit/"

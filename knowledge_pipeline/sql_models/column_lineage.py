@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from sqlglot import exp
 from sqlglot.lineage import lineage
 
-from knowledge_pipeline.store.duckdb_session import RAW
+from knowledge_pipeline.store.duckdb_session import RAW_TABLES
 
-Origin = tuple[str, str]
+ColumnOrigin = tuple[str, str]
 """A model or raw table, and a column of it."""
 
 
-def origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str, list[Origin]]]:
+def trace_column_origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str, list[ColumnOrigin]]]:
     """For each model, its columns with the columns that they are made of.
 
     A column that counts rows or is a constant is made of none. Only what a value is computed
@@ -22,8 +22,8 @@ def origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str, list[Origin
     Args:
         selects: each after what it reads. They are changed: names are qualified.
     """
-    schema = {name: dict.fromkeys(columns.names, "unknown") for name, columns in RAW.items()}
-    found: dict[str, dict[str, list[Origin]]] = {}
+    schema = {name: dict.fromkeys(columns.names, "unknown") for name, columns in RAW_TABLES.items()}
+    found: dict[str, dict[str, list[ColumnOrigin]]] = {}
     for name, select in selects.items():
         read = {table.name for table in select.find_all(exp.Table)}
         known = {table: columns for table, columns in schema.items() if table in read}

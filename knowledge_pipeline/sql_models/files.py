@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.errors import ConfigError, NotFound
-from knowledge_pipeline.records import digest
-from knowledge_pipeline.store.duckdb_session import RAW
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.store.duckdb_session import RAW_TABLES
 
 FOLDER = Path(__file__).parent.parent.parent / "dbt_like_sql"
 """Beside the package: in the repository, and where a wheel is installed."""
@@ -70,7 +70,7 @@ class Model:
         return f"{self.layer}/{self.name}.sql"
 
 
-def load(folder: Path = FOLDER) -> list[Model]:
+def load_models(folder: Path = FOLDER) -> list[Model]:
     """All models and tests, each after what it reads.
 
     Raises:
@@ -87,18 +87,18 @@ def load(folder: Path = FOLDER) -> list[Model]:
             f"there are no SQL models in {folder}: install the package with its dbt_like_sql folder, "
             "or run from a checkout of the repository"
         )
-    path = _cache_folder() / f"{digest(_program(), *files, *files.values())}.json"
+    path = _cache_folder() / f"{hash_strings(_code_version(), *files, *files.values())}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return [_revived(told) for told in json.loads(path.read_text(encoding="utf-8"))]
-    from knowledge_pipeline.sql_models.parse import read
+        return [_model_from_json(told) for told in json.loads(path.read_text(encoding="utf-8"))]
+    from knowledge_pipeline.sql_models.parse import parse_models
 
-    models = read(files)
+    models = parse_models(files)
     with suppress(OSError):
-        _keep(models, path)
+        _write_cache(models, path)
     return models
 
 
-def needed(models: Iterable[Model], names: Iterable[str]) -> list[Model]:
+def select_required_models(models: Iterable[Model], names: Iterable[str]) -> list[Model]:
     """The models of these names and all that they read, in the order given.
 
     Raises:
@@ -112,14 +112,18 @@ def needed(models: Iterable[Model], names: Iterable[str]) -> list[Model]:
             raise NotFound(f"there is no SQL model {name!r}: `knowledge sql` lists them")
         if name not in found:
             found.add(name)
-            waiting.extend(read for read in by_name[name].reads if read not in RAW)
+            waiting.extend(read for read in by_name[name].reads if read not in RAW_TABLES)
     return [model for model in by_name.values() if model.name in found]
 
 
-def raw_columns(raw: str, names: Iterable[frozenset[str] | None]) -> list[str]:
+def list_raw_columns(raw_table: str, names: Iterable[frozenset[str] | None]) -> list[str]:
     """Columns of a raw table that selects with these names read: seldom one that they do not."""
     mentioned = list(names)
-    return [column for column in RAW[raw].names if any(each is None or column in each for each in mentioned)]
+    return [
+        column
+        for column in RAW_TABLES[raw_table].names
+        if any(each is None or column in each for each in mentioned)
+    ]
 
 
 def _cache_folder() -> Path:
@@ -129,35 +133,35 @@ def _cache_folder() -> Path:
 
 
 @cache
-def _program() -> str:
+def _code_version() -> str:
     """Changes whenever the same file might be read otherwise."""
     from importlib.metadata import version
 
-    modules = ("model_files.py", "model_reading.py", "column_lineage.py")
+    modules = ("files.py", "parse.py", "column_lineage.py")
     code = [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in modules]
-    tables = [f"{name} {schema.to_string()}" for name, schema in RAW.items()]
-    return digest(*code, *tables, version("sqlglot"), version("duckdb"))
+    tables = [f"{name} {schema.to_string()}" for name, schema in RAW_TABLES.items()]
+    return hash_strings(*code, *tables, version("sqlglot"), version("duckdb"))
 
 
-def _keep(models: list[Model], path: Path) -> None:
+def _write_cache(models: list[Model], path: Path) -> None:
     """Keep what was read of the newest files alone, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for former in sorted(path.parent.glob("*.json"), key=lambda found: found.stat().st_mtime)[:-4]:
         former.unlink(missing_ok=True)
-    unfinished = path.with_suffix(f".{digest(path.name, str(id(models)))}")
+    unfinished = path.with_suffix(f".{hash_strings(path.name, str(id(models)))}")
     told = [{**asdict(model), "names": model.names and sorted(model.names)} for model in models]
     unfinished.write_text(json.dumps(told), encoding="utf-8")
     unfinished.replace(path)
 
 
-def _revived(told: dict[str, Any]) -> Model:
+def _model_from_json(cached: dict[str, Any]) -> Model:
     columns = {
         name: Column(column["type"], column["comment"], tuple((t, c) for t, c in column["origins"]))
-        for name, column in told.pop("columns").items()
+        for name, column in cached.pop("columns").items()
     }
-    names, plots, reads = (told.pop(name) for name in ("names", "plots", "reads"))
+    names, plots, reads = (cached.pop(name) for name in ("names", "plots", "reads"))
     return Model(
-        **told,
+        **cached,
         columns=columns,
         names=None if names is None else frozenset(names),
         plots=tuple(Plot(**plot) for plot in plots),

@@ -15,18 +15,18 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.sql_models.column_lineage import Origin, origins
+from knowledge_pipeline.sql_models.column_lineage import ColumnOrigin, trace_column_origins
 from knowledge_pipeline.sql_models.files import Column, Model, Plot
-from knowledge_pipeline.store.duckdb_session import RAW, opened
+from knowledge_pipeline.store.duckdb_session import RAW_TABLES, open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
-_WRITING = (exp.Into, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create)
+_WRITE_EXPRESSIONS = (exp.Into, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create)
 
 _DIRECTIVE = re.compile(r"(answers|grain|plot|severity):\s*(.+)")
 _PLOT = re.compile(r"(?P<kind>line|bar) x=(?P<x>\w+) y=(?P<y>\w+)(?: by=(?P<by>\w+))?")
 
 
-def read(files: Mapping[str, str]) -> list[Model]:
+def parse_models(files: Mapping[str, str]) -> list[Model]:
     """The models of some files, each after what it reads.
 
     Args:
@@ -39,22 +39,21 @@ def read(files: Mapping[str, str]) -> list[Model]:
     selects: dict[str, exp.Query] = {}
     for file, text in files.items():
         name = Path(file).stem
-        if name in models or name in RAW:
+        if name in models or name in RAW_TABLES:
             raise ConfigError(f"{file} has a name that is taken: rename the file")
-        selects[name] = _select(text, file)
-        models[name] = _model(file, text, selects[name])
-    _require_known(models)
-    ordered = _ordered(models)
-    types = _types(ordered)
-    comments = {name: _comments(select) for name, select in selects.items()}  # tracing moves them
-    made_of = origins({model.name: selects[model.name] for model in ordered})
+        selects[name] = _parse_file(text, file)
+        models[name] = _build_model(file, text, selects[name])
+    _require_known_tables(models)
+    ordered = _sort_by_dependency(models)
+    types = _load_column_types(ordered)
+    comments = {name: _column_comments(select) for name, select in selects.items()}  # tracing moves them
+    made_of = trace_column_origins({model.name: selects[model.name] for model in ordered})
     return [
-        _with_columns(model, types[model.name], comments[model.name], made_of[model.name])
-        for model in ordered
+        _add_columns(model, types[model.name], comments[model.name], made_of[model.name]) for model in ordered
     ]
 
 
-def parsed(sql: str) -> exp.Query:
+def parse_select(sql: str) -> exp.Query:
     """The one select that a text is.
 
     Raises:
@@ -64,12 +63,12 @@ def parsed(sql: str) -> exp.Query:
         select = sqlglot.parse_one(sql, dialect="duckdb")
     except SqlglotError as error:
         raise ValueError(f"is not one select: {str(error).splitlines()[0].rstrip('.')}") from None
-    if not isinstance(select, exp.Query) or any(select.find_all(*_WRITING)):
+    if not isinstance(select, exp.Query) or any(select.find_all(*_WRITE_EXPRESSIONS)):
         raise ValueError("is not one select: it may only read")
     return select
 
 
-def tables_in(select: exp.Query) -> tuple[str, ...]:
+def list_tables(select: exp.Query) -> tuple[str, ...]:
     """The models and raw tables that a select reads, in the order they are named."""
     own = {cte.alias for cte in select.find_all(exp.CTE)}
     tables = [table for table in select.find_all(exp.Table) if isinstance(table.this, exp.Identifier)]
@@ -77,21 +76,21 @@ def tables_in(select: exp.Query) -> tuple[str, ...]:
     return tuple(dict.fromkeys(table.name for table in tables if table.name not in own))
 
 
-def names_in(select: exp.Query) -> frozenset[str] | None:
+def list_names(select: exp.Query) -> frozenset[str] | None:
     """Every name in a select, those of columns among them; None where a star stands for columns."""
     if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):
         return None
     return frozenset(identifier.name for identifier in select.find_all(exp.Identifier))
 
 
-def _select(text: str, file: str) -> exp.Query:
+def _parse_file(text: str, file: str) -> exp.Query:
     try:
-        return parsed(text.strip().removesuffix(";"))
+        return parse_select(text.strip().removesuffix(";"))
     except ValueError as error:
         raise ConfigError(f"{file} {error}") from None
 
 
-def _model(file: str, text: str, select: exp.Query) -> Model:
+def _build_model(file: str, text: str, select: exp.Query) -> Model:
     sql = text.strip().removesuffix(";")
     top = [line[2:].strip() for line in takewhile(lambda line: line.startswith("--"), sql.splitlines())]
     told: dict[str, list[str]] = {}
@@ -106,36 +105,36 @@ def _model(file: str, text: str, select: exp.Query) -> Model:
         about=" ".join(line for line in top if line and not _DIRECTIVE.fullmatch(line)),
         answers=" ".join(told.get("answers", [])),
         grain=" ".join(told.get("grain", [])),
-        severity=_severity(told.get("severity", ["error"])[-1], file),
-        plots=tuple(_plot(text, file) for text in told.get("plot", [])),
-        reads=tables_in(select),
-        names=names_in(select),
+        severity=_parse_severity(told.get("severity", ["error"])[-1], file),
+        plots=tuple(_parse_plot(text, file) for text in told.get("plot", [])),
+        reads=list_tables(select),
+        names=list_names(select),
         columns={},
     )
 
 
-def _severity(told: str, file: str) -> str:
-    if told not in ("error", "warn"):
-        raise ConfigError(f"{file}: severity is {told!r}: write error or warn")
-    return told
+def _parse_severity(severity: str, file: str) -> str:
+    if severity not in ("error", "warn"):
+        raise ConfigError(f"{file}: severity is {severity!r}: write error or warn")
+    return severity
 
 
-def _plot(text: str, file: str) -> Plot:
+def _parse_plot(text: str, file: str) -> Plot:
     found = _PLOT.fullmatch(text)
     if found is None:
         raise ConfigError(f"{file}: cannot read the plot {text!r}: write `line x=day y=cost by=model`")
     return Plot(found["kind"], found["x"], found["y"], found["by"])
 
 
-def _require_known(models: Mapping[str, Model]) -> None:
+def _require_known_tables(models: Mapping[str, Model]) -> None:
     for model in models.values():
         for read in model.reads:
-            if read not in models and read not in RAW:
-                known = ", ".join([*RAW, *models])
+            if read not in models and read not in RAW_TABLES:
+                known = ", ".join([*RAW_TABLES, *models])
                 raise ConfigError(f"{model.file} reads {read!r}, which does not exist; there are: {known}")
 
 
-def _ordered(models: Mapping[str, Model]) -> list[Model]:
+def _sort_by_dependency(models: Mapping[str, Model]) -> list[Model]:
     graph = {name: [read for read in model.reads if read in models] for name, model in models.items()}
     try:
         return [models[name] for name in TopologicalSorter(graph).static_order()]
@@ -143,17 +142,17 @@ def _ordered(models: Mapping[str, Model]) -> list[Model]:
         raise ConfigError(f"SQL models read each other in a circle: {' <- '.join(error.args[1])}") from error
 
 
-def _types(models: Sequence[Model]) -> dict[str, dict[str, str]]:
+def _load_column_types(models: Sequence[Model]) -> dict[str, dict[str, str]]:
     """What DuckDB makes of each model over empty tables. Raises `ConfigError` if it cannot run one."""
-    with tempfile.TemporaryDirectory() as empty, opened(Lake(Path(empty))) as duck:
-        for raw, schema in RAW.items():
-            duck.load(raw, schema.names)
+    with tempfile.TemporaryDirectory() as empty, open_duckdb(Lake(Path(empty))) as duck:
+        for raw, schema in RAW_TABLES.items():
+            duck.load_raw_table(raw, schema.names)
         for model in models:
             duck.create_view(model.name, model.sql)
-        return {model.name: duck.columns(model.name) for model in models}
+        return {model.name: duck.column_types(model.name) for model in models}
 
 
-def _comments(select: exp.Query) -> dict[str, str]:
+def _column_comments(select: exp.Query) -> dict[str, str]:
     """The comment at the end of each column's line."""
     return {
         column.alias_or_name: " ".join(comment.strip() for comment in column.comments or [])
@@ -161,14 +160,14 @@ def _comments(select: exp.Query) -> dict[str, str]:
     }
 
 
-def _with_columns(
+def _add_columns(
     model: Model,
     types: Mapping[str, str],
     comments: Mapping[str, str],
-    made_of: Mapping[str, Sequence[Origin]],
+    column_origins: Mapping[str, Sequence[ColumnOrigin]],
 ) -> Model:
     columns = {
-        name: Column(type_, comments.get(name, ""), tuple(made_of.get(name, ())))
+        name: Column(type_, comments.get(name, ""), tuple(column_origins.get(name, ())))
         for name, type_ in types.items()
     }
     for plot in model.plots:

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from knowledge_pipeline.errors import QuestionRefused
-from knowledge_pipeline.sql_models.files import Model, Plot, needed, raw_columns
-from knowledge_pipeline.store.duckdb_session import RAW, Duck, opened
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.sql_models.files import Model, Plot, list_raw_columns, select_required_models
+from knowledge_pipeline.store.duckdb_session import RAW_TABLES, DuckSession, open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
-_SHOWN_ROWS = 10
-_DRAWN_ROWS = 100_000
+_SAMPLE_ROWS = 10
+_PLOT_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ModelRun:
     """What a model gave; for a test, the rows that should not be."""
 
     model: Model
@@ -31,18 +31,18 @@ class Made:
     seconds: float
     sample: pa.Table
     path: Path | None  # of a mart's file
-    drawn: Sequence[tuple[Plot, pa.Table]]  # what the mart's plots show
+    plot_data: Sequence[tuple[Plot, pa.Table]]  # what the mart's plots show
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SqlResult:
     """The first rows of a select, and how many there are in all."""
 
     rows: pa.Table
     total: int
 
 
-def refresh(lake: Lake, models: Sequence[Model], chosen: Collection[str] | None = None) -> Iterator[Made]:
+def refresh(lake: Lake, models: Sequence[Model], names: Collection[str] | None = None) -> Iterator[ModelRun]:
     """Run models and tests, and tell of each when it is done; marts are written.
 
     Args:
@@ -54,99 +54,104 @@ def refresh(lake: Lake, models: Sequence[Model], chosen: Collection[str] | None 
         ConfigError: a model cannot be run; those before it are done.
         NotFound: there is no model of a name.
     """
-    wanted = {model.name for model in models} if chosen is None else set(chosen)
-    running = needed(models, wanted)
-    with opened(lake) as duck:
-        _load(duck, running)
+    wanted = {model.name for model in models} if names is None else set(names)
+    running = select_required_models(models, wanted)
+    with open_duckdb(lake) as duck:
+        _load_raw_tables(duck, running)
         for model in running:
             started = time.perf_counter()
-            _run(duck, model)
+            _create_model(duck, model)
             if model.name in wanted:
-                yield _made(duck, model, started)
+                yield _to_model_run(duck, model, started)
 
 
-def rows(lake: Lake, models: Sequence[Model], name: str, *, limit: int | None) -> Answer:
+def query_model(lake: Lake, models: Sequence[Model], name: str, *, limit: int | None) -> SqlResult:
     """The rows of one model as the store is now; nothing is written.
 
     Raises:
         NotFound: there is no model of that name.
     """
-    return _answer(lake, needed(models, [name]), _all_of(name), limit=limit)
+    return _run_select(lake, select_required_models(models, [name]), _select_all(name), limit=limit)
 
 
-def ask(lake: Lake, models: Sequence[Model], query: str, *, limit: int | None) -> Answer:
+def run_query(lake: Lake, models: Sequence[Model], query: str, *, limit: int | None) -> SqlResult:
     """The rows of somebody's select over models and raw tables; it can reach nothing else.
 
     Raises:
         QuestionRefused: it is not one select, or reads anything else, or DuckDB cannot run it.
     """
-    from knowledge_pipeline.sql_models.parse import names_in, parsed, tables_in
+    from knowledge_pipeline.sql_models.parse import list_names, list_tables, parse_select
 
     sql = query.strip().removesuffix(";")
     try:
-        select = parsed(sql)
+        select = parse_select(sql)
     except ValueError as error:
-        raise QuestionRefused(f"the query {error}") from None
-    reads, known = tables_in(select), {model.name for model in models if model.layer != "tests"}
+        raise InvalidQuery(f"the query {error}") from None
+    reads, known = list_tables(select), {model.name for model in models if model.layer != "tests"}
     for read in reads:
-        if read not in known and read not in RAW:
-            there_are = ", ".join([*RAW, *sorted(known)])
-            raise QuestionRefused(f"the query reads {read!r}, which does not exist; there are: {there_are}")
-    running = needed(models, [read for read in reads if read not in RAW])
-    return _answer(lake, running, sql, limit=limit, reads=reads, names=names_in(select))
+        if read not in known and read not in RAW_TABLES:
+            there_are = ", ".join([*RAW_TABLES, *sorted(known)])
+            raise InvalidQuery(f"the query reads {read!r}, which does not exist; there are: {there_are}")
+    running = select_required_models(models, [read for read in reads if read not in RAW_TABLES])
+    return _run_select(lake, running, sql, limit=limit, reads=reads, names=list_names(select))
 
 
-def _answer(
+def _run_select(
     lake: Lake,
-    running: Sequence[Model],
+    required_models: Sequence[Model],
     select: str,
     *,
     limit: int | None,
     reads: Sequence[str] = (),
     names: frozenset[str] | None = frozenset(),
-) -> Answer:
-    with opened(lake) as duck:
-        _load(duck, running, reads, names)
-        for model in running:
-            _run(duck, model)
-        duck.close_doors()
-        found = duck.answer(select, limit=limit)
+) -> SqlResult:
+    with open_duckdb(lake) as duck:
+        _load_raw_tables(duck, required_models, reads, names)
+        for model in required_models:
+            _create_model(duck, model)
+        duck.disable_external_access()
+        found = duck.run_user_query(select, limit=limit)
         complete = limit is None or found.num_rows < limit
-        return Answer(found, found.num_rows if complete else duck.count(select))
+        return SqlResult(found, found.num_rows if complete else duck.count_rows(select))
 
 
-def _load(
-    duck: Duck,
-    running: Sequence[Model],
+def _load_raw_tables(
+    duck: DuckSession,
+    required_models: Sequence[Model],
     reads: Sequence[str] = (),
     names: frozenset[str] | None = frozenset(),
 ) -> None:
     """Load the columns of raw tables that some models, and a select that is none, read."""
-    readers = [(model.reads, model.names) for model in running]
+    readers = [(model.reads, model.names) for model in required_models]
     readers.append((tuple(reads), names))
-    for raw in RAW:
+    for raw in RAW_TABLES:
         mentioned = [named for read, named in readers if raw in read]
         if mentioned:
-            duck.load(raw, raw_columns(raw, mentioned))
+            duck.load_raw_table(raw, list_raw_columns(raw, mentioned))
 
 
-def _run(duck: Duck, model: Model) -> None:
+def _create_model(duck: DuckSession, model: Model) -> None:
     make = duck.create_table if model.layer in ("intermediate", "marts") else duck.create_view
     make(model.name, model.sql)
 
 
-def _made(duck: Duck, model: Model, started: float) -> Made:
-    path = duck.write(model.name, duck.lake.folder / "marts") if model.layer == "marts" else None
-    count, sample = duck.count(_all_of(model.name)), duck.rows(_all_of(model.name), limit=_SHOWN_ROWS)
-    drawn = [(plot, duck.rows(_drawn(model, plot), limit=_DRAWN_ROWS)) for plot in model.plots if count]
-    return Made(model, count, round(time.perf_counter() - started, 4), sample, path, drawn)
+def _to_model_run(duck: DuckSession, model: Model, started: float) -> ModelRun:
+    path = duck.write_parquet(model.name, duck.lake.folder / "marts") if model.layer == "marts" else None
+    count, sample = (
+        duck.count_rows(_select_all(model.name)),
+        duck.fetch_rows(_select_all(model.name), limit=_SAMPLE_ROWS),
+    )
+    drawn = [
+        (plot, duck.fetch_rows(_plot_query(model, plot), limit=_PLOT_ROWS)) for plot in model.plots if count
+    ]
+    return ModelRun(model, count, round(time.perf_counter() - started, 4), sample, path, drawn)
 
 
-def _all_of(name: str) -> str:
+def _select_all(name: str) -> str:
     return f'select * from "{name}"'  # noqa: S608 - the name of a file of ours
 
 
-def _drawn(model: Model, plot: Plot) -> str:
+def _plot_query(model: Model, plot: Plot) -> str:
     by = f'"{plot.by}"' if plot.by else "''"
     order = "x" if plot.kind == "line" else "1"
     return (

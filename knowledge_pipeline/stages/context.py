@@ -12,17 +12,17 @@ from typing import Any
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.reconcile import Difference
+from knowledge_pipeline.store.reconcile import ReconcilePlan
 
-Report = Callable[[str, int, int | None], None]
+ProgressCallback = Callable[[str, int, int | None], None]
 """Told of progress: the stage, how many are done, how many there are in all (None: unknown)."""
 
 
-def silent(stage: str, done: int, total: int | None) -> None:
+def ignore_progress(stage: str, done: int, total: int | None) -> None:
     """Report nothing."""
 
 
-Turn = Callable[[str], AbstractContextManager[None]]
+SlotClaim = Callable[[str], AbstractContextManager[None]]
 """Waits for a turn at what has few places: `embedder`, `index`, or the host that a source is read from.
 
 The locks of the store keep the tables right without it; it is for those who share a machine or an API.
@@ -30,14 +30,14 @@ Taking a turn costs a few commits to an event log, 0.1 s or more, so that short 
 """
 
 
-def at_once(pool: str) -> AbstractContextManager[None]:
+def claim_immediately(pool: str) -> AbstractContextManager[None]:
     """Wait for nothing."""
     del pool
     return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class RefreshContext:
     """One source on its way through the stages."""
 
     lake: Lake
@@ -46,8 +46,8 @@ class Pass:
     full: bool = False  # take what exists as nothing, and make everything anew
     reembed: bool = False  # embed again even what was embedded before
     allow_empty: bool = False  # believe a listing that is empty all at once
-    report: Report = silent
-    turn: Turn = at_once
+    report: ProgressCallback = ignore_progress
+    claim_slot: SlotClaim = claim_immediately
 
 
 @dataclass(slots=True)
@@ -71,13 +71,13 @@ class Stats:
     version: int = 0
     at: datetime = field(default_factory=lambda: datetime.now(UTC))  # when it was done
 
-    def count(self, planned: Difference) -> None:
+    def add_plan(self, plan: ReconcilePlan) -> None:
         """Take a difference's sizes over."""
-        self.added, self.changed = len(planned.added), len(planned.changed)
-        self.removed, self.unchanged = len(planned.removed), planned.unchanged
+        self.added, self.changed = len(plan.added), len(plan.changed)
+        self.removed, self.unchanged = len(plan.removed), plan.unchanged
 
     @property
-    def touched(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the stage wrote anything."""
         return bool(self.added or self.changed or self.removed)
 
@@ -89,7 +89,7 @@ class Stats:
 
 
 @contextmanager
-def measured(stage: str, source: str) -> Iterator[Stats]:
+def measure_stage(stage: str, source: str) -> Iterator[Stats]:
     """Statistics of a stage, with the time it took."""
     stats, started = Stats(stage, source), time.perf_counter()
     yield stats

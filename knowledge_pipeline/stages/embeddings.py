@@ -16,181 +16,189 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 
-from knowledge_pipeline.config.settings import Embedding
-from knowledge_pipeline.embedding.base import Embedder, unsound
-from knowledge_pipeline.embedding.ray_embedder import SpreadEmbedder
+from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding.base import Embedder, find_invalid_vectors
+from knowledge_pipeline.embedding.ray_embedder import RayEmbedder
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.records import embedded_text
-from knowledge_pipeline.stages.context import Pass, Stats, at_once, measured
-from knowledge_pipeline.stages.run_log import note_embedding
+from knowledge_pipeline.records import build_embedded_text
+from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
+from knowledge_pipeline.stages.run_log import log_embedding_calls
 from knowledge_pipeline.store.filters import is_null, one_of
-from knowledge_pipeline.store.reconcile import Difference, reconcile, without
+from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, reconcile
 from knowledge_pipeline.store.spool import Spool
-from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, portions
+from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 
-_COMMIT_TEXTS = 512
-TURN_TEXTS = 64  # fewer are embedded sooner than a turn is taken
-_SPREAD_COMMIT_TEXTS = 1_000_000  # what is lost at most where the process that refreshes is killed
-_SPREAD_UPSERT_TEXTS = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
-_LOCAL_STEP = 64  # a few seconds of a local model between two reports; an endpoint gets all at once
+_TEXTS_PER_COMMIT = 512
+SLOT_MIN_TEXTS = 64  # fewer are embedded sooner than a turn is taken
+_DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # what is lost at most where the process that refreshes is killed
+_DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
+_LOCAL_TEXTS_PER_REPORT = (
+    64  # a few seconds of a local model between two reports; an endpoint gets all at once
+)
 
 
-def refresh(this: Pass) -> Stats:
+def refresh(ctx: RefreshContext) -> Stats:
     """Embed what the chunks of one source hold and its space does not.
 
     Raises:
         ModelMissing, EmbeddingUnavailable: what was embedded before that is kept.
     """
-    embedder = open_embedder(this.settings.embedding_of(this.source))
+    embedder = open_embedder(ctx.settings.resolve_embedding(ctx.source))
     started = time.perf_counter()
     try:
-        return _refresh(this, embedder)
+        return _embed_missing(ctx, embedder)
     finally:  # what a failed pass has cost is noted too
         if embedder.usage.texts:
             seconds = round(time.perf_counter() - started, 4)
-            note_embedding(this, embedder.usage, seconds=seconds)
+            log_embedding_calls(ctx, embedder.usage, seconds=seconds)
 
 
-def _refresh(this: Pass, embedder: Embedder) -> Stats:
-    chunks = this.lake.chunks(this.source.type, this.source.id)
-    table = this.lake.embeddings(embedder.space.name, this.source.id, embedder.space.dimensions)
-    with measured("embeddings", this.source.id) as stats:
-        desired = chunks.rows(["text_key"], is_null("skipped"))["text_key"].unique()
-        added = without(desired, table.rows(["text_key"])["text_key"])
-        held = without(desired, added) if this.reembed else desired[:0]
-        planned = Difference(added.to_pylist(), held.to_pylist(), [], len(desired) - len(added) - len(held))
-        making = _Embedding(this, embedder, chunks, table)
-        if isinstance(embedder, SpreadEmbedder) and len(planned.write) >= embedder.pool.from_texts:
-            _reconcile_spread(table, planned, making, this.lake.cache)
+def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
+    chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
+    table = ctx.lake.embeddings(embedder.space.name, ctx.source.id, embedder.space.dimensions)
+    with measure_stage("embeddings", ctx.source.id) as stats:
+        desired = chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
+        added = exclude_keys(desired, table.read_rows(["text_key"])["text_key"])
+        held = exclude_keys(desired, added) if ctx.reembed else desired[:0]
+        planned = ReconcilePlan(
+            added.to_pylist(), held.to_pylist(), [], len(desired) - len(added) - len(held)
+        )
+        making = _VectorRowBuilder(ctx, embedder, chunks, table)
+        if isinstance(embedder, RayEmbedder) and len(planned.keys_to_write) >= embedder.pool.from_texts:
+            _reconcile_distributed(table, planned, making, ctx.lake.cache)
         else:
-            reconcile(table, planned, making.batches)
+            reconcile(table, planned, making.build_batches)
         stats.seen = len(desired)
-        stats.count(planned)
-        stats.notes.update({"taken from another source": making.borrowed} if making.borrowed else {})
+        stats.add_plan(planned)
+        stats.notes.update({"taken from another source": making.reused} if making.reused else {})
         stats.tokens, stats.cost = embedder.usage.tokens, embedder.usage.cost
         stats.rows, stats.version = len(desired), table.version
     return stats
 
 
-def _reconcile_spread(table: Table, planned: Difference, making: _Embedding, folder: Path) -> None:
+def _reconcile_distributed(
+    table: Table, plan: ReconcilePlan, builder: _VectorRowBuilder, folder: Path
+) -> None:
     """Carry a difference out in one commit, or in as few as memory and what a crash may cost allow.
 
     Vectors are collected on disk, so that the commit begins when all of them are there.
     """
-    commits = [(keys, table.append) for keys in portions(planned.added, _SPREAD_COMMIT_TEXTS)]
-    commits += [(keys, table.upsert) for keys in portions(planned.changed, _SPREAD_UPSERT_TEXTS)]
+    commits = [(keys, table.append) for keys in split_batches(plan.added, _DISTRIBUTED_TEXTS_PER_COMMIT)]
+    commits += [(keys, table.upsert) for keys in split_batches(plan.changed, _DISTRIBUTED_TEXTS_PER_UPSERT)]
     for keys, write in commits:
         with Spool(table.schema, folder) as spool:
-            for batch in making.spread(keys):
-                spool.take(batch)
-            write(spool.batches())
-    reconcile(table, replace(planned, added=[], changed=[]), making.batches)
+            for batch in builder.build_distributed_batches(keys):
+                spool.add_batch(batch)
+            write(spool.iter_batches())
+    reconcile(table, replace(plan, added=[], changed=[]), builder.build_batches)
 
 
-class _Embedding:
+class _VectorRowBuilder:
     """Makes the vectors of chosen texts: borrowed from the index where it has them, else embedded."""
 
-    def __init__(self, this: Pass, embedder: Embedder, chunks: Table, table: Table) -> None:
-        self._this, self._embedder = this, embedder
+    def __init__(self, ctx: RefreshContext, embedder: Embedder, chunks: Table, table: Table) -> None:
+        self._ctx, self._embedder = ctx, embedder
         self._chunks, self._table = chunks, table
-        self.borrowed = 0
+        self.reused = 0
 
-    def batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
+    def build_batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some texts; each batch is as much as one commit should hold."""
-        yield from self._made(keys, self._embed)
+        yield from self._iter_batches(keys, self._embed_locally)
 
-    def spread(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
+    def build_distributed_batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some texts, in no order, made by a cluster."""
-        yield from self._made(keys, self._embed_spread)
+        yield from self._iter_batches(keys, self._embed_distributed)
 
-    def _made(
+    def _iter_batches(
         self, keys: list[str], embed: Callable[[set[str]], Iterator[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
         missing = set(keys)
-        if not self._this.reembed:
-            for batch in self._borrow(keys):
+        if not self._ctx.reembed:
+            for batch in self._reuse_indexed_vectors(keys):
                 missing.difference_update(batch["text_key"].to_pylist())
-                self.borrowed += batch.num_rows
+                self.reused += batch.num_rows
                 yield batch
-        turn = at_once if len(missing) <= TURN_TEXTS else self._this.turn
-        with turn(_pool(self._this.settings.embedding_of(self._this.source))):
+        turn = claim_immediately if len(missing) <= SLOT_MIN_TEXTS else self._ctx.claim_slot
+        with turn(_pool_name(self._ctx.settings.resolve_embedding(self._ctx.source))):
             yield from embed(missing)
 
-    def _borrow(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
+    def _reuse_indexed_vectors(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
         space = self._embedder.space
-        index = self._this.lake.index(space.name, space.dimensions)
-        for found in index.rows_of("text_key", keys, ["text_key", "vector"]):
+        index = self._ctx.lake.index(space.name, space.dimensions)
+        for found in index.iter_rows_by_values("text_key", keys, ["text_key", "vector"]):
             unique = {key: at for at, key in enumerate(found["text_key"].to_pylist())}
             if unique:
                 yield from (
                     found.take(list(unique.values())).cast(self._table.schema).combine_chunks().to_batches()
                 )
 
-    def _embed(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
+    def _embed_locally(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
         waiting: dict[str, str] = {}
         done, total = 0, len(missing)
-        for key, text in self._texts(missing):
+        for key, text in self._iter_texts(missing):
             waiting[key] = text
-            if len(waiting) == _COMMIT_TEXTS or done + len(waiting) == total:
-                yield self._vectors(waiting, done=done, total=total)
+            if len(waiting) == _TEXTS_PER_COMMIT or done + len(waiting) == total:
+                yield self._embed_commit(waiting, done=done, total=total)
                 done += len(waiting)
                 waiting = {}
         if waiting:
-            yield self._vectors(waiting, done=done, total=total)
+            yield self._embed_commit(waiting, done=done, total=total)
 
-    def _embed_spread(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
-        assert isinstance(self._embedder, SpreadEmbedder)
+    def _embed_distributed(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
+        assert isinstance(self._embedder, RayEmbedder)
         done = 0
-        for keys, vectors in self._embedder.embed_all(self._texts(missing)):
+        for keys, vectors in self._embedder.embed_stream(self._iter_texts(missing)):
             done += len(keys)
-            self._this.report("embeddings", done, len(missing))
-            yield self._rows(keys, vectors)
+            self._ctx.report("embeddings", done, len(missing))
+            yield self._to_batch(keys, vectors)
 
-    def _texts(self, missing: set[str]) -> Iterator[tuple[str, str]]:
+    def _iter_texts(self, missing: set[str]) -> Iterator[tuple[str, str]]:
         left = set(missing)
         where = is_null("skipped")
         if len(left) <= KEYS_PER_FILTER:
             where = where & one_of("text_key", sorted(left))
-        for batch in self._chunks.batches(["text_key", "header", "text"], where) if left else ():
+        for batch in self._chunks.iter_batches(["text_key", "header", "text"], where) if left else ():
             for row in batch.to_pylist():
                 if row["text_key"] in left:
                     left.discard(row["text_key"])
-                    yield row["text_key"], embedded_text(row["header"], row["text"])
+                    yield row["text_key"], build_embedded_text(row["header"], row["text"])
 
-    def _vectors(self, texts: Mapping[str, str], *, done: int, total: int) -> pa.RecordBatch:
+    def _embed_commit(self, texts: Mapping[str, str], *, done: int, total: int) -> pa.RecordBatch:
         """Embed in small portions, so that progress is seen, and return one commit's rows.
 
         Sorted by length first: texts of one batch are padded to the longest.
         """
         keys = sorted(texts, key=lambda key: len(texts[key]))
         made: list[np.ndarray] = []
-        local = self._this.settings.embedding_of(self._this.source).provider == "local"
-        step = _LOCAL_STEP if local else _COMMIT_TEXTS
+        local = self._ctx.settings.resolve_embedding(self._ctx.source).provider == "local"
+        step = _LOCAL_TEXTS_PER_REPORT if local else _TEXTS_PER_COMMIT
         for start in range(0, len(keys), step):
             made.append(self._embedder.embed([texts[key] for key in keys[start : start + step]]))
-            self._this.report("embeddings", done + min(start + step, len(keys)), total)
-        return self._rows(keys, np.concatenate(made))
+            self._ctx.report("embeddings", done + min(start + step, len(keys)), total)
+        return self._to_batch(keys, np.concatenate(made))
 
-    def _rows(self, keys: list[str], vectors: np.ndarray) -> pa.RecordBatch:
-        require_sound(vectors, self._this.source.id)
+    def _to_batch(self, keys: list[str], vectors: np.ndarray) -> pa.RecordBatch:
+        require_valid_vectors(vectors, self._ctx.source.id)
         flat = pa.array(vectors.reshape(-1), pa.float32())
         column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
         return pa.RecordBatch.from_arrays([pa.array(keys), column], schema=self._table.schema)
 
 
-def _pool(by: Embedding) -> str:
+def _pool_name(embedding: EmbeddingSettings) -> str:
     """Whose turn is waited for: this machine's one embedder, or an endpoint's host."""
-    return "embedder" if by.provider == "local" else urlsplit(by.base_url).hostname or "embedder"
+    return (
+        "embedder" if embedding.provider == "local" else urlsplit(embedding.base_url).hostname or "embedder"
+    )
 
 
-def require_sound(vectors: np.ndarray, source: str) -> None:
+def require_valid_vectors(vectors: np.ndarray, source: str) -> None:
     """Refuse vectors that are not finite or not of length 1.
 
     Raises:
         StoreError: naming the source; nothing was written.
     """
-    if unsound(vectors).any():
+    if find_invalid_vectors(vectors).any():
         raise StoreError(
             f"the embedding model gave vectors for source {source!r} that are not finite or not of length 1: "
             "check the model, then refresh again"

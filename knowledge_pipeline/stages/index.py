@@ -26,102 +26,109 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from knowledge_pipeline.embedding.base import Space
-from knowledge_pipeline.embedding.registry import space_of
+from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.identifiers import searchable
-from knowledge_pipeline.records import digest, embedded_text
-from knowledge_pipeline.sources.registry import place
-from knowledge_pipeline.stages.context import Pass, Stats, at_once, measured
+from knowledge_pipeline.identifiers import expand_identifiers
+from knowledge_pipeline.records import build_embedded_text, hash_strings
+from knowledge_pipeline.sources.registry import build_web_location
+from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import eq, is_null, one_of
-from knowledge_pipeline.store.index_payload import shown
-from knowledge_pipeline.store.reconcile import Difference, difference_of, reconcile, without
-from knowledge_pipeline.store.tables import Table, portions
+from knowledge_pipeline.store.index_payload import build_payload
+from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, plan_changes_arrow, reconcile
+from knowledge_pipeline.store.tables import Table, split_batches
 
 VERSION = "2"  # of how a chunk becomes an index row
-_SMALL = range(2, 5)  # so many chunks, and a document is small
+_SMALL_DOCUMENT_CHUNKS = range(2, 5)  # so many chunks, and a document is small
 _LIVE = is_null("skipped") & eq("archived", False)
 _BATCH_ROWS = 1024
-TURN_ROWS = 1024  # fewer are written sooner than a turn is taken; the lock keeps the table right anyway
-_MARKED = ("uri", "archived", "row_hash")  # what of a chunk its fingerprint is made of
-_FROM_CHUNK = [field.name for field in schemas.index(1) if field.name in schemas.CHUNKS.names]
-_FROM_CHUNK.remove("fingerprint")
+SLOT_MIN_ROWS = 1024  # fewer are written sooner than a turn is taken; the lock keeps the table right anyway
+_FINGERPRINT_COLUMNS = ("uri", "archived", "row_hash")  # what of a chunk its fingerprint is made of
+_CHUNK_COLUMNS = [field.name for field in schemas.build_index_schema(1) if field.name in schemas.CHUNKS.names]
+_CHUNK_COLUMNS.remove("fingerprint")
 
 
-def refresh(this: Pass) -> Stats:
+def refresh(ctx: RefreshContext) -> Stats:
     """Bring the index rows of one source up to date with its chunks and vectors.
 
     Raises:
         Busy: another process kept the index for too long.
         StoreError: a chunk has no vector; run the embeddings stage first.
     """
-    space = space_of(this.settings.embedding_of(this.source))
-    with measured("index", this.source.id) as stats:
-        planned, doubled, marks = _planned(this, space)
-        if planned or _left_elsewhere(this, space.name):
-            turn = at_once if len(planned.write) <= TURN_ROWS else this.turn
-            with turn("index"), this.lake.index_lock():
-                _write(this, space, planned, doubled, marks)
-        table = this.lake.index(space.name, space.dimensions)
-        stats.seen = len(planned.write) + planned.unchanged
-        stats.count(planned)
-        stats.rows, stats.version = table.count(eq("source", this.source.id)), table.version
+    space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
+    with measure_stage("index", ctx.source.id) as stats:
+        planned, doubled, marks = _plan_index(ctx, space)
+        if planned or _find_stale_tables(ctx, space.name):
+            turn = claim_immediately if len(planned.keys_to_write) <= SLOT_MIN_ROWS else ctx.claim_slot
+            with turn("index"), ctx.lake.lock_index():
+                _write_index(ctx, space, planned, doubled, marks)
+        table = ctx.lake.index(space.name, space.dimensions)
+        stats.seen = len(planned.keys_to_write) + planned.unchanged
+        stats.add_plan(planned)
+        stats.rows, stats.version = table.count_rows(eq("source", ctx.source.id)), table.version
     return stats
 
 
 @dataclass(frozen=True, slots=True)
-class _Marks:
+class _RowFingerprints:
     """Second half of the rows' fingerprints: of what decides a row beside its own chunk."""
 
-    source: str  # of the configuration and the code
-    small: dict[str, str]  # of all chunks of a small document, too; by its uri
+    source_digest: str  # of the configuration and the code
+    small_documents: dict[str, str]  # of all chunks of a small document, too; by its uri
 
-    def covers(self, uri: str, archived: bool) -> bool:
+    def shares_words(self, uri: str, archived: bool) -> bool:
         """Whether a chunk carries the words of its whole document."""
-        return not archived and uri in self.small
+        return not archived and uri in self.small_documents
 
-    def fingerprints(self, chunks: pa.Table) -> pa.ChunkedArray:
+    def compute(self, chunks: pa.Table) -> pa.ChunkedArray:
         """Of the whole index rows of chunks, by `_MARKED`."""
         uris = chunks["uri"].combine_chunks().dictionary_encode()
         of_uris = pa.array(
-            [self.small.get(uri, self.source) for uri in uris.dictionary.to_pylist()], pa.string()
+            [self.small_documents.get(uri, self.source_digest) for uri in uris.dictionary.to_pylist()],
+            pa.string(),
         )
-        second = pc.if_else(chunks["archived"], self.source, of_uris.take(uris.indices))
+        second = pc.if_else(chunks["archived"], self.source_digest, of_uris.take(uris.indices))
         return pc.binary_join_element_wise(chunks["row_hash"], second, "")
 
 
-def _planned(this: Pass, space: Space) -> tuple[Difference, list[str], _Marks]:
+def _plan_index(ctx: RefreshContext, space: Space) -> tuple[ReconcilePlan, list[str], _RowFingerprints]:
     """What is to be written, and the ids that are there twice: only the source's lock lets them change."""
-    chunks = this.lake.chunks(this.source.type, this.source.id)
-    table = this.lake.index(space.name, space.dimensions)
-    rows = chunks.rows(["id", *_MARKED], is_null("skipped"))
-    marks = _marks(rows, context_of(this))
-    held = table.rows(["id", "fingerprint"], eq("source", this.source.id))
-    doubled = _doubled(held["id"])
+    chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
+    table = ctx.lake.index(space.name, space.dimensions)
+    rows = chunks.read_rows(["id", *_FINGERPRINT_COLUMNS], is_null("skipped"))
+    marks = _build_row_fingerprints(rows, build_source_columns(ctx))
+    held = table.read_rows(["id", "fingerprint"], eq("source", ctx.source.id))
+    doubled = _find_duplicate_ids(held["id"])
     held = held.filter(pc.invert(pc.is_in(held["id"], value_set=pa.array(doubled, pa.string()))))
-    desired = rows["id"], marks.fingerprints(rows)
-    planned = difference_of(desired, (held["id"], held["fingerprint"]), full=this.full)
+    desired = rows["id"], marks.compute(rows)
+    planned = plan_changes_arrow(desired, (held["id"], held["fingerprint"]), full=ctx.full)
     return planned, doubled, marks
 
 
-def _write(this: Pass, space: Space, planned: Difference, doubled: list[str], marks: _Marks) -> None:
-    chunks = this.lake.chunks(this.source.type, this.source.id)
-    table = this.lake.index(space.name, space.dimensions)  # as the last writer left it
-    rows = _IndexRows(this, chunks, table, context_of(this), marks)
-    if planned.write:
+def _write_index(
+    ctx: RefreshContext,
+    space: Space,
+    plan: ReconcilePlan,
+    duplicate_ids: list[str],
+    row_fingerprints: _RowFingerprints,
+) -> None:
+    chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
+    table = ctx.lake.index(space.name, space.dimensions)  # as the last writer left it
+    rows = _IndexRowBuilder(ctx, chunks, table, build_source_columns(ctx), row_fingerprints)
+    if plan.keys_to_write:
         rows.require_vectors()
-        table.delete(doubled)  # an upsert would replace both and leave both
-    reconcile(table, planned, rows.batches, whole=True)
-    for stray in _left_elsewhere(this, space.name):
-        stray.delete_where(eq("source", this.source.id))
-        stray.tidy()
-    if planned:
-        indexes.maintain(table)
+        table.delete_keys(duplicate_ids)  # an upsert would replace both and leave both
+    reconcile(table, plan, rows.build_batches, single_commit=True)
+    for stray in _find_stale_tables(ctx, space.name):
+        stray.delete_where(eq("source", ctx.source.id))
+        stray.compact_if_due()
+    if plan:
+        indexes.maintain_indexes(table)
 
 
-def context_of(this: Pass) -> dict[str, Any]:
+def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
     """Columns that the configuration decides, the same for all rows of the source."""
-    source, where = this.source, place(this.source)
+    source, where = ctx.source, build_web_location(ctx.source)
     return {
         "source": source.id,
         "source_type": source.type,
@@ -135,62 +142,72 @@ def context_of(this: Pass) -> dict[str, Any]:
     }
 
 
-def _marks(rows: pa.Table, context: dict[str, Any]) -> _Marks:
+def _build_row_fingerprints(rows: pa.Table, source_columns: dict[str, Any]) -> _RowFingerprints:
     """The one place that says which documents are small."""
-    mark = digest(VERSION, json.dumps(context, sort_keys=True))
+    mark = hash_strings(VERSION, json.dumps(source_columns, sort_keys=True))
     live = rows.filter(pc.invert(rows["archived"]))
     documents = live.group_by("uri").aggregate([("row_hash", "list")])
-    few = pc.is_in(pc.list_value_length(documents["row_hash_list"]), value_set=pa.array(_SMALL, pa.int32()))
+    few = pc.is_in(
+        pc.list_value_length(documents["row_hash_list"]),
+        value_set=pa.array(_SMALL_DOCUMENT_CHUNKS, pa.int32()),
+    )
     small = documents.filter(few)
     hashes = zip(small["uri"].to_pylist(), small["row_hash_list"].to_pylist(), strict=True)
-    return _Marks(mark, {uri: digest(mark, *sorted(found)) for uri, found in hashes})
+    return _RowFingerprints(mark, {uri: hash_strings(mark, *sorted(found)) for uri, found in hashes})
 
 
-def _doubled(ids: pa.ChunkedArray) -> list[str]:
+def _find_duplicate_ids(ids: pa.ChunkedArray) -> list[str]:
     """Ids that two writers without a common lock have left twice: they count as missing and are made anew."""
     if pc.count_distinct(ids).as_py() == len(ids):
         return []
     return [id_ for id_, times in Counter(ids.to_pylist()).items() if times > 1]
 
 
-def _left_elsewhere(this: Pass, space: str) -> list[Table]:
+def _find_stale_tables(ctx: RefreshContext, space: str) -> list[Table]:
     """The tables of other spaces that hold rows of the source, made by its former models."""
     tables = [
-        this.lake.index(other, dimensions)
-        for other, dimensions in this.lake.spaces().items()
+        ctx.lake.index(other, dimensions)
+        for other, dimensions in ctx.lake.list_spaces().items()
         if other != space
     ]
-    return [table for table in tables if table.count(eq("source", this.source.id))]
+    return [table for table in tables if table.count_rows(eq("source", ctx.source.id))]
 
 
-class _IndexRows:
+class _IndexRowBuilder:
     """Makes the index rows of chosen chunks."""
 
     def __init__(
-        self, this: Pass, chunks: Table, table: Table, context: dict[str, Any], marks: _Marks
+        self,
+        ctx: RefreshContext,
+        chunks: Table,
+        table: Table,
+        source_columns: dict[str, Any],
+        row_fingerprints: _RowFingerprints,
     ) -> None:
-        self._this, self._chunks, self._table, self._marks = this, chunks, table, marks
-        self._web_prefix = context["web_prefix"]
-        self._context = {name: context[name] for name in context if name != "web_prefix"}
-        space = space_of(this.settings.embedding_of(this.source))
-        self._embeddings = this.lake.embeddings(space.name, this.source.id, space.dimensions)
+        self._ctx, self._chunks, self._table, self._row_fingerprints = ctx, chunks, table, row_fingerprints
+        self._web_prefix = source_columns["web_prefix"]
+        self._source_columns = {name: source_columns[name] for name in source_columns if name != "web_prefix"}
+        space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
+        self._embeddings = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
         self._now = datetime.now(UTC)
 
-    def batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
+    def build_batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
         done = 0
-        for portion in portions(ids, _BATCH_ROWS):
-            found = pa.concat_tables(self._chunks.rows_of("id", portion, [*_FROM_CHUNK, "row_hash"]))
-            chunks = found.append_column("fingerprint", self._marks.fingerprints(found)).to_pylist()
-            shared = self._shared_words({row["uri"] for row in chunks if self._shares(row)})
-            since = self._indexed_at(portion)
+        for portion in split_batches(ids, _BATCH_ROWS):
+            found = pa.concat_tables(
+                self._chunks.iter_rows_by_values("id", portion, [*_CHUNK_COLUMNS, "row_hash"])
+            )
+            chunks = found.append_column("fingerprint", self._row_fingerprints.compute(found)).to_pylist()
+            shared = self._load_document_words({row["uri"] for row in chunks if self._shares_words(row)})
+            since = self._load_indexed_at(portion)
             rows = [
-                self._row(chunk, shared)
+                self._build_row(chunk, shared)
                 | {"indexed_at": since.get(chunk["id"], self._now), "updated_at": self._now}
                 for chunk in chunks
             ]
             done += len(rows)
-            self._this.report("index", done, len(ids))
-            yield self._batch(rows)
+            self._ctx.report("index", done, len(ids))
+            yield self._to_batch(rows)
 
     def require_vectors(self) -> None:
         """Refuse to start while a chunk has no vector, because nothing may fail within the one commit.
@@ -198,52 +215,56 @@ class _IndexRows:
         Raises:
             StoreError: naming the source and how many are missing.
         """
-        needed = self._chunks.rows(["text_key"], is_null("skipped"))["text_key"].unique()
-        missing = without(needed, self._embeddings.rows(["text_key"])["text_key"])
+        needed = self._chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
+        missing = exclude_keys(needed, self._embeddings.read_rows(["text_key"])["text_key"])
         if len(missing):
             raise StoreError(
-                f"{len(missing)} texts of source {self._this.source.id!r} have no vector: "
+                f"{len(missing)} texts of source {self._ctx.source.id!r} have no vector: "
                 "run the embeddings stage, then the index stage again"
             )
 
-    def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    def _to_batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         """Rows with their vectors, which never are objects of Python."""
         schema = self._table.schema
         at = schema.get_field_index("vector")
         made = pa.RecordBatch.from_pylist(rows, schema=schema.remove(at))
-        return made.add_column(at, schema.field(at), self._vectors(made["text_key"]))
+        return made.add_column(at, schema.field(at), self._load_vectors(made["text_key"]))
 
-    def _vectors(self, keys: pa.Array) -> pa.Array:
+    def _load_vectors(self, keys: pa.Array) -> pa.Array:
         """The vector of each key, in their order."""
         wanted = sorted(set(keys.to_pylist()))
-        found = pa.concat_tables(self._embeddings.rows_of("text_key", wanted, ["text_key", "vector"]))
+        found = pa.concat_tables(
+            self._embeddings.iter_rows_by_values("text_key", wanted, ["text_key", "vector"])
+        )
         return found["vector"].combine_chunks().take(pc.index_in(keys, value_set=found["text_key"]))
 
-    def _shared_words(self, uris: set[str]) -> dict[str, dict[str, str]]:
+    def _load_document_words(self, uris: set[str]) -> dict[str, dict[str, str]]:
         """The words of all chunks of some documents: by uri, then in the document's order by chunk id."""
         columns = ["uri", "start_char", "end_char", "id", "text"]
-        found = self._chunks.rows(columns, one_of("uri", sorted(uris)) & _LIVE).to_pylist() if uris else []
+        found = (
+            self._chunks.read_rows(columns, one_of("uri", sorted(uris)) & _LIVE).to_pylist() if uris else []
+        )
         words: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for chunk in sorted(found, key=itemgetter("start_char", "end_char", "id")):
-            words[chunk["uri"]][chunk["id"]] = searchable(chunk["text"])
+            words[chunk["uri"]][chunk["id"]] = expand_identifiers(chunk["text"])
         return words
 
-    def _indexed_at(self, ids: list[str]) -> dict[str, datetime]:
+    def _load_indexed_at(self, ids: list[str]) -> dict[str, datetime]:
         found: dict[str, datetime] = {}
-        for rows in self._table.rows_of("id", ids, ["id", "indexed_at"]):
+        for rows in self._table.iter_rows_by_values("id", ids, ["id", "indexed_at"]):
             found.update(zip(rows["id"].to_pylist(), rows["indexed_at"].to_pylist(), strict=True))
         return found
 
-    def _shares(self, chunk: dict[str, Any]) -> bool:
-        return self._marks.covers(chunk["uri"], chunk["archived"])
+    def _shares_words(self, chunk: dict[str, Any]) -> bool:
+        return self._row_fingerprints.shares_words(chunk["uri"], chunk["archived"])
 
-    def _row(self, chunk: dict[str, Any], shared: dict[str, dict[str, str]]) -> dict[str, Any]:
+    def _build_row(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> dict[str, Any]:
         metadata = json.loads(chunk["metadata"])
-        tags = sorted({*self._context["tags"], *metadata.get("tags", ())})
+        tags = sorted({*self._source_columns["tags"], *metadata.get("tags", ())})
         row = {
-            **self._context,
-            **{name: chunk[name] for name in _FROM_CHUNK},
-            "url": chunk["url"] or self._url(chunk["path"]),
+            **self._source_columns,
+            **{name: chunk[name] for name in _CHUNK_COLUMNS},
+            "url": chunk["url"] or self._web_url(chunk["path"]),
             "tags": tags,
             "extension": PurePosixPath(chunk["path"]).suffix.lower() or None,
             "labels": list(metadata.get("labels", ())),
@@ -252,18 +273,18 @@ class _IndexRows:
             "wiki_space": metadata.get("wiki_space"),
             "names": metadata.get("names", []) if metadata.get("leads") else [],
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
-            "words": self._words(chunk, shared),
+            "words": self._build_words(chunk, document_words),
             "fingerprint": chunk["fingerprint"],
         }
-        return row | {"shown": shown(row)}
+        return row | {"shown": build_payload(row)}
 
-    def _words(self, chunk: dict[str, Any], shared: dict[str, dict[str, str]]) -> str:
+    def _build_words(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> str:
         """The words of a small document follow a chunk's own, which so count twice."""
-        if not self._shares(chunk):
-            return searchable(embedded_text(chunk["header"], chunk["text"]))
-        texts = shared[chunk["uri"]]
-        own = embedded_text(searchable(chunk["header"]), texts[chunk["id"]])
+        if not self._shares_words(chunk):
+            return expand_identifiers(build_embedded_text(chunk["header"], chunk["text"]))
+        texts = document_words[chunk["uri"]]
+        own = build_embedded_text(expand_identifiers(chunk["header"]), texts[chunk["id"]])
         return "\n\n".join((own, *texts.values()))
 
-    def _url(self, path: str) -> str | None:
+    def _web_url(self, path: str) -> str | None:
         return self._web_prefix + quote(path) if self._web_prefix else None

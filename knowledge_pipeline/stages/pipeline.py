@@ -13,25 +13,25 @@ from knowledge_pipeline.config.settings import Settings, SourceConfig, SourceTyp
 from knowledge_pipeline.errors import KnowledgeError, NotFound, ReleaseRefused
 from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
 from knowledge_pipeline.stages.code_graph import refresh as graph
-from knowledge_pipeline.stages.context import Pass, Report, Stats, silent
-from knowledge_pipeline.stages.run_log import note_refreshes
+from knowledge_pipeline.stages.context import ProgressCallback, RefreshContext, Stats, ignore_progress
+from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import Mark
+from knowledge_pipeline.store.lance_storage import VersionStamp
 
-STAGES: dict[str, Callable[[Pass], Stats]] = {
+STAGES: dict[str, Callable[[RefreshContext], Stats]] = {
     "snapshot": snapshot.refresh,
     "chunks": chunks.refresh,
     "embeddings": embeddings.refresh,
     "index": index.refresh,
     "graph": graph.refresh,
 }
-_OF_SOME: dict[str, frozenset[SourceType]] = {"graph": frozenset({"code"})}
+_STAGE_SOURCE_TYPES: dict[str, frozenset[SourceType]] = {"graph": frozenset({"code"})}
 
-_TRIES = 3  # of a release: another process may write the index while it is evaluated
+_RELEASE_ATTEMPTS = 3  # of a release: another process may write the index while it is evaluated
 
 
 @dataclass(slots=True)
-class Outcome:
+class RefreshOutcome:
     """What a refresh of some sources did; a source that failed keeps what it had."""
 
     stats: list[Stats] = field(default_factory=list[Stats])
@@ -39,25 +39,29 @@ class Outcome:
     release: Stats | None = None
 
 
-def stages_of(source_type: SourceType) -> dict[str, Callable[[Pass], Stats]]:
+def select_stages(source_type: SourceType) -> dict[str, Callable[[RefreshContext], Stats]]:
     """The stages that sources of a type go through, in their order."""
-    return {stage: run for stage, run in STAGES.items() if source_type in _OF_SOME.get(stage, (source_type,))}
+    return {
+        stage: run
+        for stage, run in STAGES.items()
+        if source_type in _STAGE_SOURCE_TYPES.get(stage, (source_type,))
+    }
 
 
 @dataclass(frozen=True, slots=True)
-class _Settled:
+class _IdleResult:
     """A source for which no stage had anything to do, and what the stages looked at."""
 
     settings: Settings
     source: SourceConfig
-    marks: Mapping[str, Mark]
+    version_stamps: Mapping[str, VersionStamp]
     stats: list[Stats]  # of the stages after the first
 
 
-_settled: dict[tuple[Lake, str], _Settled] = {}  # by store and id
+_idle_results: dict[tuple[Lake, str], _IdleResult] = {}  # by store and id
 
 
-def refresh_source(this: Pass) -> list[Stats]:
+def refresh_source(ctx: RefreshContext) -> list[Stats]:
     """Bring one source up to date, stage by stage, without releasing it.
 
     Where a process has found nothing to do before, and nothing was written since, the source is listed and no
@@ -67,25 +71,27 @@ def refresh_source(this: Pass) -> list[Stats]:
         Busy: another process refreshes the same source.
         KnowledgeError: as the stages do.
     """
-    first, *others = stages_of(this.source.type).values()
-    with this.lake.source_lock(this.source.id):
-        listed = first(this)
-        marks = {} if this.full or this.reembed or not this.lake.is_local else this.lake.marks(this.source.id)
-        if marks and not listed.touched and (known := _known(this, marks)):
+    first, *others = select_stages(ctx.source.type).values()
+    with ctx.lake.lock_source(ctx.source.id):
+        listed = first(ctx)
+        marks = (
+            {} if ctx.full or ctx.reembed or not ctx.lake.is_local else ctx.lake.version_stamps(ctx.source.id)
+        )
+        if marks and not listed.has_changes and (known := _reuse_idle_stats(ctx, marks)):
             return [listed, *known]
-        stats = [refresh(this) for refresh in others]
-        idle = not any(each.touched for each in (listed, *stats))
-        if marks and idle and this.lake.marks(this.source.id) == marks:
-            _settled[this.lake, this.source.id] = _Settled(this.settings, this.source, marks, stats)
+        stats = [refresh(ctx) for refresh in others]
+        idle = not any(each.has_changes for each in (listed, *stats))
+        if marks and idle and ctx.lake.version_stamps(ctx.source.id) == marks:
+            _idle_results[ctx.lake, ctx.source.id] = _IdleResult(ctx.settings, ctx.source, marks, stats)
         return [listed, *stats]
 
 
-def _known(this: Pass, marks: Mapping[str, Mark]) -> list[Stats]:
+def _reuse_idle_stats(ctx: RefreshContext, version_stamps: Mapping[str, VersionStamp]) -> list[Stats]:
     """What the other stages told when they had nothing to do; empty where they may have."""
-    known = _settled.get((this.lake, this.source.id))
-    if known is None or known.settings is not this.settings or known.source is not this.source:
+    known = _idle_results.get((ctx.lake, ctx.source.id))
+    if known is None or known.settings is not ctx.settings or known.source is not ctx.source:
         return []
-    if known.marks != marks:
+    if known.version_stamps != version_stamps:
         return []
     return [replace(each, seconds=0.0, at=datetime.now(UTC)) for each in known.stats]
 
@@ -98,20 +104,20 @@ def refresh(
     full: bool = False,
     reembed: bool = False,
     allow_empty: bool = False,
-    report: Callable[[SourceConfig], Report] = lambda source: silent,
-) -> Outcome:
+    report: Callable[[SourceConfig], ProgressCallback] = lambda source: ignore_progress,
+) -> RefreshOutcome:
     """Bring sources up to date and release what they gave.
 
     One source that fails does not stop the others; it is named in the outcome.
     """
-    outcome = Outcome()
+    outcome = RefreshOutcome()
     for source in sources:
-        this = Pass(lake, settings, source, full, reembed, allow_empty, report(source))
+        this = RefreshContext(lake, settings, source, full, reembed, allow_empty, report(source))
         try:
             outcome.stats += refresh_source(this)
         except KnowledgeError as error:
             outcome.failures[source.id] = error
-    note_refreshes(lake, settings, outcome.stats)
+    log_refreshes(lake, settings, outcome.stats)
     try:
         outcome.release = refresh_release(lake, settings)
     except KnowledgeError as error:
@@ -126,18 +132,18 @@ def refresh_release(lake: Lake, settings: Settings) -> Stats:
         ReleaseRefused: a check failed; the last release stays live.
         KnowledgeError: as `evaluate.refresh` does.
     """
-    for _ in range(_TRIES - 1):
+    for _ in range(_RELEASE_ATTEMPTS - 1):
         evaluate.refresh(lake, settings)
         try:
             return release.refresh(lake, settings)
         except ReleaseRefused:
-            if not evaluate.due(lake, settings):  # what was evaluated is what was refused
+            if not evaluate.needs_evaluation(lake, settings):  # what was evaluated is what was refused
                 raise
     evaluate.refresh(lake, settings)
     return release.refresh(lake, settings)
 
 
-def chosen(settings: Settings, ids: Iterable[str]) -> list[SourceConfig]:
+def select_sources(settings: Settings, ids: Iterable[str]) -> list[SourceConfig]:
     """Configured sources by id; all of them where no id is given.
 
     Raises:

@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.base import Usage
-from knowledge_pipeline.stages.context import Pass, Stats
+from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.logs import append
+from knowledge_pipeline.store.logs import append_rows
 
-_COUNTS = ("seen", "added", "changed", "removed", "rows", "tokens", "cost", "seconds")
+_LOGGED_COUNTS = ("seen", "added", "changed", "removed", "rows", "tokens", "cost", "seconds")
 
 
-def note_refreshes(lake: Lake, settings: Settings, stats: Iterable[Stats], *, run: str | None = None) -> None:
+def log_refreshes(
+    lake: Lake, settings: Settings, stats: Iterable[Stats], *, run_id: str | None = None
+) -> None:
     """One row in `refreshes` for each stage of each source, in one commit.
 
     Args:
@@ -24,7 +26,7 @@ def note_refreshes(lake: Lake, settings: Settings, stats: Iterable[Stats], *, ru
         run: the Dagster run that did them.
     """
     types = {source.id: source.type for source in settings.sources}
-    append(
+    append_rows(
         lake,
         "refreshes",
         [
@@ -33,20 +35,20 @@ def note_refreshes(lake: Lake, settings: Settings, stats: Iterable[Stats], *, ru
                 "source": one.source,
                 "source_type": types[one.source],
                 "stage": one.stage,
-                **{name: getattr(one, name) for name in _COUNTS},
+                **{name: getattr(one, name) for name in _LOGGED_COUNTS},
                 "skipped": one.skipped.total(),
-                "run": run,
+                "run": run_id,
             }
             for one in stats
         ],
     )
 
 
-def note_embedding(this: Pass, usage: Usage, *, seconds: float) -> None:
+def log_embedding_calls(ctx: RefreshContext, usage: Usage, *, seconds: float) -> None:
     """One row in `llm_calls` for what an embeddings stage asked of its model."""
-    by = this.settings.embedding_of(this.source)
-    append(
-        this.lake,
+    by = ctx.settings.resolve_embedding(ctx.source)
+    append_rows(
+        ctx.lake,
         "llm_calls",
         [
             {
@@ -54,7 +56,7 @@ def note_embedding(this: Pass, usage: Usage, *, seconds: float) -> None:
                 "kind": "embedding",
                 "provider": by.provider,
                 "model": by.model,
-                "source": this.source.id,
+                "source": ctx.source.id,
                 "calls": usage.texts,
                 "tokens": usage.tokens,
                 "cost": usage.cost,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from knowledge_pipeline.config.connections import PlacedConnection
-from knowledge_pipeline.config.settings import GitConnection, Settings, SourceConfig, Trigger, trigger_of
+from knowledge_pipeline.config.connections import LocatedConnection
+from knowledge_pipeline.config.settings import GitConnection, Settings, SourceConfig, Trigger, resolve_trigger
 
 Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex"]
 
@@ -16,27 +16,29 @@ _TRIGGERS: dict[Schedule, frozenset[Trigger]] = {
     "daily": frozenset({"daily", "on_commit", "realtime", "hourly"}),
     "weekly": frozenset({"weekly"}),
 }
-_REINDEXES: dict[Schedule, str] = {"weekly_reindex": "weekly", "monthly_reindex": "monthly"}
+_REINDEX_INTERVALS: dict[Schedule, str] = {"weekly_reindex": "weekly", "monthly_reindex": "monthly"}
 
 
-def due(settings: Settings, schedule: Schedule) -> list[SourceConfig]:
+def list_scheduled_sources(settings: Settings, schedule: Schedule) -> list[SourceConfig]:
     """The sources that a schedule refreshes, those of one repository together."""
-    if schedule in _REINDEXES:
-        wanted = _REINDEXES[schedule]
-        return by_repository(source for source in settings.sources if source.refresh.full_reindex == wanted)
+    if schedule in _REINDEX_INTERVALS:
+        wanted = _REINDEX_INTERVALS[schedule]
+        return sort_by_repository(
+            source for source in settings.sources if source.refresh.full_reindex == wanted
+        )
     triggers = _TRIGGERS[schedule]
-    return by_repository(source for source in settings.sources if trigger_of(source) in triggers)
+    return sort_by_repository(source for source in settings.sources if resolve_trigger(source) in triggers)
 
 
-def by_repository(sources: Iterable[SourceConfig]) -> list[SourceConfig]:
+def sort_by_repository(sources: Iterable[SourceConfig]) -> list[SourceConfig]:
     """Sources by address and branch, or by folder, so that those of one repository stand side by side."""
-    return sorted(sources, key=_origin)
+    return sorted(sources, key=_repository_key)
 
 
-def _origin(source: SourceConfig) -> tuple[str, str]:
+def _repository_key(source: SourceConfig) -> tuple[str, str]:
     connection = source.connection
     if isinstance(connection, GitConnection):
         return connection.url.removesuffix("/").removesuffix(".git"), connection.branch or ""
-    if isinstance(connection, PlacedConnection):
-        return connection.place, ""
+    if isinstance(connection, LocatedConnection):
+        return connection.location, ""
     return str(connection.path), ""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
-Work = Callable[[], None]
+WriteTask = Callable[[], None]
 
 
 @contextmanager
-def one_behind() -> Iterator[Callable[[Work], None]]:
+def open_background_writer() -> Iterator[Callable[[WriteTask], None]]:
     """Gives a function that has a piece of work done in another thread, one at a time and in order.
 
     It waits for the piece before and raises what that one raised, so that at most one piece is under way
@@ -20,7 +20,7 @@ def one_behind() -> Iterator[Callable[[Work], None]]:
     with ThreadPoolExecutor(1, thread_name_prefix="writing") as pool:
         under_way: Future[None] | None = None
 
-        def hand_over(work: Work) -> None:
+        def hand_over(work: WriteTask) -> None:
             nonlocal under_way
             if under_way:
                 under_way.result()

@@ -12,15 +12,15 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.store.lance_storage import Mark, Place
+from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.tables import Table
 
 TypedSource = tuple[str, str]
 """Type and id of a source."""
 
 
-def written_sources(
-    table: Table, version: int | None, since: datetime | None, *, told_by: str
+def find_changed_sources(
+    table: Table, version: int | None, since: datetime | None, *, time_column: str
 ) -> frozenset[TypedSource]:
     """Sources whose rows are not those of a kept version: other numbers, or rows written since.
 
@@ -29,30 +29,32 @@ def written_sources(
         since: rows that the kept version lacks are as old, or newer; None: nobody knows, so that any may be.
         told_by: the column with the time at which a row was written.
     """
-    return _written(table.path, str(table.path), table.schema, table.mark, version, since, told_by)
+    return _find_changed_sources(
+        table.path, str(table.path), table.schema, table.version_stamp, version, since, time_column
+    )
 
 
 @lru_cache(maxsize=16)
-def _written(
-    place: Place,
+def _find_changed_sources(
+    path: StorePath,
     name: str,
     schema: pa.Schema,
-    mark: Mark,
+    stamp: VersionStamp,
     version: int | None,
     since: datetime | None,
-    told_by: str,
+    time_column: str,
 ) -> frozenset[TypedSource]:
     """Looked for once: every check of a release asks for the sources of each type."""
-    del name, mark  # places in different buckets are equal
-    table, columns = Table(place, schema), ["source_type", "source", told_by]
-    rows, former = table.differing(columns, version)
-    now, before = _numbers(rows), _numbers(former)
-    recent = rows.filter(pc.field(told_by) >= since) if since else table.rows(columns)
+    del name, stamp  # places in different buckets are equal
+    table, columns = Table(path, schema), ["source_type", "source", time_column]
+    rows, former = table.diff_fragments(columns, version)
+    now, before = _count_rows_by_source(rows), _count_rows_by_source(former)
+    recent = rows.filter(pc.field(time_column) >= since) if since else table.read_rows(columns)
     differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
-    return frozenset(differing | _numbers(recent).keys())
+    return frozenset(differing | _count_rows_by_source(recent).keys())
 
 
-def _numbers(rows: pa.Table) -> dict[TypedSource, int]:
+def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:
     """How many rows each source has."""
     columns = ["source_type", "source"]
     counted = rows.group_by(columns).aggregate([([], "count_all")])

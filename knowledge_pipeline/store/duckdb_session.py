@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from knowledge_pipeline.errors import ConfigError, QuestionRefused
+from knowledge_pipeline.errors import ConfigError, InvalidQuery
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 MEMORY_LIMIT = "512MB"
 
 _BATCH_ROWS = 8192
-_LARGE = frozenset({"text", "header", "vector", "words", "trace"})
-_PLACE = (pa.field("source", pa.string()), pa.field("source_type", pa.string()))
+_EXCLUDED_COLUMNS = frozenset({"text", "header", "vector", "words", "trace"})
+_SOURCE_FIELDS = (pa.field("source", pa.string()), pa.field("source_type", pa.string()))
 
 
-def _columns(schema: pa.Schema, *constants: pa.Field) -> pa.Schema:
-    own = [field for field in schema if field.name not in _LARGE]
+def _build_raw_schema(schema: pa.Schema, *constants: pa.Field) -> pa.Schema:
+    own = [field for field in schema if field.name not in _EXCLUDED_COLUMNS]
     return pa.schema([*constants, *own])
 
 
-RAW: Mapping[str, pa.Schema] = {
-    "raw_documents": _columns(schemas.SNAPSHOT, *_PLACE),
-    "raw_chunks": _columns(schemas.CHUNKS, *_PLACE),
-    "raw_index": _columns(schemas.index(1), pa.field("space", pa.string())),
-    **{f"raw_{name}": _columns(schema) for name, schema in schemas.GRAPH.items()},
-    "raw_releases": _columns(schemas.RELEASES),
+RAW_TABLES: Mapping[str, pa.Schema] = {
+    "raw_documents": _build_raw_schema(schemas.SNAPSHOT, *_SOURCE_FIELDS),
+    "raw_chunks": _build_raw_schema(schemas.CHUNKS, *_SOURCE_FIELDS),
+    "raw_index": _build_raw_schema(schemas.build_index_schema(1), pa.field("space", pa.string())),
+    **{f"raw_{name}": _build_raw_schema(schema) for name, schema in schemas.GRAPH.items()},
+    "raw_releases": _build_raw_schema(schemas.RELEASES),
     **{f"raw_{name}": pa.schema(list(schema)) for name, schema in schemas.LOGS.items()},
 }
 """What models select from: the tables of all sources, each row with its `source` and `source_type`,
@@ -48,20 +48,22 @@ index rows with their `space`; symbols and edges of the code graph; the releases
 
 
 @dataclass(frozen=True, slots=True)
-class Duck:
+class DuckSession:
     """One connection; closed by `opened`."""
 
     connection: duckdb.DuckDBPyConnection
     lake: Lake
 
-    def load(self, name: str, columns: Sequence[str]) -> None:
+    def load_raw_table(self, name: str, columns: Sequence[str]) -> None:
         """Stream columns of one of the `RAW` tables in, for as long as the connection is open."""
-        chosen = list(columns) or RAW[name].names[:1]
-        schema = pa.schema([RAW[name].field(column) for column in chosen])
+        chosen = list(columns) or RAW_TABLES[name].names[:1]
+        schema = pa.schema([RAW_TABLES[name].field(column) for column in chosen])
         rows = (
-            _with_constants(batch, constants, schema)
-            for constants, table in _parts(self.lake, name)
-            for batch in table.batches(_own(table, chosen, constants), batch_rows=_BATCH_ROWS)
+            _add_constants(batch, constants, schema)
+            for constants, table in _iter_lance_tables(self.lake, name)
+            for batch in table.iter_batches(
+                _columns_to_read(table, chosen, constants), batch_rows=_BATCH_ROWS
+            )
         )
         self.connection.register("incoming", pa.RecordBatchReader.from_batches(schema, rows))
         self.connection.execute(f"create temp table {name} as select * from incoming")  # noqa: S608
@@ -75,17 +77,17 @@ class Duck:
         """Keep a select's rows under a name until the connection is closed."""
         self._create("table", name, select)
 
-    def rows(self, select: str, *, limit: int | None) -> pa.Table:
+    def fetch_rows(self, select: str, *, limit: int | None) -> pa.Table:
         """The first rows of a select, in its order; all of them where `limit` is None."""
         found = self.connection.sql(select)
         return (found if limit is None else found.limit(limit)).to_arrow_table()
 
-    def count(self, select: str) -> int:
+    def count_rows(self, select: str) -> int:
         """How many rows a select gives."""
         ((found,),) = self.connection.execute(f"select count(*) from ({select})").fetchall()  # noqa: S608
         return found
 
-    def write(self, name: str, folder: Path) -> Path:
+    def write_parquet(self, name: str, folder: Path) -> Path:
         """Write a table as a Parquet file, replacing the last one whole."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.parquet"
@@ -93,17 +95,17 @@ class Duck:
         self.connection.table(name).write_parquet(str(unfinished))
         return unfinished.replace(path)
 
-    def columns(self, name: str) -> dict[str, str]:
+    def column_types(self, name: str) -> dict[str, str]:
         """The columns of a table or view with their types, as DuckDB calls them."""
         relation = self.connection.table(name)
         return {name: str(type_) for name, type_ in zip(relation.columns, relation.types, strict=True)}
 
-    def close_doors(self) -> None:
+    def disable_external_access(self) -> None:
         """From here on the connection reads no file and no network, loads no extension, and stays so."""
         self.connection.execute("set enable_external_access = false")
         self.connection.execute("set lock_configuration = true")
 
-    def answer(self, select: str, *, limit: int | None) -> pa.Table:
+    def run_user_query(self, select: str, *, limit: int | None) -> pa.Table:
         """The first rows of somebody's select; close the doors before.
 
         Raises:
@@ -112,9 +114,9 @@ class Duck:
         import duckdb
 
         try:
-            return self.rows(select, limit=limit)
+            return self.fetch_rows(select, limit=limit)
         except duckdb.Error as error:
-            raise QuestionRefused(f"the query cannot be run: {_first_line(error)}") from None
+            raise InvalidQuery(f"the query cannot be run: {_first_line(error)}") from None
 
     def _create(self, kind: str, name: str, select: str) -> None:
         import duckdb
@@ -126,7 +128,7 @@ class Duck:
 
 
 @contextmanager
-def opened(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Iterator[Duck]:
+def open_duckdb(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Iterator[DuckSession]:
     """A connection in memory, over the tables of one store; days are those of UTC."""
     import duckdb
 
@@ -144,7 +146,7 @@ def opened(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Iterator[Duck]:
         connection.execute("set temp_directory = ?", [spill])
         connection.execute("set enable_progress_bar = false")
         connection.execute("set timezone = 'UTC'")
-        yield Duck(connection, lake)
+        yield DuckSession(connection, lake)
 
 
 def _first_line(error: Exception) -> str:
@@ -152,29 +154,29 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0].rstrip(".")
 
 
-def _parts(lake: Lake, name: str) -> Iterator[tuple[Mapping[str, str], Table]]:
+def _iter_lance_tables(lake: Lake, name: str) -> Iterator[tuple[Mapping[str, str], Table]]:
     """The Lance tables that a raw table is made of, with what is the same for all rows of one."""
     if name in ("raw_documents", "raw_chunks"):
         table_of = lake.snapshot if name == "raw_documents" else lake.chunks
-        for source, source_type in lake.stored_sources().items():
+        for source, source_type in lake.list_stored_sources().items():
             yield {"source": source, "source_type": source_type}, table_of(source_type, source)
     elif name == "raw_index":
-        for space, dimensions in lake.spaces().items():
+        for space, dimensions in lake.list_spaces().items():
             yield {"space": space}, lake.index(space, dimensions)
     elif name == "raw_releases":
         yield {}, lake.releases()
     elif name.removeprefix("raw_") in schemas.GRAPH:
-        yield {}, lake.graph(name.removeprefix("raw_"))
+        yield {}, lake.graph_table(name.removeprefix("raw_"))
     else:
-        yield {}, lake.log(name.removeprefix("raw_"))
+        yield {}, lake.log_table(name.removeprefix("raw_"))
 
 
-def _own(table: Table, chosen: Sequence[str], constants: Mapping[str, str]) -> Sequence[str]:
+def _columns_to_read(table: Table, columns: Sequence[str], constants: Mapping[str, str]) -> Sequence[str]:
     """The columns to read, at least one, so that rows can be counted."""
-    return [column for column in chosen if column not in constants] or [table.key]
+    return [column for column in columns if column not in constants] or [table.key]
 
 
-def _with_constants(batch: pa.RecordBatch, constants: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:
+def _add_constants(batch: pa.RecordBatch, constants: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:
     arrays = [
         pa.repeat(pa.scalar(constants[name], pa.string()), batch.num_rows)
         if name in constants

@@ -31,16 +31,16 @@ class Filter:
         return Filter(f"(NOT {self.sql})")
 
 
-NOTHING = Filter("false")
+MATCH_NONE = Filter("false")
 
 
-def _column(name: str) -> str:
+def _require_column_name(name: str) -> str:
     if not _COLUMN.match(name):
         raise ValueError(f"{name!r} is not a column name")
     return name
 
 
-def literal(value: Value) -> str:
+def format_literal(value: Value) -> str:
     """A value in Lance's filter language.
 
     Double quotes would name a column there, so strings take single quotes, doubled inside.
@@ -58,46 +58,46 @@ def literal(value: Value) -> str:
 
 def eq(column: str, value: Value) -> Filter:
     """The column holds exactly this value."""
-    return Filter(f"({_column(column)} = {literal(value)})")
+    return Filter(f"({_require_column_name(column)} = {format_literal(value)})")
 
 
 def one_of(column: str, values: Iterable[Value]) -> Filter:
     """The column holds one of the values; no values match nothing."""
-    listed = ", ".join(literal(value) for value in values)
-    return Filter(f"({_column(column)} IN ({listed}))") if listed else NOTHING
+    listed = ", ".join(format_literal(value) for value in values)
+    return Filter(f"({_require_column_name(column)} IN ({listed}))") if listed else MATCH_NONE
 
 
 def at_least(column: str, value: Value) -> Filter:
     """The column is not below the value."""
-    return Filter(f"({_column(column)} >= {literal(value)})")
+    return Filter(f"({_require_column_name(column)} >= {format_literal(value)})")
 
 
 def below(column: str, value: Value) -> Filter:
     """The column is below the value."""
-    return Filter(f"({_column(column)} < {literal(value)})")
+    return Filter(f"({_require_column_name(column)} < {format_literal(value)})")
 
 
 def is_null(column: str) -> Filter:
     """The column holds nothing."""
-    return Filter(f"({_column(column)} IS NULL)")
+    return Filter(f"({_require_column_name(column)} IS NULL)")
 
 
 def has_any(column: str, values: Iterable[str]) -> Filter:
     """The list column holds at least one of the values; no values match nothing."""
-    listed = ", ".join(literal(value) for value in values)
-    return Filter(f"array_has_any({_column(column)}, [{listed}])") if listed else NOTHING
+    listed = ", ".join(format_literal(value) for value in values)
+    return Filter(f"array_has_any({_require_column_name(column)}, [{listed}])") if listed else MATCH_NONE
 
 
 def equals_folded(column: str, value: str) -> Filter:
     """The text column holds this value, letter case aside."""
     pattern = f"(?i)^{re.escape(value)}$"
-    return Filter(f"regexp_like({_column(column)}, {literal(pattern)})")
+    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(pattern)})")
 
 
-def mentions(column: str, value: str) -> Filter:
+def contains_words(column: str, value: str) -> Filter:
     """The text column holds the value as whole words, letter case aside: `jane` in "Jane Doe"."""
     pattern = rf"(?i)(^|\W){re.escape(value)}(\W|$)"
-    return Filter(f"regexp_like({_column(column)}, {literal(pattern)})")
+    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(pattern)})")
 
 
 def glob(column: str, pattern: str) -> Filter:
@@ -105,23 +105,25 @@ def glob(column: str, pattern: str) -> Filter:
 
     A pattern without a wildcard also matches everything below that folder.
     """
-    return Filter(f"regexp_like({_column(column)}, {literal(_glob_regex(pattern))})")
+    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(_glob_regex(pattern))})")
 
 
 def ends_with_parts(column: str, value: str, separator: str) -> Filter:
     """The value, or one that ends with it after a separator: `Store.get` in "lake.Store.get" by dots."""
     pattern = f"(^|{re.escape(separator)}){re.escape(value)}$"
-    return Filter(f"regexp_like({_column(column)}, {literal(pattern)})")
+    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(pattern)})")
 
 
-def begins(column: str, value: str) -> Filter:
+def starts_with(column: str, value: str) -> Filter:
     """The text column begins with the value."""
-    return Filter(f"starts_with({_column(column)}, {literal(value)})")
+    return Filter(f"starts_with({_require_column_name(column)}, {format_literal(value)})")
 
 
-def begins_folded(column: str, value: str) -> Filter:
+def starts_with_folded(column: str, value: str) -> Filter:
     """The text column begins with the value, letter case aside."""
-    return Filter(f"regexp_like({_column(column)}, {literal(f'(?i)^{re.escape(value)}')})")
+    return Filter(
+        f"regexp_like({_require_column_name(column)}, {format_literal(f'(?i)^{re.escape(value)}')})"
+    )
 
 
 def _glob_regex(pattern: str) -> str:

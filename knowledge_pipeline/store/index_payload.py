@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-COLUMNS = (
+PAYLOAD_COLUMNS = (
     *("id", "source", "uri", "path", "content_hash", "header", "title", "url"),
     *("start_char", "start_line", "end_line"),
     *("source_type", "repo", "branch", "language", "author", "last_modified"),
@@ -23,16 +23,16 @@ COLUMNS = (
 either: a row that is made again is the same but for that."""
 
 
-def shown(row: Mapping[str, Any]) -> str:
+def build_payload(row: Mapping[str, Any]) -> str:
     """The column `shown` of a row of `schemas.index`; times as ISO 8601, the metadata as it is."""
-    values = [_plain(row.get(column)) for column in COLUMNS[:-1]]
+    values = [_to_json_value(row.get(column)) for column in PAYLOAD_COLUMNS[:-1]]
     return json.dumps([*values, json.loads(row["metadata"] or "{}")], separators=(",", ":"))
 
 
-def read(text: str) -> dict[str, Any]:
+def parse_payload(text: str) -> dict[str, Any]:
     """The columns that `shown` put into one; the metadata as an object."""
-    return dict(zip(COLUMNS, json.loads(text), strict=True))
+    return dict(zip(PAYLOAD_COLUMNS, json.loads(text), strict=True))
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value

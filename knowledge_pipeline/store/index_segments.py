@@ -15,44 +15,49 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-GROWTH = 4  # a segment is taken in by newer ones that hold at least this part of its rows
-DEAR_ROWS = 20_000  # of a graph of vectors: so many take 10 to 20 s to be made
-FEW = 8  # large graphs that a search asks one after the other; maintenance makes one of more
+MERGE_RATIO = 4  # a segment is taken in by newer ones that hold at least this part of its rows
+EXPENSIVE_GRAPH_ROWS = 20_000  # of a graph of vectors: so many take 10 to 20 s to be made
+MAX_GRAPH_SEGMENTS = 8  # large graphs that a search asks one after the other; maintenance makes one of more
 
 
-class Merge(NamedTuple):
+class SegmentMerge(NamedTuple):
     """Indexes, and how many of their newest segments become one with the new rows."""
 
-    names: list[str]
-    segments: int
+    index_names: list[str]
+    segment_count: int
 
 
-def merges(dataset: Any, *, thorough: bool = False) -> Iterator[Merge]:
+def plan_merges(dataset: Any, *, merge_graphs: bool = False) -> Iterator[SegmentMerge]:
     """How the rows that no index holds yet are taken in: a commit for each.
 
     Args:
         dataset: of Lance, at the newest version.
         thorough: make one of all large graphs of vectors, where they are many.
     """
-    rows = _rows(dataset)
+    rows = _rows_by_fragment(dataset)
     alike: defaultdict[int, list[str]] = defaultdict(list)
     for index in dataset.describe_indices():
         held = [rows.keys() & set(segment.fragment_ids) for segment in index.segments]
-        tail = _sum(rows, rows.keys() - set(chain.from_iterable(held)))
-        sizes, is_dear = [_sum(rows, each) for each in held], _is_graph(index)
-        if thorough and is_dear and len(sizes) > FEW:
+        tail = _count_rows(rows, rows.keys() - set(chain.from_iterable(held)))
+        sizes, is_dear = [_count_rows(rows, each) for each in held], _is_vector_graph(index)
+        if merge_graphs and is_dear and len(sizes) > MAX_GRAPH_SEGMENTS:
             alike[len(sizes)].append(index.name)
         elif tail:
-            alike[merged(sizes, tail, most_rows=DEAR_ROWS if is_dear else None)].append(index.name)
-    return (Merge(names, segments) for segments, names in alike.items())
+            alike[
+                count_merged_segments(sizes, tail, max_rows=EXPENSIVE_GRAPH_ROWS if is_dear else None)
+            ].append(index.name)
+    return (SegmentMerge(names, segments) for segments, names in alike.items())
 
 
-def many_graphs(dataset: Any) -> bool:
+def has_many_graphs(dataset: Any) -> bool:
     """Whether a search asks so many graphs of vectors that making one of them pays."""
-    return any(_is_graph(index) and len(index.segments) > FEW for index in dataset.describe_indices())
+    return any(
+        _is_vector_graph(index) and len(index.segments) > MAX_GRAPH_SEGMENTS
+        for index in dataset.describe_indices()
+    )
 
 
-def merged(sizes: Sequence[int], tail: int, *, most_rows: int | None = None) -> int:
+def count_merged_segments(sizes: Sequence[int], new_rows: int, *, max_rows: int | None = None) -> int:
     """How many of the newest segments become one with new rows.
 
     Args:
@@ -62,29 +67,36 @@ def merged(sizes: Sequence[int], tail: int, *, most_rows: int | None = None) -> 
     """
     count = 0
     for rows in reversed(sizes):
-        if rows > GROWTH * tail or (most_rows is not None and rows > most_rows):
+        if rows > MERGE_RATIO * new_rows or (max_rows is not None and rows > max_rows):
             break
-        tail += rows
+        new_rows += rows
         count += 1
     return count
 
 
-def dear_fragments(dataset: Any) -> list[int]:
+def expensive_fragments(dataset: Any) -> list[int]:
     """Fragments of large graphs of vectors: rewriting one makes its whole graph anew."""
-    rows = _rows(dataset)
-    graphs = filter(_is_graph, dataset.describe_indices())
+    rows = _rows_by_fragment(dataset)
+    graphs = filter(_is_vector_graph, dataset.describe_indices())
     held = (rows.keys() & set(segment.fragment_ids) for index in graphs for segment in index.segments)
-    return sorted({each for fragments in held if _sum(rows, fragments) > DEAR_ROWS for each in fragments})
+    return sorted(
+        {
+            each
+            for fragments in held
+            if _count_rows(rows, fragments) > EXPENSIVE_GRAPH_ROWS
+            for each in fragments
+        }
+    )
 
 
-def _is_graph(index: Any) -> bool:
+def _is_vector_graph(index: Any) -> bool:
     return "HNSW" in index.index_type
 
 
-def _rows(dataset: Any) -> dict[int, int]:
+def _rows_by_fragment(dataset: Any) -> dict[int, int]:
     """By fragment, with those that were deleted: no file is opened."""
     return {each.fragment_id: each.physical_rows for each in dataset.get_fragments()}
 
 
-def _sum(rows: dict[int, int], fragments: Iterable[int]) -> int:
+def _count_rows(rows: dict[int, int], fragments: Iterable[int]) -> int:
     return sum(rows[each] for each in fragments)

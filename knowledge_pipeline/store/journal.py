@@ -28,20 +28,20 @@ class Journal:
         """Prepare; the folder is made with the first line."""
         self._folder = folder
         self._owner = uuid.uuid4().hex
-        self._held: filelock.FileLock | None = None
+        self._lock: filelock.FileLock | None = None
         self._file: int | None = None
         self._path: Path | None = None
-        self._portions = 0
+        self._segments = 0
 
-    def write(self, row: Row) -> None:
+    def append(self, row: Row) -> None:
         """Put one row of a log on disk; all but its time is as JSON has it. Raises `OSError`."""
         if self._file is None:
-            self._begin()
+            self._start_segment()
         assert self._file is not None
         line = json.dumps({**row, "at": row["at"].isoformat()}, separators=(",", ":"))
         os.write(self._file, line.encode() + b"\n")
 
-    def cut(self) -> Path | None:
+    def end_segment(self) -> Path | None:
         """End the portion that is being written; where it lies, None if it has no line."""
         if self._file is None:
             return None
@@ -49,7 +49,7 @@ class Journal:
         ended, self._file, self._path = self._path, None, None
         return ended
 
-    def left_behind(self) -> Iterator[tuple[Path, list[Row]]]:
+    def iter_orphaned(self) -> Iterator[tuple[Path, list[Row]]]:
         """Portions of processes that are gone, each with its rows; one taker at a time has each.
 
         A line that was cut off by the kill was of no use to anybody yet, and is left out.
@@ -61,29 +61,29 @@ class Journal:
             held = filelock.FileLock(self._folder / f"{owner}.lock", timeout=0)
             with suppress(filelock.Timeout), held:
                 if path.exists():
-                    yield path, list(_rows(path))
+                    yield path, list(_read_rows(path))
                 if not any(self._folder.glob(f"{owner}.*.jsonl")):
                     (self._folder / f"{owner}.lock").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let others take what is left."""
-        self.cut()
-        if self._held:
-            self._held.release()
+        self.end_segment()
+        if self._lock:
+            self._lock.release()
             if not any(self._folder.glob(f"{self._owner}.*.jsonl")):
-                Path(self._held.lock_file).unlink(missing_ok=True)
+                Path(self._lock.lock_file).unlink(missing_ok=True)
 
-    def _begin(self) -> None:
-        if self._held is None:
+    def _start_segment(self) -> None:
+        if self._lock is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._held = filelock.FileLock(self._folder / f"{self._owner}.lock", timeout=0)
-            self._held.acquire()
-        self._portions += 1
-        self._path = self._folder / f"{self._owner}.{self._portions:06}.jsonl"
+            self._lock = filelock.FileLock(self._folder / f"{self._owner}.lock", timeout=0)
+            self._lock.acquire()
+        self._segments += 1
+        self._path = self._folder / f"{self._owner}.{self._segments:06}.jsonl"
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _read_rows(path: Path) -> Iterator[Row]:
     for line in path.read_bytes().splitlines():
         with suppress(ValueError, KeyError):
             row = json.loads(line)

@@ -21,25 +21,25 @@ from pathlib import Path, PurePath
 
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.lance_storage import Mark, Place, dataset, mark
-from knowledge_pipeline.store.locks import lock
-from knowledge_pipeline.store.object_store import Remote
+from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp, open_dataset, read_version_stamp
+from knowledge_pipeline.store.locks import acquire_lock
+from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.tables import Table
 
 LOCK_TIMEOUT_S = 600.0
-_OF_ONE_SOURCE = ("snapshot", "chunks", "embeddings", "facts")
+_SOURCE_STAGES = ("snapshot", "chunks", "embeddings", "facts")
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Lake:
     """The store and the tables in it."""
 
-    root: Place
+    root: StorePath
     folder: Path  # of what stays on this machine; the root itself where that is a folder
 
     def __init__(self, store: Path | ObjectStore) -> None:
         remote = isinstance(store, ObjectStore)
-        object.__setattr__(self, "root", Remote("", store) if remote else store)
+        object.__setattr__(self, "root", ObjectPath("", store) if remote else store)
         object.__setattr__(self, "folder", store.folder if remote else store)
 
     @property
@@ -52,13 +52,13 @@ class Lake:
         """Folder of what can be derived again: git mirrors, joined models."""
         return self.folder / "cache"
 
-    def name_of(self, place: Place) -> str:
+    def relative_name(self, path: StorePath) -> str:
         """How a table, folder or file of the store is called within it: "index/small.lance"."""
         named: PurePath
-        if isinstance(place, Remote):
-            named = place.relative_to(Remote("", place.store))
+        if isinstance(path, ObjectPath):
+            named = path.relative_to(ObjectPath("", path.store))
         else:
-            named = place.relative_to(self.folder)
+            named = path.relative_to(self.folder)
         return named.as_posix()
 
     def snapshot(self, source_type: str, source: str) -> Table:
@@ -71,23 +71,25 @@ class Lake:
 
     def embeddings(self, space: str, source: str, dimensions: int) -> Table:
         """Vectors of a source's texts in one space."""
-        return Table(self.root / "embeddings" / space / f"{source}.lance", schemas.embeddings(dimensions))
+        return Table(
+            self.root / "embeddings" / space / f"{source}.lance", schemas.build_embeddings_schema(dimensions)
+        )
 
     def index(self, space: str, dimensions: int) -> Table:
         """Retrievable chunks of all sources of one space."""
-        return Table(self.root / "index" / f"{space}.lance", schemas.index(dimensions))
+        return Table(self.root / "index" / f"{space}.lance", schemas.build_index_schema(dimensions))
 
     def facts(self, source_type: str, source: str) -> Table:
         """What each file of a code source says by itself."""
         return Table(self.root / "facts" / source_type / f"{source}.lance", schemas.FACTS)
 
-    def graph(self, name: str) -> Table:
+    def graph_table(self, name: str) -> Table:
         """One of `schemas.GRAPH`: the symbols, or the edges, of all sources."""
         return Table(self.root / "graph" / f"{name}.lance", schemas.GRAPH[name])
 
-    def graphs(self) -> dict[str, Table]:
+    def graph_tables(self) -> dict[str, Table]:
         """The tables of the code graph that exist, by name."""
-        tables = {name: self.graph(name) for name in schemas.GRAPH}
+        tables = {name: self.graph_table(name) for name in schemas.GRAPH}
         return {name: table for name, table in tables.items() if table.exists}
 
     def releases(self) -> Table:
@@ -98,49 +100,53 @@ class Lake:
         """Who may ask a server."""
         return Table(self.root / "tokens.lance", schemas.TOKENS)
 
-    def log(self, name: str) -> Table:
+    def log_table(self, name: str) -> Table:
         """One of `schemas.LOGS`: what was done and asked, for people to look at."""
         return Table(self.root / "logs" / f"{name}.lance", schemas.LOGS[name])
 
-    def spaces(self) -> dict[str, int]:
+    def list_spaces(self) -> dict[str, int]:
         """Every space that has an index table, with its dimensions."""
         found: dict[str, int] = {}
         for path in sorted((self.root / "index").glob("*.lance")):
             if isinstance(path, Path):
-                found[path.stem] = dataset(path).schema.field("vector").type.list_size
+                found[path.stem] = open_dataset(path).schema.field("vector").type.list_size
             elif (path / "_versions").is_dir():  # else a half of one that was discarded
-                found[path.stem] = _dimensions_of(path)
+                found[path.stem] = _read_dimensions(path)
         return found
 
-    def stored_sources(self) -> dict[str, str]:
+    def list_stored_sources(self) -> dict[str, str]:
         """Every source that has a snapshot, with its type, configured or not."""
         return {path.stem: path.parent.name for path in sorted((self.root / "snapshot").glob("*/*.lance"))}
 
-    def stored_types(self, source: str) -> list[str]:
+    def list_stored_types(self, source: str) -> list[str]:
         """The types as which a source has a snapshot; several where its type was changed."""
         return [path.parent.name for path in sorted((self.root / "snapshot").glob(f"*/{source}.lance"))]
 
-    def marks(self, source: str) -> dict[str, Mark]:
+    def version_stamps(self, source: str) -> dict[str, VersionStamp]:
         """What tells the newest versions of all tables that may hold rows of a source, by name."""
-        own = [self.root.glob(f"{stage}/*/{source}.lance") for stage in _OF_ONE_SOURCE]
+        own = [self.root.glob(f"{stage}/*/{source}.lance") for stage in _SOURCE_STAGES]
         shared = [self.root.glob(f"{stage}/*.lance") for stage in ("index", "graph")]
-        return {self.name_of(place): mark(place) for places in (*own, *shared) for place in places}
+        return {
+            self.relative_name(place): read_version_stamp(place)
+            for places in (*own, *shared)
+            for place in places
+        }
 
     @contextmanager
-    def source_lock(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    def lock_source(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
         """Two refreshes of one source never overlap. Raises `Busy`."""
         about = f"source {source!r}"
-        with lock(self.root / "locks", f"source-{source}", timeout_s=timeout_s, about=about):
+        with acquire_lock(self.root / "locks", f"source-{source}", timeout_s=timeout_s, description=about):
             yield
 
     @contextmanager
-    def index_lock(self, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    def lock_index(self, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
         """The index tables and the releases have one writer at a time. Raises `Busy`."""
-        with lock(self.root / "locks", "index", timeout_s=timeout_s, about="the index"):
+        with acquire_lock(self.root / "locks", "index", timeout_s=timeout_s, description="the index"):
             yield
 
 
 @lru_cache(maxsize=1024)
-def _dimensions_of(index: Remote) -> int:
+def _read_dimensions(index: ObjectPath) -> int:
     """Of an index in an object store; asked once, because a space's name stands for its dimensions."""
-    return dataset(index).schema.field("vector").type.list_size
+    return open_dataset(index).schema.field("vector").type.list_size

@@ -15,17 +15,17 @@ from pathlib import Path
 import filelock
 
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.lance_storage import Place
-from knowledge_pipeline.store.object_store import Remote
+from knowledge_pipeline.store.lance_storage import StorePath
+from knowledge_pipeline.store.object_store import ObjectPath
 
-TOLD_AFTER_S = 2.0
+WARN_AFTER_S = 2.0
 """Most locks are held for less: a wait that is longer is told, as a warning of this module's logger."""
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def lock(folder: Place, name: str, *, timeout_s: float, about: str = "") -> Iterator[None]:
+def acquire_lock(folder: StorePath, name: str, *, timeout_s: float, description: str = "") -> Iterator[None]:
     """Hold the lock `name`, waiting at most `timeout_s` seconds for it.
 
     Args:
@@ -37,13 +37,17 @@ def lock(folder: Place, name: str, *, timeout_s: float, about: str = "") -> Iter
     Raises:
         Busy: another process held it all that time; or, on an object store, the hold was lost.
     """
-    place, about = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.lock", about or repr(name)
-    with _leased(place, timeout_s, about) if isinstance(place, Remote) else _locked(place, timeout_s, about):
+    place, description = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.lock", description or repr(name)
+    with (
+        _hold_lease(place, timeout_s, description)
+        if isinstance(place, ObjectPath)
+        else _hold_file_lock(place, timeout_s, description)
+    ):
         yield
 
 
 @contextmanager
-def _locked(path: Path, timeout_s: float, about: str) -> Iterator[None]:
+def _hold_file_lock(path: Path, timeout_s: float, description: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     held = filelock.FileLock(path)
 
@@ -53,7 +57,7 @@ def _locked(path: Path, timeout_s: float, about: str) -> Iterator[None]:
             return True
         return False
 
-    _acquire(taken, timeout_s, about)
+    _acquire_or_raise(taken, timeout_s, description)
     try:
         yield
     finally:
@@ -61,11 +65,11 @@ def _locked(path: Path, timeout_s: float, about: str) -> Iterator[None]:
 
 
 @contextmanager
-def _leased(place: Remote, timeout_s: float, about: str) -> Iterator[None]:
+def _hold_lease(path: ObjectPath, timeout_s: float, description: str) -> Iterator[None]:
     from knowledge_pipeline.store.leases import Lease
 
-    held = Lease(place, about)
-    _acquire(held.acquire, timeout_s, about)
+    held = Lease(path, description)
+    _acquire_or_raise(held.acquire, timeout_s, description)
     try:
         yield
     except BaseException:
@@ -75,15 +79,15 @@ def _leased(place: Remote, timeout_s: float, about: str) -> Iterator[None]:
     held.release()
 
 
-def _acquire(taken: Callable[[float], bool], timeout_s: float, about: str) -> None:
-    if taken(min(timeout_s, TOLD_AFTER_S)):
+def _acquire_or_raise(try_acquire: Callable[[float], bool], timeout_s: float, description: str) -> None:
+    if try_acquire(min(timeout_s, WARN_AFTER_S)):
         return
-    rest_s = timeout_s - TOLD_AFTER_S
+    rest_s = timeout_s - WARN_AFTER_S
     if rest_s > 0:
-        _log.warning("another process is working on %s: waiting for it, at most %g s", about, rest_s)
-        if taken(rest_s):
+        _log.warning("another process is working on %s: waiting for it, at most %g s", description, rest_s)
+        if try_acquire(rest_s):
             return
     raise Busy(
-        f"another process is working on {about} and did not finish within {timeout_s:g} s: "
+        f"another process is working on {description} and did not finish within {timeout_s:g} s: "
         "try again when it is done"
     )

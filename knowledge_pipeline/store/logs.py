@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.locks import lock
+from knowledge_pipeline.store.locks import acquire_lock
 
 _TIMEOUT_S = 30.0
 
 
-def append(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
+def append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
     """Add rows to one of `schemas.LOGS` in one commit, and keep the table tidy.
 
     Raises:
@@ -22,14 +22,14 @@ def append(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
     """
     if not rows:
         return
-    table = lake.log(name)
-    with log_lock(lake, name):
+    table = lake.log_table(name)
+    with lock_log(lake, name):
         table.append([pa.RecordBatch.from_pylist(list(rows), schema=table.schema)])
-        table.tidy()
+        table.compact_if_due()
 
 
 @contextmanager
-def log_lock(lake: Lake, name: str) -> Iterator[None]:
+def lock_log(lake: Lake, name: str) -> Iterator[None]:
     """A log has one writer at a time. Raises `Busy`."""
-    with lock(lake.root / "locks", f"log-{name}", timeout_s=_TIMEOUT_S):
+    with acquire_lock(lake.root / "locks", f"log-{name}", timeout_s=_TIMEOUT_S):
         yield

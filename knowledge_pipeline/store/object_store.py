@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, TypeVar
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, StoreError, StoreUnavailable
 
-_Answer = TypeVar("_Answer")
-_PATIENCE = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
+_Result = TypeVar("_Result")
+_RETRY_CONFIG = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 
 
-class Met(NamedTuple):
+class ObjectStat(NamedTuple):
     """What a listing told of an object."""
 
     st_size: int  # bytes
@@ -30,18 +30,18 @@ class Met(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Remote:
+class ObjectPath:
     """An object, or a prefix, of one object store."""
 
     key: str  # below the store's URL: "chunks/code/docs.lance"; empty for the store itself
     store: ObjectStore = field(compare=False)
-    met: Met | None = field(default=None, compare=False, repr=False)
+    cached_stat: ObjectStat | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.store.url}/{self.key}" if self.key else self.store.url
 
-    def __truediv__(self, name: str) -> Remote:
-        return Remote("/".join(part for part in (self.key, name.strip("/")) if part), self.store)
+    def __truediv__(self, name: str) -> ObjectPath:
+        return ObjectPath("/".join(part for part in (self.key, name.strip("/")) if part), self.store)
 
     @property
     def name(self) -> str:
@@ -54,36 +54,40 @@ class Remote:
         return PurePosixPath(self.key).stem
 
     @property
-    def parent(self) -> Remote:
+    def parent(self) -> ObjectPath:
         """The folder that it lies in."""
-        return Remote(self.key.rpartition("/")[0], self.store)
+        return ObjectPath(self.key.rpartition("/")[0], self.store)
 
-    def relative_to(self, other: Remote) -> PurePosixPath:
+    def relative_to(self, other: ObjectPath) -> PurePosixPath:
         """The way to it from a folder above."""
         return PurePosixPath(self.key).relative_to(other.key)
 
     def is_dir(self) -> bool:
         """Whether anything lies below."""
-        return next(self.objects(), None) is not None
+        return next(self.iter_objects(), None) is not None
 
-    def stat(self) -> Met:
+    def stat(self) -> ObjectStat:
         """Of an object that a listing gave. Raises `FileNotFoundError` of all else."""
-        if self.met is None:
+        if self.cached_stat is None:
             raise FileNotFoundError(str(self))
-        return self.met
+        return self.cached_stat
 
-    def objects(self) -> Iterator[Remote]:
+    def iter_objects(self) -> Iterator[ObjectPath]:
         """All objects below, at any depth, in the order of their names."""
-        client = client_of(self.store)
+        client = open_client(self.store)
         pages = iter(client.list(prefix=self.key or None))
-        while page := told(self.store, lambda: next(pages, None)):
-            yield from (self._met(each) for each in page)
+        while page := call_store(self.store, lambda: next(pages, None)):
+            yield from (self._from_meta(each) for each in page)
 
-    def glob(self, pattern: str) -> Iterator[Remote]:
+    def glob(self, pattern: str) -> Iterator[ObjectPath]:
         """What matches below, a level for each part of the pattern: `*/*.lance`."""
         part, _, rest = pattern.partition("/")
         wild = "*" in part
-        found = (each for each in self._inside() if fnmatchcase(each.name, part)) if wild else [self / part]
+        found = (
+            (each for each in self._list_children() if fnmatchcase(each.name, part))
+            if wild
+            else [self / part]
+        )
         for each in found:
             if rest:
                 yield from each.glob(rest)
@@ -92,42 +96,42 @@ class Remote:
 
     def remove(self) -> None:
         """Remove what lies below; the versions first, so that a kill leaves no half of a table."""
-        client, keys = client_of(self.store), [each.key for each in self.objects()]
+        client, keys = open_client(self.store), [each.key for each in self.iter_objects()]
         versions = [key for key in keys if "/_versions/" in key]
         for some in (versions, [key for key in keys if "/_versions/" not in key]):
             if some:
-                told(self.store, lambda some=some: client.delete(some))
+                call_store(self.store, lambda some=some: client.delete(some))
 
-    def _inside(self) -> Iterator[Remote]:
-        client = client_of(self.store)
-        listed = told(self.store, lambda: client.list_with_delimiter(self.key or None))
-        yield from (Remote(prefix, self.store) for prefix in listed["common_prefixes"])
-        yield from (self._met(each) for each in listed["objects"])
+    def _list_children(self) -> Iterator[ObjectPath]:
+        client = open_client(self.store)
+        listed = call_store(self.store, lambda: client.list_with_delimiter(self.key or None))
+        yield from (ObjectPath(prefix, self.store) for prefix in listed["common_prefixes"])
+        yield from (self._from_meta(each) for each in listed["objects"])
 
-    def _met(self, meta: Any) -> Remote:
+    def _from_meta(self, meta: Any) -> ObjectPath:
         written: datetime = meta["last_modified"]
-        met = Met(meta["size"], written.timestamp(), meta["e_tag"] or "")
-        return Remote(meta["path"], self.store, met)
+        met = ObjectStat(meta["size"], written.timestamp(), meta["e_tag"] or "")
+        return ObjectPath(meta["path"], self.store, met)
 
 
 @lru_cache(maxsize=16)
-def _client(url: str, keys: tuple[tuple[str, str], ...]) -> Any:
+def _create_client(url: str, keys: tuple[tuple[str, str], ...]) -> Any:
     from obstore.store import from_url
 
     plain = dict(keys).get("endpoint", "").startswith("http://")
     options = {"allow_http": True} if plain else {}
     make: Any = from_url  # its types know the names of options, which are not written out here
-    return make(url, config=dict(keys), client_options=options, retry_config=_PATIENCE)
+    return make(url, config=dict(keys), client_options=options, retry_config=_RETRY_CONFIG)
 
 
-def client_of(store: ObjectStore) -> Any:
+def open_client(store: ObjectStore) -> Any:
     """obstore's client below a store's URL; made once in a process.
 
     Raises:
         ConfigError: obstore is not installed, or refuses the options.
     """
     try:
-        return _client(store.url, tuple(sorted(store.keys.items())))
+        return _create_client(store.url, tuple(sorted(store.storage_options.items())))
     except ImportError:
         raise ConfigError(
             f"the store {store.url} needs obstore: pip install 'knowledge-pipeline[object-store]'"
@@ -136,7 +140,7 @@ def client_of(store: ObjectStore) -> Any:
         raise ConfigError(f"the store {store.url} cannot be set up ({type(error).__name__})") from None
 
 
-def told(store: ObjectStore, ask: Callable[[], _Answer]) -> _Answer:
+def call_store(store: ObjectStore, call: Callable[[], _Result]) -> _Result:
     """Ask, and say what goes wrong in a sentence without any secret.
 
     What a lease lives on passes as it is: `FileNotFoundError`, and obstore's `AlreadyExistsError` and
@@ -149,16 +153,16 @@ def told(store: ObjectStore, ask: Callable[[], _Answer]) -> _Answer:
     from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
     try:
-        return ask()
+        return call()
     except (AlreadyExistsError, PreconditionError):
         raise
     except (BaseError, FileNotFoundError) as error:
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
             raise
-        raise _sentence(store, error) from None
+        raise _to_store_error(store, error) from None
 
 
-def _sentence(store: ObjectStore, error: Exception) -> KnowledgeError:
+def _to_store_error(store: ObjectStore, error: Exception) -> KnowledgeError:
     name, text = type(error).__name__, str(error)
     if "NoSuchBucket" in text or "ContainerNotFound" in text:
         return StoreError(f"there is no bucket {store.bucket!r} for {store.url}: make it, or correct store")

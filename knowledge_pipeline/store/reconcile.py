@@ -21,23 +21,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.store.background_writer import one_behind
-from knowledge_pipeline.store.tables import Table, portions
+from knowledge_pipeline.store.background_writer import open_background_writer
+from knowledge_pipeline.store.tables import Table, split_batches
 
-MERGED_ROWS = 16_384  # of an index with 768 dimensions some 200 MB, which a merge holds in memory
+MERGE_MAX_ROWS = 16_384  # of an index with 768 dimensions some 200 MB, which a merge holds in memory
 
-MIXED = "\x00mixed"  # rows of one key with different fingerprints: an interrupted write
+MIXED_FINGERPRINT = "\x00mixed"  # rows of one key with different fingerprints: an interrupted write
 
-Make = Callable[[list[str]], Iterable[pa.RecordBatch]]
+BuildRows = Callable[[list[str]], Iterable[pa.RecordBatch]]
 """Makes the complete rows of some keys, each batch holding whole keys only."""
 
 
-Columns = tuple[pa.ChunkedArray, pa.ChunkedArray]
+KeyColumns = tuple[pa.ChunkedArray, pa.ChunkedArray]
 """Keys, each once, and the fingerprint of each."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReconcilePlan:
     """What a reconciliation has to do; both lists are in the order of their input."""
 
     added: list[str]
@@ -46,7 +46,7 @@ class Difference:
     unchanged: int
 
     @property
-    def write(self) -> list[str]:
+    def keys_to_write(self) -> list[str]:
         """Keys whose rows must be made."""
         return self.added + self.changed
 
@@ -54,15 +54,17 @@ class Difference:
         return bool(self.added or self.changed or self.removed)
 
 
-def difference(desired: Mapping[str, str], actual: Mapping[str, str], *, full: bool = False) -> Difference:
+def plan_changes(
+    desired: Mapping[str, str], actual: Mapping[str, str], *, full: bool = False
+) -> ReconcilePlan:
     """Compare keys and fingerprints; `full` makes every desired key anew."""
     added = [key for key in desired if key not in actual]
     changed = [key for key, mark in desired.items() if key in actual and (full or actual[key] != mark)]
     removed = [key for key in actual if key not in desired]
-    return Difference(added, changed, removed, len(desired) - len(added) - len(changed))
+    return ReconcilePlan(added, changed, removed, len(desired) - len(added) - len(changed))
 
 
-def difference_of(desired: Columns, actual: Columns, *, full: bool = False) -> Difference:
+def plan_changes_arrow(desired: KeyColumns, actual: KeyColumns, *, full: bool = False) -> ReconcilePlan:
     """The same of columns of Arrow: a hundred thousand in 22 ms, by way of dictionaries in 180."""
     (keys, marks), (held, held_marks) = desired, actual
     at = pc.index_in(keys, value_set=held)
@@ -70,28 +72,33 @@ def difference_of(desired: Columns, actual: Columns, *, full: bool = False) -> D
     same = pc.fill_null(pc.equal(marks, held_marks.take(at)), False)
     changed = known if full else pc.and_not(known, same)
     write = keys.filter(pc.invert(known)).to_pylist(), keys.filter(changed).to_pylist()
-    return Difference(*write, without(held, keys).to_pylist(), len(keys) - sum(map(len, write)))
+    return ReconcilePlan(*write, exclude_keys(held, keys).to_pylist(), len(keys) - sum(map(len, write)))
 
 
-def without(keys: Any, others: Any) -> Any:
+def exclude_keys(keys: Any, excluded: Any) -> Any:
     """The keys that are not among others, in their order: of a hundred thousand in milliseconds.
 
     Each is an array of Arrow, chunked or not.
     """
-    return keys.filter(pc.invert(pc.is_in(keys, value_set=others)))
+    return keys.filter(pc.invert(pc.is_in(keys, value_set=excluded)))
 
 
-def fingerprints(table: Table, key: str, fingerprint: str) -> dict[str, str]:
+def load_fingerprints(table: Table, key: str, fingerprint: str) -> dict[str, str]:
     """What a table holds: the fingerprint of every key, `MIXED` where its rows disagree."""
     held: dict[str, str] = {}
-    for batch in table.batches([key, fingerprint], batch_rows=16_384):
+    for batch in table.iter_batches([key, fingerprint], batch_rows=16_384):
         for name, mark in zip(batch[key].to_pylist(), batch[fingerprint].to_pylist(), strict=True):
-            held[name] = mark if held.get(name, mark) == mark else MIXED
+            held[name] = mark if held.get(name, mark) == mark else MIXED_FINGERPRINT
     return held
 
 
 def reconcile(
-    table: Table, planned: Difference, make: Make, *, group: str | None = None, whole: bool = False
+    table: Table,
+    plan: ReconcilePlan,
+    build_rows: BuildRows,
+    *,
+    group_column: str | None = None,
+    single_commit: bool = False,
 ) -> None:
     """Carry a difference out.
 
@@ -105,47 +112,52 @@ def reconcile(
         whole: all rows in one commit instead, for a table that others read or write; in a few where they
             are many, because a merge holds all its rows in memory.
     """
-    if not planned:
+    if not plan:
         return
-    group = group or table.key
-    fresh = not planned.changed and not planned.removed and table.count() == 0
+    group_column = group_column or table.key
+    fresh = not plan.changed and not plan.removed and table.count_rows() == 0
     write = table.append if fresh else table.upsert
-    if whole:
-        _write_whole(table, planned, make, fresh=fresh)
-    elif planned.write:
-        replaced = group if group != table.key and not fresh else None
-        with one_behind() as hand_over:
-            for batch in make(planned.write):
-                hand_over(partial(_commit, table, write, batch, replaced))
-    table.delete(planned.removed if group == table.key else _keys_of(table, group, planned.removed))
-    table.tidy()
+    if single_commit:
+        _write_single_commit(table, plan, build_rows, is_new=fresh)
+    elif plan.keys_to_write:
+        replaced = group_column if group_column != table.key and not fresh else None
+        with open_background_writer() as hand_over:
+            for batch in build_rows(plan.keys_to_write):
+                hand_over(partial(_commit_batch, table, write, batch, replaced))
+    table.delete_keys(
+        plan.removed if group_column == table.key else _iter_group_keys(table, group_column, plan.removed)
+    )
+    table.compact_if_due()
 
 
-def _write_whole(table: Table, planned: Difference, make: Make, *, fresh: bool) -> None:
+def _write_single_commit(table: Table, plan: ReconcilePlan, build_rows: BuildRows, *, is_new: bool) -> None:
     """What is held already first: a kill then leaves rows missing, which a release notices."""
-    if not fresh and 0 < len(planned.write) <= MERGED_ROWS:
-        table.upsert(make(planned.write))
+    if not is_new and 0 < len(plan.keys_to_write) <= MERGE_MAX_ROWS:
+        table.upsert(build_rows(plan.keys_to_write))
         return
-    for keys in portions(planned.changed, MERGED_ROWS):
-        table.upsert(make(keys))
-    if planned.added:
-        table.append(make(planned.added))
+    for keys in split_batches(plan.changed, MERGE_MAX_ROWS):
+        table.upsert(build_rows(keys))
+    if plan.added:
+        table.append(build_rows(plan.added))
 
 
-def _commit(
-    table: Table, write: Callable[[list[pa.RecordBatch]], None], batch: pa.RecordBatch, group: str | None
+def _commit_batch(
+    table: Table,
+    write: Callable[[list[pa.RecordBatch]], None],
+    batch: pa.RecordBatch,
+    group_column: str | None,
 ) -> None:
     write([batch])
-    if group:
-        _remove_replaced(table, group, batch)
+    if group_column:
+        _delete_replaced(table, group_column, batch)
 
 
-def _remove_replaced(table: Table, group: str, written: pa.RecordBatch) -> None:
+def _delete_replaced(table: Table, group_column: str, written: pa.RecordBatch) -> None:
     kept = set(written[table.key].to_pylist())
-    groups = dict.fromkeys(written[group].to_pylist())
-    table.delete([key for key in _keys_of(table, group, groups) if key not in kept])
+    groups = dict.fromkeys(written[group_column].to_pylist())
+    table.delete_keys([key for key in _iter_group_keys(table, group_column, groups) if key not in kept])
 
 
-def _keys_of(table: Table, group: str, groups: Iterable[str]) -> Iterator[str]:
-    for found in table.rows_of(group, groups, [table.key]):
+def _iter_group_keys(table: Table, group_column: str, groups: Iterable[str]) -> Iterator[str]:
+    for found in table.iter_rows_by_values(group_column, groups, [table.key]):
         yield from found[table.key].to_pylist()

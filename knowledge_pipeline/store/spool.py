@@ -24,7 +24,7 @@ class Spool:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed at the end of the context
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         self._writer = pa.ipc.new_stream(self._file, schema, options=options)
-        self._waiting: list[Mapping[str, Any]] = []
+        self._pending: list[Mapping[str, Any]] = []
 
     def __enter__(self) -> Spool:
         return self
@@ -32,20 +32,20 @@ class Spool:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def add_rows(self, row_count: Sequence[Mapping[str, Any]]) -> None:
         """Take more rows."""
-        self.rows += len(rows)
-        self._waiting += rows
-        if len(self._waiting) >= _BATCH_ROWS:
+        self.rows += len(row_count)
+        self._pending += row_count
+        if len(self._pending) >= _BATCH_ROWS:
             self._flush()
 
-    def take(self, batch: pa.RecordBatch) -> None:
+    def add_batch(self, batch: pa.RecordBatch) -> None:
         """Take more rows that are a batch already."""
         self._flush()
         self.rows += batch.num_rows
         self._writer.write_batch(batch)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def iter_batches(self) -> Iterator[pa.RecordBatch]:
         """All rows; none can be added after."""
         self._flush()
         self._writer.close()
@@ -53,6 +53,6 @@ class Spool:
         yield from pa.ipc.open_stream(self._file)
 
     def _flush(self) -> None:
-        if self._waiting:
-            self._writer.write_batch(pa.RecordBatch.from_pylist(self._waiting, schema=self.schema))
-            self._waiting = []
+        if self._pending:
+            self._writer.write_batch(pa.RecordBatch.from_pylist(self._pending, schema=self.schema))
+            self._pending = []

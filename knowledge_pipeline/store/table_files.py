@@ -11,16 +11,16 @@ from contextlib import suppress
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import Place, dataset, remove
-from knowledge_pipeline.store.object_store import Remote
-from knowledge_pipeline.store.tables import SMALL_FRAGMENTS, Table
+from knowledge_pipeline.store.lance_storage import StorePath, open_dataset, remove_path
+from knowledge_pipeline.store.object_store import ObjectPath
+from knowledge_pipeline.store.tables import COMPACT_MIN_SMALL_FRAGMENTS, Table
 
-_DISCARDED = ".discarded"
-_MAKING_S = 86_400.0
-_WRITTEN_BEFORE_A_VERSION = ("data", "_deletions", "_indices")
+_DISCARDED_SUFFIX = ".discarded"
+_CREATION_GRACE_S = 86_400.0
+_FOLDERS_WRITTEN_FIRST = ("data", "_deletions", "_indices")
 
 
-def versions_in_use(table: Table, since: float) -> int:
+def count_versions_in_use(table: Table, since: float) -> int:
     """How many of the newest versions a reader may be at that opened the table after a time.
 
     A version is in use from when it was written until the next one was, so it is those written
@@ -30,18 +30,18 @@ def versions_in_use(table: Table, since: float) -> int:
         table: one that exists.
         since: seconds since the epoch.
     """
-    return 1 + sum(written > since for written in _times(table.path / "_versions"))
+    return 1 + sum(written > since for written in _iter_write_times(table.path / "_versions"))
 
 
-def newest_version(table: Table) -> float:
+def newest_version_time(table: Table) -> float:
     """When the newest version of a table was written; seconds since the epoch."""
-    return max(_times(table.path / "_versions"), default=0.0)
+    return max(_iter_write_times(table.path / "_versions"), default=0.0)
 
 
-def last_written(folder: Place) -> float:
+def last_write_time(folder: StorePath) -> float:
     """When a file, or anything in a folder two levels deep, was last written; seconds since the epoch."""
-    if isinstance(folder, Remote):
-        return max((each.stat().st_mtime for each in folder.objects()), default=0)
+    if isinstance(folder, ObjectPath):
+        return max((each.stat().st_mtime for each in folder.iter_objects()), default=0)
     return max(
         (file.lstat().st_mtime for file in [folder, *folder.glob("*"), *folder.glob("*/*")]), default=0
     )
@@ -49,62 +49,62 @@ def last_written(folder: Place) -> float:
 
 def has_unfinished_writes(table: Table) -> bool:
     """Whether files are younger than the newest version: of a writer that is at work, or was killed."""
-    begun = (max(_times(table.path / part), default=0.0) for part in _WRITTEN_BEFORE_A_VERSION)
-    return max(begun) > newest_version(table)
+    begun = (max(_iter_write_times(table.path / part), default=0.0) for part in _FOLDERS_WRITTEN_FIRST)
+    return max(begun) > newest_version_time(table)
 
 
-def may_be_scattered(table: Table) -> bool:
+def may_need_compaction(table: Table) -> bool:
     """Whether there are so many files, or any deletions, that opening the table is worth it."""
     if any((table.path / "_deletions").glob("*")):
         return True
-    return sum(1 for _ in (table.path / "data").glob("*")) >= SMALL_FRAGMENTS
+    return sum(1 for _ in (table.path / "data").glob("*")) >= COMPACT_MIN_SMALL_FRAGMENTS
 
 
-def _times(folder: Place) -> Iterator[float]:
+def _iter_write_times(folder: StorePath) -> Iterator[float]:
     for entry in folder.glob("*"):
         with suppress(FileNotFoundError):
             yield entry.stat().st_mtime
 
 
-def vector_tables(lake: Lake) -> dict[str, list[Table]]:
+def list_vector_tables(lake: Lake) -> dict[str, list[Table]]:
     """The embeddings of every source, of all spaces that it ever had."""
     found: dict[str, list[Table]] = {}
     for path in sorted((lake.root / "embeddings").glob("*/*.lance")):
         if (path / "_versions").is_dir():
-            dimensions = dataset(path).schema.field("vector").type.list_size
+            dimensions = open_dataset(path).schema.field("vector").type.list_size
             found.setdefault(path.stem, []).append(lake.embeddings(path.parent.name, path.stem, dimensions))
     return found
 
 
-def discard(lake: Lake, path: Place) -> None:
+def discard_path(lake: Lake, path: StorePath) -> None:
     """Remove a table, a folder or a file of the store: a kill leaves it whole, or nameless.
 
     Raises:
         StoreError: it lies elsewhere, behind a link; nothing was removed.
     """
-    if isinstance(path, Remote):
+    if isinstance(path, ObjectPath):
         return path.remove()
     if not path.parent.resolve().is_relative_to(lake.folder.resolve()):
         raise StoreError(
             f"{path} is a link out of the store {lake.folder}: remove it yourself if it is not needed"
         )
-    nameless = path.with_name(path.name + _DISCARDED)
-    remove(nameless)
+    nameless = path.with_name(path.name + _DISCARDED_SUFFIX)
+    remove_path(nameless)
     path.rename(nameless)
-    remove(nameless)
+    remove_path(nameless)
 
 
-def half_discarded(lake: Lake) -> list[Place]:
+def list_half_discarded(lake: Lake) -> list[StorePath]:
     """What a killed `discard` left."""
     places = ("index", "embeddings/*", "cache/mirrors", "marts")
-    local = sorted(path for place in places for path in lake.folder.glob(f"{place}/*{_DISCARDED}"))
-    return [*local, *(_versionless(lake.root) if isinstance(lake.root, Remote) else ())]
+    local = sorted(path for place in places for path in lake.folder.glob(f"{place}/*{_DISCARDED_SUFFIX}"))
+    return [*local, *(_iter_versionless_tables(lake.root) if isinstance(lake.root, ObjectPath) else ())]
 
 
-def _versionless(root: Remote) -> Iterator[Remote]:
+def _iter_versionless_tables(root: ObjectPath) -> Iterator[ObjectPath]:
     """Tables without a version in which nobody has written for a day, so that nobody is making them."""
     tables = (table for place in ("index", "embeddings/*") for table in root.glob(f"{place}/*.lance"))
     for table in tables:
-        unused = last_written(table) < time.time() - _MAKING_S
+        unused = last_write_time(table) < time.time() - _CREATION_GRACE_S
         if unused and not (table / "_versions").is_dir():
             yield table

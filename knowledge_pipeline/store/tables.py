@@ -16,22 +16,22 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import index_segments, lance_storage
-from knowledge_pipeline.store.filters import Filter, literal, one_of
-from knowledge_pipeline.store.lance_storage import Mark, Place
-from knowledge_pipeline.store.object_store import Remote
+from knowledge_pipeline.store.filters import Filter, format_literal, one_of
+from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
+from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.schemas import VERSION
 
 if TYPE_CHECKING:
     import lancedb.table
 
 KEYS_PER_FILTER = 1000  # one IN list; longer ones cost more to plan than to run
-KEPT_VERSIONS = 4  # of every table, beside the tagged ones
-COMMITS_BETWEEN_TIDYING = 8
-SMALL_FRAGMENTS = 8  # so many, or
-DELETED_SHARE = 0.2  # so many of its rows deleted, and a table is worth rewriting
+RETAINED_VERSIONS = 4  # of every table, beside the tagged ones
+COMMITS_BETWEEN_COMPACTIONS = 8
+COMPACT_MIN_SMALL_FRAGMENTS = 8  # so many, or
+COMPACT_MIN_DELETED_SHARE = 0.2  # so many of its rows deleted, and a table is worth rewriting
 FULL_FRAGMENT_ROWS = 131_072  # such a fragment is not rewritten for the sake of small ones beside it
 
-_BOUNDED = {"num_threads": 1, "batch_size": 1024, "target_rows_per_fragment": FULL_FRAGMENT_ROWS}
+_COMPACTION_OPTIONS = {"num_threads": 1, "batch_size": 1024, "target_rows_per_fragment": FULL_FRAGMENT_ROWS}
 """How fragments are merged: one after the other, because each one under way holds about 300 MB."""
 
 
@@ -39,21 +39,21 @@ _READ_AHEAD_BATCHES, _READ_AHEAD_BYTES = 4, 64 << 20
 """How far a stream reads ahead of who takes it: by default 2 GB, where that one is slow."""
 
 
-def portions(items: Iterable[str], size: int = KEYS_PER_FILTER) -> Iterator[list[str]]:
+def split_batches(items: Iterable[str], batch_size: int = KEYS_PER_FILTER) -> Iterator[list[str]]:
     """Cut a stream of keys into lists of at most `size`."""
     iterator = iter(items)
-    while portion := list(islice(iterator, size)):
+    while portion := list(islice(iterator, batch_size)):
         yield portion
 
 
 class Table:
     """A Lance table with one schema and one primary key, opened at its newest version."""
 
-    def __init__(self, path: Place, schema: pa.Schema) -> None:
+    def __init__(self, path: StorePath, schema: pa.Schema) -> None:
         self.path = path  # "<root>/chunks/code/docs.lance"
         self.schema = schema
         self.key = next((field.name for field in schema if field.metadata), schema.names[0])
-        self._seen = False  # on an object store, where every look costs a request
+        self._exists_remotely = False  # on an object store, where every look costs a request
 
     @property
     def name(self) -> str:
@@ -63,58 +63,58 @@ class Table:
     @property
     def exists(self) -> bool:
         """Whether a first write has made the table."""
-        if isinstance(self.path, Remote):
-            self._seen = self._seen or (self.path / "_versions").is_dir()
-            return self._seen
+        if isinstance(self.path, ObjectPath):
+            self._exists_remotely = self._exists_remotely or (self.path / "_versions").is_dir()
+            return self._exists_remotely
         return (self.path / "_versions").is_dir()
 
     @property
     def version(self) -> int:
         """Newest version; 0 before the first write."""
-        return self._read().version if self.exists else 0
+        return self._open_cached().version if self.exists else 0
 
     @property
-    def mark(self) -> Mark:
+    def version_stamp(self) -> VersionStamp:
         """What tells the newest version from any other, and from one of a table made anew."""
-        return lance_storage.mark(self.path)
+        return lance_storage.read_version_stamp(self.path)
 
-    def opened(self) -> lancedb.table.Table:
+    def open_lancedb(self) -> lancedb.table.Table:
         """A LanceDB handle at the newest version, for building indexes: its import takes two seconds.
 
         Raises:
             StoreError: the table was written with another schema.
         """
-        self.newest()
-        return lance_storage.connect(self.path.parent).open_table(self.name)
+        self.open_newest()
+        return lance_storage.open_connection(self.path.parent).open_table(self.name)
 
-    def newest(self) -> Any:
+    def open_newest(self) -> Any:
         """Lance's dataset at the newest version, to change or to read.
 
         Raises:
             StoreError: the table was written with another schema.
         """
-        found = lance_storage.dataset(self.path)
+        found = lance_storage.open_dataset(self.path)
         self.require_schema(found.schema)
         return found
 
-    def _read(self, version: int | None = None) -> Any:
+    def _open_cached(self, version: int | None = None) -> Any:
         """The dataset, opened once for each newest version: never changed, for threads share it.
 
         Raises:
             StoreError: as `newest`.
         """
-        found = lance_storage.newest(self.path, str(self.path), self.mark)
+        found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
         self.require_schema(found.schema)
         return found if version is None else found.checkout_version(version)
 
-    def require_schema(self, found: pa.Schema) -> None:
+    def require_schema(self, schema: pa.Schema) -> None:
         """Refuse a schema that the table was not written with.
 
         Raises:
             StoreError: another version of the program wrote it.
         """
-        written_by = (found.metadata or {}).get(b"knowledge_schema", b"none").decode()
-        if written_by == VERSION and found.equals(self.schema):
+        written_by = (schema.metadata or {}).get(b"knowledge_schema", b"none").decode()
+        if written_by == VERSION and schema.equals(self.schema):
             return
         raise StoreError(
             f"table {self.path.parent.name}/{self.name} was written with schema version {written_by}, "
@@ -122,25 +122,27 @@ class Table:
             "or use the program that wrote it"
         )
 
-    def rows(
+    def read_rows(
         self, columns: Sequence[str], where: Filter | None = None, *, version: int | None = None
     ) -> pa.Table:
         """Chosen columns of the rows that match, in no particular order, now or at a kept version."""
         if not self.exists:
             return pa.schema([self.schema.field(name) for name in columns]).empty_table()
-        return self._read(version).to_table(columns=list(columns), filter=where.sql if where else None)
+        return self._open_cached(version).to_table(columns=list(columns), filter=where.sql if where else None)
 
-    def rows_of(self, column: str, values: Iterable[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+    def iter_rows_by_values(
+        self, column: str, values: Iterable[str], columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
         """Rows whose column holds one of many values, portion by portion."""
-        for portion in portions(values):
-            yield self.rows(columns, one_of(column, portion))
+        for portion in split_batches(values):
+            yield self.read_rows(columns, one_of(column, portion))
 
-    def batches(
+    def iter_batches(
         self, columns: Sequence[str], where: Filter | None = None, *, batch_rows: int = 1024
     ) -> Iterator[pa.RecordBatch]:
         """The same as `rows`, streamed."""
         if self.exists:
-            scanner = self._read().scanner(
+            scanner = self._open_cached().scanner(
                 columns=list(columns),
                 filter=where.sql if where else None,
                 batch_size=batch_rows,
@@ -149,38 +151,39 @@ class Table:
             )
             yield from scanner.to_batches()
 
-    def differing(self, columns: Sequence[str], version: int | None) -> tuple[pa.Table, pa.Table]:
+    def diff_fragments(self, columns: Sequence[str], version: int | None) -> tuple[pa.Table, pa.Table]:
         """Rows of the fragments that are not the same now and at a kept version: those of now, and of then.
 
         Rows that are in both may be among both. All rows of now, and none, where there is no version.
         """
         if version is None or not self.exists:
-            rows = self.rows(columns)
+            rows = self.read_rows(columns)
             return rows, rows.slice(0, 0)
         now, then = (
-            {_identity(each): each for each in self._read(at).get_fragments()} for at in (None, version)
+            {_fragment_identity(each): each for each in self._open_cached(at).get_fragments()}
+            for at in (None, version)
         )
         return (
-            self._of_fragments(columns, [now[identity] for identity in now if identity not in then]),
-            self._of_fragments(columns, [then[identity] for identity in then if identity not in now]),
+            self._read_fragments(columns, [now[identity] for identity in now if identity not in then]),
+            self._read_fragments(columns, [then[identity] for identity in then if identity not in now]),
         )
 
-    def _of_fragments(self, columns: Sequence[str], fragments: Sequence[Any]) -> pa.Table:
+    def _read_fragments(self, columns: Sequence[str], fragments: Sequence[Any]) -> pa.Table:
         schema = pa.schema([self.schema.field(name) for name in columns])
         return pa.concat_tables(
             [schema.empty_table(), *(fragment.to_table(columns=list(columns)) for fragment in fragments)]
         )
 
-    def count(self, where: Filter | None = None, *, version: int | None = None) -> int:
+    def count_rows(self, where: Filter | None = None, *, version: int | None = None) -> int:
         """How many rows match, now or at a kept version."""
         if not self.exists:
             return 0
-        return self._read(version).count_rows(where.sql if where else None)
+        return self._open_cached(version).count_rows(where.sql if where else None)
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table is known not to hold, in one commit."""
-        reader = self._reader(batches)
-        self._commit(lambda: lance_storage.append(reader, self._made(), self.path))
+        reader = self._to_reader(batches)
+        self._commit(lambda: lance_storage.append_to_dataset(reader, self._create_if_missing(), self.path))
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Insert rows, replacing those with the same key, in one commit.
@@ -188,147 +191,157 @@ class Table:
         Keys must be unique within one call. The index is bypassed because the indexed
         path doubles rows when two writers meet (lancedb#3377).
         """
-        reader = self._reader(batches)
+        reader = self._to_reader(batches)
 
-        merge = self._made().merge_insert(self.key).when_matched_update_all().when_not_matched_insert_all()
+        merge = (
+            self._create_if_missing()
+            .merge_insert(self.key)
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+        )
         self._commit(lambda: merge.use_index(False).execute(reader))
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def delete_keys(self, keys: Iterable[str]) -> None:
         """Remove rows by key, a commit for every thousand."""
-        for portion in portions(keys):
-            self._commit(partial(self.newest().delete, one_of(self.key, portion).sql))
+        for portion in split_batches(keys):
+            self._commit(partial(self.open_newest().delete, one_of(self.key, portion).sql))
 
-    def delete_at_once(self, keys: pa.Array) -> None:
+    def delete_keys_in_one_commit(self, keys: pa.Array) -> None:
         """Remove any number of rows by key, in one commit."""
-        merge = self.newest().merge_insert(self.key).when_matched_delete()
+        merge = self.open_newest().merge_insert(self.key).when_matched_delete()
         self._commit(lambda: merge.execute(pa.table({self.key: keys})))
 
     def delete_where(self, where: Filter) -> None:
         """Remove all rows that match, in one commit; none is made when nothing matches."""
-        if self.count(where):
-            self._commit(lambda: self.newest().delete(where.sql))
+        if self.count_rows(where):
+            self._commit(lambda: self.open_newest().delete(where.sql))
 
-    def set_where(self, where: Filter, **values: str) -> None:
+    def update_where(self, where: Filter, **values: str) -> None:
         """Set text columns of all rows that match, in one commit."""
-        if self.count(where):
-            literals = {column: literal(value) for column, value in values.items()}
-            self._commit(lambda: self.newest().update(literals, where=where.sql))
+        if self.count_rows(where):
+            literals = {column: format_literal(value) for column, value in values.items()}
+            self._commit(lambda: self.open_newest().update(literals, where=where.sql))
 
     @property
-    def notes(self) -> dict[str, str]:
+    def metadata_notes(self) -> dict[str, str]:
         """What `note` put on the table."""
-        return dict(self._read().metadata) if self.exists else {}
+        return dict(self._open_cached().metadata) if self.exists else {}
 
-    def note(self, **notes: str) -> None:
+    def write_notes(self, **notes: str) -> None:
         """Put notes on the table itself, in one commit; none is made where they are there already."""
-        if notes.items() <= self.notes.items():
+        if notes.items() <= self.metadata_notes.items():
             return
 
-        self._commit(lambda: self._made().update_metadata(notes))
+        self._commit(lambda: self._create_if_missing().update_metadata(notes))
 
     def _commit(self, write: Callable[[], Any]) -> None:
         write()
 
-    def _reader(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    def _to_reader(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self.schema, iter(batches))
 
-    def _made(self) -> Any:
+    def _create_if_missing(self) -> Any:
         if not self.exists:
-            lance_storage.make_folder(self.path.parent)
-            lance_storage.make(self.path, self.schema)
-        return self.newest()
+            lance_storage.create_folder(self.path.parent)
+            lance_storage.create_dataset(self.path, self.schema)
+        return self.open_newest()
 
     @property
     def indexes(self) -> dict[str, str]:
         """Indexed columns, each with the name of its index; none before the first write."""
-        found = self._read().describe_indices() if self.exists else []
+        found = self._open_cached().describe_indices() if self.exists else []
         return {index.field_names[0]: index.name for index in found}
 
     def index_stats(self, index: str) -> dict[str, Any]:
         """What Lance knows of an index: `num_unindexed_rows`, `num_indices` (its segments), ..."""
-        return self._read().stats.index_stats(index)
+        return self._open_cached().stats.index_stats(index)
 
-    def tidy(self) -> None:
+    def compact_if_due(self) -> None:
         """Compact small fragments and drop old versions, every few commits; tagged versions stay."""
-        if self.exists and self.version >= self._oldest_version() + KEPT_VERSIONS + COMMITS_BETWEEN_TIDYING:
+        if (
+            self.exists
+            and self.version >= self._oldest_version() + RETAINED_VERSIONS + COMMITS_BETWEEN_COMPACTIONS
+        ):
             self.compact()
 
     def _oldest_version(self) -> int:
-        newest = self.newest()
-        return min(_versions(newest) - _tagged(newest), default=newest.version)
+        newest = self.open_newest()
+        return min(_list_versions(newest) - _list_tagged_versions(newest), default=newest.version)
 
     def compact(self) -> None:
         """Merge small fragments where no large index has to be made anew for it, and drop old versions."""
-        self.merge_fragments(spared=index_segments.dear_fragments(self.newest()))
-        self.forget_versions()
+        self.merge_fragments(excluded_fragments=index_segments.expensive_fragments(self.open_newest()))
+        self.delete_old_versions()
 
     @property
-    def scattered(self) -> bool:
+    def needs_compaction(self) -> bool:
         """Whether rewriting would pay: many small fragments, or many deleted rows, that can be merged."""
         from lance.optimize import Compaction
 
-        newest = self.newest()
+        newest = self.open_newest()
         stats = newest.stats.dataset_stats(max_rows_per_group=FULL_FRAGMENT_ROWS)
         deleted = stats["num_deleted_rows"]
-        if stats["num_small_files"] < SMALL_FRAGMENTS and deleted <= DELETED_SHARE * (
+        if stats["num_small_files"] < COMPACT_MIN_SMALL_FRAGMENTS and deleted <= COMPACT_MIN_DELETED_SHARE * (
             newest.count_rows() + deleted
         ):
             return False
         return Compaction.plan(newest, {"target_rows_per_fragment": FULL_FRAGMENT_ROWS}).num_tasks() > 0
 
-    def merge_fragments(self, *, spared: Sequence[int] = ()) -> None:
+    def merge_fragments(self, *, excluded_fragments: Sequence[int] = ()) -> None:
         """Merge small fragments and rewrite those with many deleted rows, in bounded memory.
 
         Args:
             spared: ids of fragments that stay as they are.
         """
-        self.newest().optimize.compact_files(**_BOUNDED, excluded_fragment_ids=list(spared))
+        self.open_newest().optimize.compact_files(
+            **_COMPACTION_OPTIONS, excluded_fragment_ids=list(excluded_fragments)
+        )
 
-    def extend_indexes(self, *, thorough: bool = False) -> None:
+    def extend_indexes(self, *, merge_graphs: bool = False) -> None:
         """Take the rows that no index holds yet into the indexes; see `segments.merges`."""
-        for merge in index_segments.merges(self.newest(), thorough=thorough):
-            told = {"num_indices_to_merge": merge.segments, "index_names": merge.names}
-            self.newest().optimize.optimize_indices(**told)
+        for merge in index_segments.plan_merges(self.open_newest(), merge_graphs=merge_graphs):
+            told = {"num_indices_to_merge": merge.segment_count, "index_names": merge.index_names}
+            self.open_newest().optimize.optimize_indices(**told)
 
-    def forget_versions(self, *, keep: int = KEPT_VERSIONS, unfinished: bool = False) -> None:
+    def delete_old_versions(self, *, keep: int = RETAINED_VERSIONS, delete_unfinished: bool = False) -> None:
         """Drop all but the newest versions, and the files that only they need; tagged ones stay.
 
         Args:
             keep: how many versions stay, the newest one included.
             unfinished: drop what killed writers left, too; only where no other writer can be.
         """
-        self.newest().cleanup_old_versions(
+        self.open_newest().cleanup_old_versions(
             older_than=timedelta(0),
             retain_versions=keep,
             error_if_tagged_old_versions=False,
-            delete_unverified=unfinished,
+            delete_unverified=delete_unfinished,
         )
 
-    def superseded(self, *, keep: int) -> int:
+    def count_old_versions(self, *, keep: int) -> int:
         """How many versions `forget_versions` would drop."""
         written = sum(1 for _ in (self.path / "_versions").glob("*.manifest"))
         if written <= keep or not (self.path / "_refs" / "tags").is_dir():
             return max(0, written - keep)
-        newest = self.newest()
-        return len(set(sorted(_versions(newest))[:-keep]) - _tagged(newest))
+        newest = self.open_newest()
+        return len(set(sorted(_list_versions(newest))[:-keep]) - _list_tagged_versions(newest))
 
-    def erase_deleted(self) -> None:
+    def purge_deleted_rows(self) -> None:
         """Rewrite the files that still hold deleted rows; old versions keep theirs until forgotten."""
-        self.newest().optimize.compact_files(
-            materialize_deletions=True, materialize_deletions_threshold=0.0, **_BOUNDED
+        self.open_newest().optimize.compact_files(
+            materialize_deletions=True, materialize_deletions_threshold=0.0, **_COMPACTION_OPTIONS
         )
 
 
-def _identity(fragment: Any) -> tuple[Any, ...]:
+def _fragment_identity(fragment: Any) -> tuple[Any, ...]:
     """What tells a fragment from every other, and from itself with more of its rows deleted."""
     told = fragment.metadata
     deleted = told.deletion_file
     return told.id, *(file.path for file in told.files), deleted and (deleted.id, deleted.read_version)
 
 
-def _versions(dataset: Any) -> set[int]:
+def _list_versions(dataset: Any) -> set[int]:
     return {each["version"] for each in dataset.versions()}
 
 
-def _tagged(dataset: Any) -> set[int]:
+def _list_tagged_versions(dataset: Any) -> set[int]:
     return {tag["version"] for tag in dataset.tags.list().values()}

@@ -7,24 +7,24 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.locks import lock
+from knowledge_pipeline.store.locks import acquire_lock
 
 _TIMEOUT_S = 30.0
 
 
-def put(lake: Lake, row: dict[str, Any]) -> None:
+def upsert_token(lake: Lake, row: dict[str, Any]) -> None:
     """Add a token's row, or replace the one of its id.
 
     Raises:
         Busy: other processes kept the table for half a minute.
     """
     table = lake.tokens()
-    with lock(lake.root / "locks", "tokens", timeout_s=_TIMEOUT_S):
+    with acquire_lock(lake.root / "locks", "tokens", timeout_s=_TIMEOUT_S):
         table.upsert([pa.RecordBatch.from_pylist([row], schema=table.schema)])
-        table.tidy()
+        table.compact_if_due()
 
 
-def rows(lake: Lake) -> list[dict[str, Any]]:
+def list_tokens(lake: Lake) -> list[dict[str, Any]]:
     """Every token's row."""
     table = lake.tokens()
-    return table.rows(table.schema.names).to_pylist() if table.exists else []
+    return table.read_rows(table.schema.names).to_pylist() if table.exists else []

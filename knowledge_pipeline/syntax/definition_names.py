@@ -9,13 +9,13 @@ import re
 
 from tree_sitter import Node
 
-from knowledge_pipeline.syntax.grammars import Syntax
+from knowledge_pipeline.syntax.grammars import SyntaxTree
 
 _NAME_FIELDS = ("name", "property", "left", "key", "declarator", "type", "pattern")
 _NAME_TYPES = frozenset(
     {"identifier", "name", "simple_identifier", "type_identifier", "variable_declaration"}
 )
-_UNNAMED = {
+_IMPLICIT_NAMES = {
     "init_declaration": "init",
     "deinit_declaration": "deinit",
     "subscript_declaration": "subscript",
@@ -37,63 +37,63 @@ _GENERICS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 _WORDS = re.compile(r"[^\W\d]\w*")
 
 
-def name_of(syntax: Syntax, node: Node) -> tuple[str, str]:
+def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
     """The owner and the name of a definition: `("Circle", "area")` for `double Circle::area()`.
 
     The owner is empty unless it is written into the definition itself; the name is
     empty for what has none.
     """
-    named = _name_node(node)
+    named = _find_name_node(node)
     if named is None:
-        return "", _UNNAMED.get(node.type, "default" if _is_default(syntax, node) else "")
-    text = " ".join(syntax.slice(named)[:200].split()).strip("\"'`")
+        return "", _IMPLICIT_NAMES.get(node.type, "default" if _is_default(tree, node) else "")
+    text = " ".join(tree.slice(named)[:200].split()).strip("\"'`")
     if named.type == "computed_property_name":  # [Symbol.iterator]
         return "", text
     if named.type == "member_expression":
-        return _member(text)
+        return _split_member(text)
     if text.startswith("operator"):
         return "", text
-    owner, _, name = _without_generics(text).rpartition("::")
-    return owner or _receiver(syntax, node), name.strip("&*")
+    owner, _, name = _strip_generics(text).rpartition("::")
+    return owner or _receiver_type(tree, node), name.strip("&*")
 
 
-def head_start(syntax: Syntax, node: Node) -> int:
+def head_start(tree: SyntaxTree, node: Node) -> int:
     """Character at which a definition starts, its attributes and annotations left off."""
     for child in node.children[:_MAX_ATTRIBUTES]:
         if child.type == "modifiers":
             inner = next((each for each in child.children if each.type not in _ANNOTATIONS), None)
             if inner is not None:
-                return syntax.start(inner)
+                return tree.start(inner)
         elif child.type not in _ANNOTATIONS:
-            return syntax.start(child)
-    return syntax.start(node)
+            return tree.start(child)
+    return tree.start(node)
 
 
-def body_start(syntax: Syntax, node: Node) -> int | None:
+def body_start(tree: SyntaxTree, node: Node) -> int | None:
     """Character at which the body of a definition starts, if it has one."""
     body = node.child_by_field_name("body") or node.child_by_field_name("computed_value")
     for field in ("value", "right", "type"):
         inner = None if body else node.child_by_field_name(field)
-        body = body or (inner and (inner.child_by_field_name("body") or _body_child(inner)))
-    body = body or _body_child(node)
-    return syntax.start(body) if body else None
+        body = body or (inner and (inner.child_by_field_name("body") or _find_body_child(inner)))
+    body = body or _find_body_child(node)
+    return tree.start(body) if body else None
 
 
-def _body_child(node: Node) -> Node | None:
+def _find_body_child(node: Node) -> Node | None:
     return next((child for child in node.children if child.type in _BODY_TYPES), None)
 
 
-def _name_node(node: Node) -> Node | None:
+def _find_name_node(node: Node) -> Node | None:
     for field in _NAME_FIELDS:
         found = node.child_by_field_name(field)
         if found is not None:
-            return _declared(found) if field == "declarator" else found
-    if node.type in _UNNAMED:
+            return _unwrap_declarator(found) if field == "declarator" else found
+    if node.type in _IMPLICIT_NAMES:
         return None
     return next((child for child in node.named_children if child.type in _NAME_TYPES), None)
 
 
-def _declared(node: Node) -> Node:
+def _unwrap_declarator(node: Node) -> Node:
     """The name inside C's declarators: `*name(void)`, `(&name)[3]`."""
     for _ in range(20):
         inner = node.child_by_field_name("declarator")
@@ -105,21 +105,21 @@ def _declared(node: Node) -> Node:
     return node
 
 
-def _member(text: str) -> tuple[str, str]:
+def _split_member(text: str) -> tuple[str, str]:
     """`Cart.prototype.clear` belongs to `Cart`, `exports.total` to nobody."""
     *owners, name = text.split(".")
     owners = [owner for owner in owners if owner not in _NOT_OWNERS]
     return (owners[-1] if owners else ""), name
 
 
-def _receiver(syntax: Syntax, node: Node) -> str:
+def _receiver_type(tree: SyntaxTree, node: Node) -> str:
     """`Server` of Go's `func (s *Server) Listen()`."""
     receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
-    words = _WORDS.findall(_without_generics(syntax.slice(receiver))) if receiver else []
+    words = _WORDS.findall(_strip_generics(tree.slice(receiver))) if receiver else []
     return words[-1] if words else ""
 
 
-def _without_generics(text: str) -> str:
+def _strip_generics(text: str) -> str:
     for _ in range(10):
         shorter = _GENERICS.sub("", text)
         if shorter == text:
@@ -128,6 +128,6 @@ def _without_generics(text: str) -> str:
     return text.strip()
 
 
-def _is_default(syntax: Syntax, node: Node) -> bool:
-    start = syntax.start(node)
-    return syntax.text[max(0, start - 20) : start].rstrip().endswith("default")
+def _is_default(tree: SyntaxTree, node: Node) -> bool:
+    start = tree.start(node)
+    return tree.text[max(0, start - 20) : start].rstrip().endswith("default")

@@ -21,8 +21,8 @@ from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 # The limit of a parse is in reports of progress, so that a slow machine cuts a file as a fast
 # one does; sound code needs one report for 30 to 140 bytes. The seconds are a last resort.
-_REPORTS_PER_BYTE = 0.2
-_REPORTS_FREE = 10_000
+_PROGRESS_REPORTS_PER_BYTE = 0.2
+_MIN_PROGRESS_REPORTS = 10_000
 _MAX_CPU_S = 10.0
 
 _MAX_ERROR_SHARE = 0.5
@@ -64,29 +64,29 @@ GRAMMARS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Syntax:
+class SyntaxTree:
     """A parsed text: its tree, and what the language's query found in it."""
 
     text: str
     language: str
     root: Node
     captures: dict[str, list[Node]]
-    _chars: Sequence[int] | None  # character offset of every byte; None: they are equal
+    _offsets: Sequence[int] | None  # character offset of every byte; None: they are equal
 
     def start(self, node: Node) -> int:
         """Character at which a node starts."""
-        return node.start_byte if self._chars is None else self._chars[node.start_byte]
+        return node.start_byte if self._offsets is None else self._offsets[node.start_byte]
 
     def end(self, node: Node) -> int:
         """Character before which a node ends."""
-        return node.end_byte if self._chars is None else self._chars[node.end_byte]
+        return node.end_byte if self._offsets is None else self._offsets[node.end_byte]
 
     def slice(self, node: Node) -> str:
         """A node's text."""
         return self.text[self.start(node) : self.end(node)]
 
 
-def parse(text: str, language: str) -> Syntax | None:
+def parse(text: str, language: str) -> SyntaxTree | None:
     """The syntax tree of a text in a language of `GRAMMARS`.
 
     Returns:
@@ -94,20 +94,20 @@ def parse(text: str, language: str) -> Syntax | None:
         errors, or the parser takes far more steps than code needs.
     """
     source = text.encode("utf-8", "replace")  # a lone surrogate becomes "?", still one character
-    root = _root(source, language)
-    if root is None or not _sound(root):
+    root = _parse_root(source, language)
+    if root is None or not _is_sound(root):
         return None
-    chars = None if len(source) == len(text) else _char_offsets(source)
-    return Syntax(text, language, root, _captures(root, language), chars)
+    chars = None if len(source) == len(text) else _compute_char_offsets(source)
+    return SyntaxTree(text, language, root, _run_language_query(root, language), chars)
 
 
-def _captures(root: Node, language: str) -> dict[str, list[Node]]:
+def _run_language_query(root: Node, language: str) -> dict[str, list[Node]]:
     """What the language's query finds, by capture, in the order of the text.
 
     By `matches`: `captures` gives no order, and takes quadratic time where predicates fail.
     """
     found: dict[str, list[Node]] = {}
-    for _, match in QueryCursor(_query(language, __package__)).matches(root):
+    for _, match in QueryCursor(_load_query(language, __package__)).matches(root):
         for capture, nodes in match.items():
             found.setdefault(capture, []).extend(nodes)
     for nodes in found.values():
@@ -115,21 +115,21 @@ def _captures(root: Node, language: str) -> dict[str, list[Node]]:
     return found
 
 
-def find(syntax: Syntax, package: str) -> dict[str, list[Node]]:
+def run_queries(tree: SyntaxTree, package: str) -> dict[str, list[Node]]:
     """What the queries of another package find in a parsed text, by capture, in the order of the text.
 
     They lie in its folder `queries`, under the names in `GRAMMARS`, and have no predicates, with
     which `captures` would take quadratic time.
     """
-    found = QueryCursor(_query(syntax.language, package)).captures(syntax.root)
+    found = QueryCursor(_load_query(tree.language, package)).captures(tree.root)
     for nodes in found.values():
         nodes.sort(key=_END, reverse=True)  # outer before inner, where both start in one place
         nodes.sort(key=_START)
     return found
 
 
-def _root(source: bytes, language: str) -> Node | None:
-    budget = _REPORTS_FREE + int(len(source) * _REPORTS_PER_BYTE)
+def _parse_root(source: bytes, language: str) -> Node | None:
+    budget = _MIN_PROGRESS_REPORTS + int(len(source) * _PROGRESS_REPORTS_PER_BYTE)
     deadline_s = time.thread_time() + _MAX_CPU_S
 
     def give_up(_offset: int, _has_error: bool) -> bool:
@@ -140,14 +140,14 @@ def _root(source: bytes, language: str) -> Node | None:
     def read(offset: int, _point: object) -> bytes:
         return source[offset : offset + _READ_BYTES]
 
-    parser = Parser(_language(language))
+    parser = Parser(_load_grammar(language))
     try:
         return parser.parse(read, progress_callback=give_up).root_node
     except ValueError:  # "Parsing failed": given up
         return None
 
 
-def _sound(root: Node) -> bool:
+def _is_sound(root: Node) -> bool:
     """Whether most of a tree means something.
 
     A few errors are normal (macros, templates, new syntax), and an error around a whole
@@ -168,20 +168,20 @@ def _sound(root: Node) -> bool:
     return loose <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
 
 
-def _char_offsets(source: bytes) -> Sequence[int]:
+def _compute_char_offsets(source: bytes) -> Sequence[int]:
     """For every byte and the end: how many characters start before it."""
     return array("L", accumulate(source.translate(_STARTS_CHAR), initial=0))
 
 
 @cache
-def _language(name: str) -> Language:
+def _load_grammar(name: str) -> Language:
     grammar = GRAMMARS[name]
     capsule: object = getattr(importlib.import_module(grammar.module), grammar.entry)()
     return Language(capsule)
 
 
 @cache
-def _query(name: str, package: str) -> Query:
+def _load_query(name: str, package: str) -> Query:
     folder = resources.files(package) / "queries"
     sources = ((folder / f"{query}.scm").read_text("utf-8") for query in GRAMMARS[name].queries)
-    return Query(_language(name), "\n".join(sources))
+    return Query(_load_grammar(name), "\n".join(sources))

@@ -10,7 +10,7 @@ _QUOTED = re.compile(r"""["'<`]([^"'<>`\n]+)["'>`]""")
 _GO = re.compile(r"""(?:([\w.]+)[ \t]+)?["`]([^"`\n]+)["`]""")
 _VERSION = re.compile(r"v\d+$")
 _PYTHON_FROM = re.compile(r"from\s+(\S+)\s+import\b(.*)", re.DOTALL)
-_BOUND = re.compile(r"[^\W\d]\w*(?!\w)(?!\s*(?:\.|::|\\|=>|as\b))")
+_BOUND_NAME = re.compile(r"[^\W\d]\w*(?!\w)(?!\s*(?:\.|::|\\|=>|as\b))")
 _PATH = re.compile(r"[^\W\d]\w*(?:(?:\.|::|\\)[^\W\d]\w*)*|\\[\w\\]+")
 _KEYWORDS = frozenset(
     re.findall(
@@ -23,58 +23,58 @@ _KEYWORDS = frozenset(
         """,
     )
 )
-_WITH_STRINGS = frozenset({"javascript", "typescript", "tsx", "c", "cpp", "ruby", "php", "bash"})
+_QUOTED_MODULE_LANGUAGES = frozenset({"javascript", "typescript", "tsx", "c", "cpp", "ruby", "php", "bash"})
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class ImportBinding:
     """One imported module and the names by which a file uses it; none where they cannot be told."""
 
     module: str
     names: frozenset[str]
 
 
-def bindings(statement: str, language: str) -> Iterator[Binding]:
+def parse_import(statement: str, language: str) -> Iterator[ImportBinding]:
     """The modules of one import statement, as they are written there.
 
     Without a name where the language does not say which ones an import brings (C's
     headers, wildcards, Ruby's and Bash's files).
     """
     if language == "go":
-        yield from _go(statement)
+        yield from _parse_go(statement)
     elif language == "python":
-        yield from _python(statement)
+        yield from _parse_python(statement)
     elif language == "bash":
-        yield from (Binding(word.strip("\"'"), frozenset()) for word in statement.split()[1:2])
-    elif language in _WITH_STRINGS and (quoted := _QUOTED.search(statement)):
-        yield Binding(quoted[1], _bound(_QUOTED.sub("", statement)))
+        yield from (ImportBinding(word.strip("\"'"), frozenset()) for word in statement.split()[1:2])
+    elif language in _QUOTED_MODULE_LANGUAGES and (quoted := _QUOTED.search(statement)):
+        yield ImportBinding(quoted[1], _find_bound_names(_QUOTED.sub("", statement)))
     else:
-        yield from _dotted(statement)
+        yield from _parse_dotted(statement)
 
 
-def _bound(clause: str) -> frozenset[str]:
-    return frozenset(name for name in _BOUND.findall(clause) if name not in _KEYWORDS)
+def _find_bound_names(clause: str) -> frozenset[str]:
+    return frozenset(name for name in _BOUND_NAME.findall(clause) if name not in _KEYWORDS)
 
 
-def _go(statement: str) -> Iterator[Binding]:
+def _parse_go(statement: str) -> Iterator[ImportBinding]:
     for alias, path in _GO.findall(statement):
         parts = [part for part in path.split("/") if not _VERSION.match(part)]
         name = parts[-1] if parts else path
-        yield Binding(path, frozenset({alias if alias not in ("", "_", ".", "import") else name}))
+        yield ImportBinding(path, frozenset({alias if alias not in ("", "_", ".", "import") else name}))
 
 
-def _python(statement: str) -> Iterator[Binding]:
+def _parse_python(statement: str) -> Iterator[ImportBinding]:
     if found := _PYTHON_FROM.match(statement):
-        yield Binding(found[1], _bound(found[2]))
+        yield ImportBinding(found[1], _find_bound_names(found[2]))
         return
     for clause in statement.removeprefix("import").split(","):
         if words := clause.split():
-            yield Binding(words[0], frozenset({words[-1] if "as" in words else words[0].split(".")[0]}))
+            yield ImportBinding(words[0], frozenset({words[-1] if "as" in words else words[0].split(".")[0]}))
 
 
-def _dotted(statement: str) -> Iterator[Binding]:
+def _parse_dotted(statement: str) -> Iterator[ImportBinding]:
     """`use std::fmt;`, `import java.util.List;`, `using Json = System.Text.Json;`."""
     clause = statement.split("=", 1)[-1] if re.search(r"\w\s*=\s", statement) else statement
     paths = (path for path in _PATH.findall(clause) if path not in _KEYWORDS)
     if (module := next(paths, None)) is not None:
-        yield Binding(module, _bound(statement))
+        yield ImportBinding(module, _find_bound_names(statement))

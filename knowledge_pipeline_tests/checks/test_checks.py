@@ -11,23 +11,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.checks.check_types import SAMPLE_ROWS, Check, Finding
-from knowledge_pipeline.checks.registry import CHECKS, blocking, blocking_findings
-from knowledge_pipeline.config.operation import Checks
+from knowledge_pipeline.checks.check_types import SAMPLE_ROWS, Check, CheckResult
+from knowledge_pipeline.checks.registry import CHECKS, list_blocking_checks, run_blocking_checks
+from knowledge_pipeline.config.operation import CheckSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import Busy, ReleaseRefused
 from knowledge_pipeline.sql_models import files, run
 from knowledge_pipeline.stages import chunks, pipeline, release, snapshot
-from knowledge_pipeline.stages.context import Pass, Stats
-from knowledge_pipeline.stages.run_log import note_refreshes
+from knowledge_pipeline.stages.context import RefreshContext, Stats
+from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.logs import append
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.logs import append_rows
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project
 
 NAMES = [check.name for check in CHECKS]
-BLOCKING = [check.name for check in blocking()]
+BLOCKING = [check.name for check in list_blocking_checks()]
 
 
 @pytest.fixture
@@ -42,20 +42,20 @@ def folder(project: Project, tmp_path: Path) -> Path:
     return made
 
 
-def find(project: Project, name: str, **checks: Any) -> Finding:
+def find(project: Project, name: str, **checks: Any) -> CheckResult:
     """What a check finds of the code; `checks` are settings."""
     (check,) = (check for check in CHECKS if check.name == name)
-    settings = project.settings.model_copy(update={"checks": Checks(**checks)})
-    return check.find(project.lake, settings, "code")
+    settings = project.settings.model_copy(update={"checks": CheckSettings(**checks)})
+    return check.run(project.lake, settings, "code")
 
 
 def index_of(project: Project) -> Table:
-    (named,) = project.lake.spaces().items()
+    (named,) = project.lake.list_spaces().items()
     return project.lake.index(*named)
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
-    rows = table.rows(table.schema.names).to_pylist()
+    rows = table.read_rows(table.schema.names).to_pylist()
     return sorted(rows, key=lambda row: row["uri"])
 
 
@@ -67,7 +67,7 @@ def write(table: Table, *rows: dict[str, Any]) -> None:
 
 def cut_only(project: Project) -> None:
     """A refresh that ends, or has come, before its index stage."""
-    this = Pass(project.lake, project.settings, project.settings.sources[0])
+    this = RefreshContext(project.lake, project.settings, project.settings.sources[0])
     snapshot.refresh(this)
     chunks.refresh(this)
 
@@ -75,8 +75,8 @@ def cut_only(project: Project) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sound_store_passes(project: Project, folder: Path, name: str) -> None:
     found = find(project, name)
-    assert found.passed, found.sentence
-    assert found.sentence
+    assert found.passed, found.message
+    assert found.message
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("fresh",)])
@@ -86,7 +86,7 @@ def test_an_empty_store_passes(project: Project, name: str) -> None:
 
 
 def lose_a_row(table: Table) -> None:
-    table.delete([rows_of(table)[0]["id"]])
+    table.delete_keys([rows_of(table)[0]["id"]])
 
 
 def leave_a_row_over(table: Table) -> None:
@@ -107,7 +107,7 @@ def set_vector(table: Table, vector: np.ndarray) -> None:
     import lance
 
     row = rows_of(table)[0]
-    table.delete([row["id"]])
+    table.delete_keys([row["id"]])
     broken = row | {"vector": vector.astype("f4"), "updated_at": datetime.now(UTC)}
     lance.write_dataset(pa.Table.from_pylist([broken], schema=table.schema), str(table.path), mode="append")
 
@@ -137,15 +137,15 @@ def test_damage_is_found_where_it_is_and_keeps_the_release_back(
     damage(index_of(project))
     found = find(project, name)
     assert not found.passed
-    assert sentence in found.sentence
-    assert all(row["chunk_id"] for row in found.rows.to_pylist())
-    assert {row["uri"] for row in found.rows.to_pylist()} <= {"a.py", "gone.py"}
-    assert found.rows.num_rows >= 1
-    before = live(project.lake)
+    assert sentence in found.message
+    assert all(row["chunk_id"] for row in found.sample_rows.to_pylist())
+    assert {row["uri"] for row in found.sample_rows.to_pylist()} <= {"a.py", "gone.py"}
+    assert found.sample_rows.num_rows >= 1
+    before = find_live_release(project.lake)
     with pytest.raises(ReleaseRefused) as refused:
         release.refresh(project.lake, project.settings)
-    assert found.sentence in str(refused.value)
-    assert live(project.lake) == before
+    assert found.message in str(refused.value)
+    assert find_live_release(project.lake) == before
 
 
 def test_every_blocking_check_is_seen_to_fail_above() -> None:
@@ -157,7 +157,7 @@ def test_damage_is_found_before_the_first_release_too(
     project: Project, folder: Path, damage: Callable[[Table], None], name: str, _sentence: str
 ) -> None:
     project.lake.releases().delete_where(eq("release", 1))
-    assert live(project.lake) is None
+    assert find_live_release(project.lake) is None
     assert find(project, name).passed
     damage(index_of(project))
     assert not find(project, name).passed
@@ -170,7 +170,7 @@ def test_damage_older_than_a_rollback_is_found_after_it(
     (folder / "a.py").write_text("def changed():\n    return 1\n")
     project.refresh()
     damage(index_of(project))
-    release.rollback(project.lake, project.settings, 1)
+    release.roll_back_release(project.lake, project.settings, 1)
     assert not find(project, name).passed
 
 
@@ -179,8 +179,8 @@ def test_rows_of_a_space_that_the_source_has_left_are_left_over(project: Project
     other = project.lake.index("another-model", len(row["vector"]))
     write(other, row)
     found = find(project, "index_matches_chunks")
-    assert "3 chunks but 4 rows in the index (0 missing, 1 left over)" in found.sentence
-    assert found.rows.to_pylist()[0]["space"] == "another-model"
+    assert "3 chunks but 4 rows in the index (0 missing, 1 left over)" in found.message
+    assert found.sample_rows.to_pylist()[0]["space"] == "another-model"
 
 
 def test_what_is_stored_of_a_source_no_longer_configured_keeps_nothing_back(
@@ -190,7 +190,7 @@ def test_what_is_stored_of_a_source_no_longer_configured_keeps_nothing_back(
     other.mkdir()
     (other / "d.py").write_text("def d():\n    return 4\n")
     project.declare("other", "code", other)
-    pipeline.refresh_source(Pass(project.lake, project.settings, project.settings.sources[1]))
+    pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[1]))
     del project.sources["other"]
     assert find(project, "index_matches_chunks").passed
     assert release.refresh(project.lake, project.settings).added == 1
@@ -199,7 +199,7 @@ def test_what_is_stored_of_a_source_no_longer_configured_keeps_nothing_back(
 def test_rows_of_a_source_of_which_nothing_is_stored_are_left_over(project: Project, folder: Path) -> None:
     write(index_of(project), rows_of(index_of(project))[0] | {"id": "0" * 32, "source": "nobody"})
     found = find(project, "index_matches_chunks")
-    assert "source 'nobody' has 0 chunks but 1 rows in the index" in found.sentence
+    assert "source 'nobody' has 0 chunks but 1 rows in the index" in found.message
 
 
 def test_a_refresh_before_its_index_stage_keeps_nothing_back(project: Project, folder: Path) -> None:
@@ -212,12 +212,12 @@ def test_a_source_that_is_written_and_refreshed_again_is_waited_for_and_not_call
     project: Project, folder: Path
 ) -> None:
     (folder / "a.py").write_text("def changed():\n    return 1\n")
-    pipeline.refresh_source(Pass(project.lake, project.settings, project.settings.sources[0]))
+    pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
     (folder / "a.py").write_text("def changed():\n    return 2\n")
     cut_only(project)
-    with project.lake.source_lock("main"):
+    with project.lake.lock_source("main"):
         found = find(project, "index_matches_chunks")
-        assert (found.passed, found.unsettled) == (False, True)
+        assert (found.passed, found.may_recover) == (False, True)
         with pytest.raises(Busy, match="a refresh of it is under way"):
             release.refresh(project.lake, project.settings)
     with pytest.raises(ReleaseRefused, match="has 3 chunks but 3 rows"):
@@ -227,7 +227,7 @@ def test_a_source_that_is_written_and_refreshed_again_is_waited_for_and_not_call
 
 def test_only_what_changed_since_the_live_release_is_looked_at(project: Project, folder: Path) -> None:
     (folder / "a.py").write_text("def changed():\n    return 1\n")
-    pipeline.refresh_source(Pass(project.lake, project.settings, project.settings.sources[0]))
+    pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
     assert find(project, "vectors_are_sound").figures["new_rows"] == 1
     assert find(project, "index_matches_chunks").figures["changed_sources"] == 1
     release.refresh(project.lake, project.settings)
@@ -238,7 +238,7 @@ def test_only_what_changed_since_the_live_release_is_looked_at(project: Project,
 def test_the_blocking_checks_are_run_in_their_order_under_the_lock_of_the_index(
     project: Project, folder: Path
 ) -> None:
-    names = [check.name for check, _ in blocking_findings(project.lake, project.settings, "code")]
+    names = [check.name for check, _ in run_blocking_checks(project.lake, project.settings, "code")]
     assert names == BLOCKING
 
 
@@ -252,7 +252,7 @@ def test_a_text_that_chunks_share_is_a_duplicate(project: Project, folder: Path)
     found = find(project, "duplicate_share")
     assert not found.passed
     assert found.figures["share"] == round(30 / 33, 4)
-    (row,) = found.rows.to_pylist()
+    (row,) = found.sample_rows.to_pylist()
     assert (row["chunks"], row["sources"], row["text"]) == (30, 1, "shared = 1")
     assert find(project, "duplicate_share", duplicate_share=0.95).passed
 
@@ -266,7 +266,7 @@ def test_skipped_documents_are_counted_with_reasons_and_empty_ones_are_not(
     found = find(project, "skipped_share")
     assert not found.passed
     assert found.figures == {"share": 0.2, "allowed": 0.1, "documents": 5, "empty": 1}
-    (row,) = found.rows.to_pylist()
+    (row,) = found.sample_rows.to_pylist()
     assert (row["source"], row["uri"], row["stage"]) == ("main", "broken.py", "snapshot")
     assert row["reason"]
 
@@ -275,7 +275,7 @@ def test_documents_that_the_sanitizer_drops_are_skipped_ones(project: Project, f
     (folder / "a.py").write_text("mail = 'jane.doe@example.org'\n")
     project.sources["main"]["sanitize"] = {"personal_data": "drop"}
     project.refresh()
-    (row,) = find(project, "skipped_share").rows.to_pylist()
+    (row,) = find(project, "skipped_share").sample_rows.to_pylist()
     assert (row["uri"], row["stage"]) == ("a.py", "chunks")
     assert "dropped by the sanitizer" in row["reason"]
 
@@ -299,15 +299,18 @@ def test_chunks_that_the_model_cuts_or_that_say_nothing_are_odd(project: Project
     found = find(project, "chunk_sizes")
     assert not found.passed
     assert (found.figures["large"], found.figures["small"], found.figures["chunks"]) == (1, 1, 4)
-    assert [(row["uri"], row["tokens"]) for row in found.rows.to_pylist()] == [("a.py", 10_000), ("c.py", 3)]
+    assert [(row["uri"], row["tokens"]) for row in found.sample_rows.to_pylist()] == [
+        ("a.py", 10_000),
+        ("c.py", 3),
+    ]
 
 
 def age(project: Project, hours: float) -> None:
     """Make the last refresh of the source so old."""
-    log = project.lake.log("refreshes")
+    log = project.lake.log_table("refreshes")
     log.delete_where(eq("source", "main"))
     at = datetime.now(UTC) - timedelta(hours=hours)
-    note_refreshes(project.lake, project.settings, [Stats("index", "main", at=at)])
+    log_refreshes(project.lake, project.settings, [Stats("index", "main", at=at)])
 
 
 @pytest.mark.parametrize(
@@ -323,7 +326,7 @@ def test_a_source_is_stale_when_its_trigger_would_have_refreshed_it(
     age(project, late)
     found = find(project, "fresh")
     assert not found.passed
-    (row,) = found.rows.to_pylist()
+    (row,) = found.sample_rows.to_pylist()
     assert (row["source"], row["trigger"], row["hours"]) == ("main", trigger, late)
 
 
@@ -331,7 +334,7 @@ def test_a_source_that_was_never_refreshed_is_stale_and_comes_first(project: Pro
     age(project, 30)
     project.declare("new", "code", project.root)
     found = find(project, "fresh")
-    assert [(row["source"], row["refreshed"] == "never") for row in found.rows.to_pylist()] == [
+    assert [(row["source"], row["refreshed"] == "never") for row in found.sample_rows.to_pylist()] == [
         ("new", True),
         ("main", False),
     ]
@@ -350,7 +353,9 @@ def test_vectors_of_gone_texts_and_of_former_models_are_orphans(project: Project
     former = project.lake.embeddings("another-model", "main", len(row["vector"]))
     write(former, {"text_key": row["text_key"], "vector": row["vector"]})
     found = find(project, "orphaned_vectors", orphaned_share=0.3)
-    assert {(row["space"], row["orphaned"]) for row in found.rows.to_pylist()} >= {("another-model", 1)}
+    assert {(row["space"], row["orphaned"]) for row in found.sample_rows.to_pylist()} >= {
+        ("another-model", 1)
+    }
 
 
 def test_a_long_tail_beside_the_index_is_told_and_a_short_one_is_not(project: Project, folder: Path) -> None:
@@ -360,13 +365,13 @@ def test_a_long_tail_beside_the_index_is_told_and_a_short_one_is_not(project: Pr
     assert (short.passed, short.figures["unindexed"]) == (True, 100)
     write(index_of(project), *(row | {"id": f"{number:032}"} for number in range(100, 2500)))
     long = find(project, "unindexed_tail")
-    assert (long.passed, long.figures["unindexed"], long.rows.num_rows) == (False, 2500, 1)
+    assert (long.passed, long.figures["unindexed"], long.sample_rows.num_rows) == (False, 2500, 1)
 
 
 def spend(project: Project, cost: float, *, days: float = 0, source: str | None = "main") -> None:
     at = datetime.now(UTC) - timedelta(days=days)
     call = {"at": at, "kind": "embedding", "provider": "openai", "model": "large", "source": source}
-    append(project.lake, "llm_calls", [call | {"calls": 1, "tokens": 1, "cost": cost, "seconds": 1.0}])
+    append_rows(project.lake, "llm_calls", [call | {"calls": 1, "tokens": 1, "cost": cost, "seconds": 1.0}])
 
 
 def test_what_models_cost_in_thirty_days_is_held_against_the_budget(project: Project, folder: Path) -> None:
@@ -378,15 +383,18 @@ def test_what_models_cost_in_thirty_days_is_held_against_the_budget(project: Pro
     assert find(project, "cost_within_budget", monthly_budget=6).passed
     found = find(project, "cost_within_budget", monthly_budget=5)
     assert not found.passed
-    assert found.sentence == "models cost 5.50 in the last 30 days (allowed: 5.00)"
-    assert [(row["source"], row["cost"]) for row in found.rows.to_pylist()] == [("main", 4.5), (None, 1.0)]
+    assert found.message == "models cost 5.50 in the last 30 days (allowed: 5.00)"
+    assert [(row["source"], row["cost"]) for row in found.sample_rows.to_pylist()] == [
+        ("main", 4.5),
+        (None, 1.0),
+    ]
 
 
 def test_no_more_rows_are_shown_than_a_person_reads(project: Project, folder: Path) -> None:
     row = rows_of(index_of(project))[0]
     write(index_of(project), *(row | {"id": f"{number:032}"} for number in range(100)))
     found = find(project, "index_matches_chunks")
-    assert (found.figures["left_over"], found.rows.num_rows) == (100, SAMPLE_ROWS)
+    assert (found.figures["left_over"], found.sample_rows.num_rows) == (100, SAMPLE_ROWS)
 
 
 def test_thresholds_are_settings_that_exist() -> None:
@@ -394,10 +402,12 @@ def test_thresholds_are_settings_that_exist() -> None:
     assert all(hasattr(known, check.threshold) for check in CHECKS if check.threshold)
 
 
-@pytest.mark.parametrize("check", [check for check in CHECKS if check.look], ids=lambda check: check.name)
+@pytest.mark.parametrize(
+    "check", [check for check in CHECKS if check.inspect_query], ids=lambda check: check.name
+)
 def test_where_to_look_further_can_be_asked(project: Project, folder: Path, check: Check) -> None:
-    query = check.look if " " in check.look else f"select * from {check.look}"
-    assert run.ask(project.lake, files.load(), query, limit=5).rows is not None
+    query = check.inspect_query if " " in check.inspect_query else f"select * from {check.inspect_query}"
+    assert run.run_query(project.lake, files.load_models(), query, limit=5).rows is not None
 
 
 @pytest.mark.parametrize(("damage", "name", "_sentence"), DAMAGE)
@@ -411,5 +421,5 @@ def test_what_the_page_of_checks_advises_puts_it_right(
     else:
         assert project.refresh().failures == {}
     assert find(project, name).passed
-    assert live(project.lake).release == 2  # type: ignore[union-attr]
+    assert find_live_release(project.lake).release == 2  # type: ignore[union-attr]
     assert [row["uri"] for row in rows_of(index_of(project))] == ["a.py", "b.py", "c.py"]

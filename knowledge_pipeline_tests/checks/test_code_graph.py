@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.checks.check_code_graph import find_dangling_edges, find_unresolved
+from knowledge_pipeline.checks.check_code_graph import check_dangling_edges, check_unresolved
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline_tests.conftest import Project
@@ -30,21 +30,21 @@ def _allowing(project: Project, share: float) -> Settings:
 def test_the_share_of_unresolved_uses_is_held_to_what_is_allowed(project: Project, tmp_path: Path):
     _written(project, tmp_path / "code", "one", known=60, unknown=60)
     project.refresh()
-    strict = find_unresolved(project.lake, _allowing(project, 0.4), "code")
+    strict = check_unresolved(project.lake, _allowing(project, 0.4), "code")
     assert not strict.passed
-    assert strict.sentence == "50% of the uses in python are without a known target (allowed: 40%)"
-    assert strict.rows.to_pylist() == [
+    assert strict.message == "50% of the uses in python are without a known target (allowed: 40%)"
+    assert strict.sample_rows.to_pylist() == [
         {"language": "python", "unresolved_share": 0.5, "inside": 60, "outside": 0, "unknown": 60}
     ]
     assert strict.figures == {"python_share": 0.5}
-    assert find_unresolved(project.lake, _allowing(project, 0.5), "code").passed
+    assert check_unresolved(project.lake, _allowing(project, 0.5), "code").passed
 
 
 def test_a_few_uses_are_not_judged(project: Project, tmp_path: Path):
     _written(project, tmp_path / "code", "one", known=0, unknown=90)
     project.refresh()
-    finding = find_unresolved(project.lake, _allowing(project, 0.0), "code")
-    assert (finding.passed, finding.sentence) == (True, "there are too few uses to judge by")
+    finding = check_unresolved(project.lake, _allowing(project, 0.0), "code")
+    assert (finding.passed, finding.message) == (True, "there are too few uses to judge by")
 
 
 def test_only_sources_that_changed_since_the_release_are_looked_at(project: Project, tmp_path: Path):
@@ -52,23 +52,23 @@ def test_only_sources_that_changed_since_the_release_are_looked_at(project: Proj
     _written(project, tmp_path / "other", "two", known=3, unknown=0)
     project.refresh()
     settings = project.settings
-    assert find_dangling_edges(project.lake, settings, "code").figures == {
+    assert check_dangling_edges(project.lake, settings, "code").figures == {
         "changed_sources": 0,
         "dangling": 0,
     }
-    project.lake.graph("symbols").delete_where(eq("source", "two") & eq("name", "known"))
-    finding = find_dangling_edges(project.lake, settings, "code")
+    project.lake.graph_table("symbols").delete_where(eq("source", "two") & eq("name", "known"))
+    finding = check_dangling_edges(project.lake, settings, "code")
     assert not finding.passed
-    assert finding.sentence == "edges of source 'two' lead to 1 definitions that are not there"
-    assert {row["target_name"] for row in finding.rows.to_pylist()} == {"known"}
+    assert finding.message == "edges of source 'two' lead to 1 definitions that are not there"
+    assert {row["target_name"] for row in finding.sample_rows.to_pylist()} == {"known"}
     assert finding.figures == {"changed_sources": 1, "dangling": 1}
-    assert not finding.unsettled
+    assert not finding.may_recover
 
 
 def test_a_source_that_is_refreshed_meanwhile_is_not_blamed(project: Project, tmp_path: Path):
     _written(project, tmp_path / "code", "one", known=3, unknown=0)
     project.refresh()
-    project.lake.graph("symbols").delete_where(eq("name", "known"))
-    with project.lake.source_lock("one"):
-        finding = find_dangling_edges(project.lake, project.settings, "code")
-    assert (finding.passed, finding.unsettled) == (False, True)
+    project.lake.graph_table("symbols").delete_where(eq("name", "known"))
+    with project.lake.lock_source("one"):
+        finding = check_dangling_edges(project.lake, project.settings, "code")
+    assert (finding.passed, finding.may_recover) == (False, True)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from knowledge_pipeline.chunking.base import Limits, Measured
+from knowledge_pipeline.chunking.base import MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.code.chunk import chunk_code
 from knowledge_pipeline.chunking.lines import chunk_lines
-from knowledge_pipeline.config.settings import Chunking
+from knowledge_pipeline.config.settings import ChunkingSettings
 from knowledge_pipeline.records import Chunk, Document
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "code"
@@ -45,9 +45,9 @@ def tokenize(text: str) -> Sequence[int]:
     return [match.start() for match in re.finditer(r"\w+|[^\w\s]", text)]
 
 
-def measured(text: str, language: str | None, path: str = "src/file") -> Measured:
+def measured(text: str, language: str | None, path: str = "src/file") -> MeasuredDocument:
     """A document with its tokens counted."""
-    return Measured(Document(uri=path, text=text, path=path, language=language), tokenize)
+    return MeasuredDocument(Document(uri=path, text=text, path=path, language=language), tokenize)
 
 
 def code_chunks(
@@ -61,15 +61,17 @@ def code_chunks(
 ) -> list[Chunk]:
     """The chunks of a text cut by its syntax."""
     document = measured(text, language, path)
-    spans = chunk_code(document, Chunking.model_validate(settings), Limits(max_tokens, min_tokens))
-    return [document.chunk(span) for span in spans]
+    spans = chunk_code(
+        document, ChunkingSettings.model_validate(settings), TokenLimits(max_tokens, min_tokens)
+    )
+    return [document.build_chunk(span) for span in spans]
 
 
 def line_chunks(text: str, *, max_tokens: int = 256, overlap_tokens: int = 0) -> list[Chunk]:
     """The chunks of a text cut by lines."""
     document = measured(text, None)
-    spans = chunk_lines(document, Chunking(), Limits(max_tokens, overlap_tokens=overlap_tokens))
-    return [document.chunk(span) for span in spans]
+    spans = chunk_lines(document, ChunkingSettings(), TokenLimits(max_tokens, overlap_tokens=overlap_tokens))
+    return [document.build_chunk(span) for span in spans]
 
 
 def uncovered(text: str, chunks: Sequence[Chunk]) -> str:

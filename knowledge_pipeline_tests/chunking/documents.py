@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.base import Measured
+from knowledge_pipeline.chunking.base import MeasuredDocument
 from knowledge_pipeline.config.settings import (
-    Chunking,
+    ChunkingSettings,
     LocalConnection,
     MetadataSettings,
     SourceConfig,
@@ -40,13 +40,13 @@ def source(
         id="docs",
         type=type,
         connection=LocalConnection(type="local", path=Path()),
-        chunking=Chunking(**chunking),
+        chunking=ChunkingSettings(**chunking),
         metadata=metadata or MetadataSettings(),
     )
 
 
-def measured(text: str, **more: Any) -> Measured:
-    return Measured(document(text, **more), tokenize)
+def measured(text: str, **more: Any) -> MeasuredDocument:
+    return MeasuredDocument(document(text, **more), tokenize)
 
 
 def assert_sound(chunks: Iterable[Chunk], of: Document, max_tokens: int | None = None) -> None:

@@ -309,8 +309,8 @@ def test_definitions_within_one_large_error_are_used():
 
 
 def test_a_parse_that_takes_too_many_steps_is_given_up(monkeypatch):
-    monkeypatch.setattr(grammars, "_REPORTS_FREE", 0)
-    monkeypatch.setattr(grammars, "_REPORTS_PER_BYTE", 0.001)
+    monkeypatch.setattr(grammars, "_MIN_PROGRESS_REPORTS", 0)
+    monkeypatch.setattr(grammars, "_PROGRESS_REPORTS_PER_BYTE", 0.001)
     chunks = code_chunks(STORE * 20)
     assert {chunk.metadata["note"] for chunk in chunks} == {"could not be parsed as python; cut by lines"}
     assert uncovered(STORE * 20, chunks) == ""

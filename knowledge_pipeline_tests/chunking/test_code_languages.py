@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from knowledge_pipeline.languages import GRAMMARS as NAMES
+from knowledge_pipeline.languages import PARSED_LANGUAGES as NAMES
 from knowledge_pipeline.syntax.grammars import GRAMMARS, parse
 from knowledge_pipeline.syntax.outline import Outline
 from knowledge_pipeline_tests.chunking.code_samples import FILES, code_chunks, sample, uncovered
@@ -381,7 +381,7 @@ def test_every_function_with_a_body_is_a_chunk_of_its_own(language):
         each.symbol
         for each in Outline(syntax).definitions
         if each.kind in ("function", "method", "property")
-        and each.body_char is not None
+        and each.body_start_char is not None
         and (each.parent is None or each.parent.kind not in ("function", "method"))
     ]
     assert functions

@@ -49,7 +49,7 @@ def holds(text: str, language: str, size: tuple[int, int], granularity: str) -> 
     for chunk in chunks:
         assert text[chunk.start_char : chunk.end_char] == chunk.text != ""
         assert chunk.start_line == text.count("\n", 0, chunk.start_char) + 1
-        assert measured(text, language).tokens(chunk.start_char, chunk.end_char) <= max_tokens
+        assert measured(text, language).count_tokens(chunk.start_char, chunk.end_char) <= max_tokens
         assert len(chunk.header) <= 160
         assert len(chunk.anchor) <= 4000
     assert len({(chunk.anchor, chunk.text) for chunk in chunks}) == len(chunks)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.conversation import Turn, conversation
+from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline_tests.chunking.documents import assert_sound, source, texts, tokenize
 
 DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def ticket(*turns: Turn, title: str = "PROJ-12 Signing fails") -> Document:
-    text, segments = conversation(title, turns)
+    text, segments = format_conversation(title, turns)
     return Document(
         uri="issue/12", text=text, path="PROJ/PROJ-12", title=title, metadata={"segments": segments}
     )

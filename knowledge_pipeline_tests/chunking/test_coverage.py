@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.chunking.coverage import Coverage
+from knowledge_pipeline.chunking.coverage import CoverageReport
 from knowledge_pipeline.errors import ConfigError
 
 COBERTURA = """<?xml version="1.0" ?>
@@ -25,37 +25,42 @@ LCOV = (
 )
 
 
-def report(folder: Path, content: str) -> Coverage:
+def report(folder: Path, content: str) -> CoverageReport:
     path = folder / "report"
     path.write_text(content, "utf-8")
-    return Coverage.read(path)
+    return CoverageReport.read(path)
 
 
 @pytest.mark.parametrize(("content", "path"), [(COBERTURA, "app/store.py"), (LCOV, "app/store.js")])
 def test_coverage_is_the_share_of_measured_lines_that_ran(tmp_path, content, path):
     coverage = report(tmp_path, content)
-    assert coverage.of(path, 1, 10) == pytest.approx(2 / 3, abs=1e-4)
-    assert coverage.of(path, 1, 1) == 1.0
-    assert coverage.of(path, 2, 4) == 0.0
-    assert coverage.of(path, 6, 9) is None
-    assert coverage.of("app/none.py", 1, 9) is None
+    assert coverage.share_of_lines(path, 1, 10) == pytest.approx(2 / 3, abs=1e-4)
+    assert coverage.share_of_lines(path, 1, 1) == 1.0
+    assert coverage.share_of_lines(path, 2, 4) == 0.0
+    assert coverage.share_of_lines(path, 6, 9) is None
+    assert coverage.share_of_lines("app/none.py", 1, 9) is None
 
 
 def test_a_path_may_lack_or_have_leading_folders(tmp_path):
     coverage = report(tmp_path, COBERTURA)
-    assert coverage.of("src/app/store.py", 1, 1) == 1.0
-    assert coverage.of("store.py", 1, 1) == 1.0
-    assert coverage.of("xstore.py", 1, 1) is None
+    assert coverage.share_of_lines("src/app/store.py", 1, 1) == 1.0
+    assert coverage.share_of_lines("store.py", 1, 1) == 1.0
+    assert coverage.share_of_lines("xstore.py", 1, 1) is None
 
 
 def test_a_path_that_may_mean_two_files_means_none(tmp_path):
     coverage = report(tmp_path, COBERTURA)
-    assert coverage.of("util.py", 1, 1) is None
-    assert coverage.of("b/util.py", 1, 1) == 0.0
+    assert coverage.share_of_lines("util.py", 1, 1) is None
+    assert coverage.share_of_lines("b/util.py", 1, 1) == 0.0
 
 
 def test_lines_measured_twice_ran_if_they_ran_once(tmp_path):
-    assert report(tmp_path, "SF:a\nDA:1,0\nend_of_record\nSF:a\nDA:1,2\nend_of_record\n").of("a", 1, 1) == 1.0
+    assert (
+        report(tmp_path, "SF:a\nDA:1,0\nend_of_record\nSF:a\nDA:1,2\nend_of_record\n").share_of_lines(
+            "a", 1, 1
+        )
+        == 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,7 @@ def test_a_broken_report_is_refused_by_name(tmp_path, content, reason):
 
 def test_a_missing_report_is_refused_by_name(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
-        Coverage.read(tmp_path / "none.xml")
+        CoverageReport.read(tmp_path / "none.xml")
 
 
 def test_entities_are_not_expanded(tmp_path):
@@ -77,7 +82,7 @@ def test_entities_are_not_expanded(tmp_path):
     secret.write_text("app/store.py")
     entity = f'<!ENTITY e SYSTEM "{secret.as_uri()}">'
     content = f'<!DOCTYPE c [{entity}]><c><class filename="a"><lines>&e;</lines></class></c>'
-    assert report(tmp_path, content).of("app/store.py", 1, 9) is None
+    assert report(tmp_path, content).share_of_lines("app/store.py", 1, 9) is None
 
 
 def test_a_bomb_of_entities_is_refused(tmp_path):

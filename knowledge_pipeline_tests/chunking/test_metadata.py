@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.chunking.document_metadata import links
+from knowledge_pipeline.chunking.document_metadata import extract_links
 from knowledge_pipeline.chunking.registry import chunk_document, fingerprint
 from knowledge_pipeline.config.settings import MetadataSettings, SourceConfig
 from knowledge_pipeline.errors import ConfigError
@@ -60,7 +60,14 @@ def test_links_are_found_once_each_in_every_markup():
     text = (
         "[a](x.md) [a](x.md) <https://e.org/1> https://e.org/2. `t <y.rst>`_\n\n[l]: z.md\n(https://e.org/3)"
     )
-    assert links(text) == ["x.md", "https://e.org/1", "https://e.org/2", "y.rst", "z.md", "https://e.org/3"]
+    assert extract_links(text) == [
+        "x.md",
+        "https://e.org/1",
+        "https://e.org/2",
+        "y.rst",
+        "z.md",
+        "https://e.org/3",
+    ]
 
 
 @pytest.fixture

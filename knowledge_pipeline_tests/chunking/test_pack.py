@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.pack import pack, split_span, windows
-from knowledge_pipeline.chunking.sentences import lines, paragraphs, sentences
+from knowledge_pipeline.chunking.pack import pack, split_span, split_windows
+from knowledge_pipeline.chunking.sentences import split_lines, split_paragraphs, split_sentences
 from knowledge_pipeline_tests.chunking.documents import measured, texts
 
 
@@ -16,17 +16,20 @@ def _texts(text: str, ranges: object) -> list[str]:
 
 def test_neighbours_are_joined_until_the_limit():
     spans = [(0, 4), (5, 9), (10, 14), (15, 19)]
-    assert list(pack(spans, limit=9, size=lambda a, b: b - a)) == [(0, 9), (10, 19)]
+    assert list(pack(spans, limit=9, count_tokens=lambda a, b: b - a)) == [(0, 9), (10, 19)]
 
 
 def test_an_overlap_repeats_whole_last_ranges_only():
     spans = [(0, 4), (4, 8), (8, 12), (12, 16)]
-    assert list(pack(spans, limit=12, size=lambda a, b: b - a, overlap=5)) == [(0, 12), (8, 16)]
-    assert list(pack(spans, limit=12, size=lambda a, b: b - a, overlap=3)) == [(0, 12), (12, 16)]
+    assert list(pack(spans, limit=12, count_tokens=lambda a, b: b - a, overlap=5)) == [(0, 12), (8, 16)]
+    assert list(pack(spans, limit=12, count_tokens=lambda a, b: b - a, overlap=3)) == [(0, 12), (12, 16)]
 
 
 def test_an_overlap_that_leaves_no_room_for_the_next_range_is_left_out():
-    assert list(pack([(0, 4), (4, 14)], limit=10, size=lambda a, b: b - a, overlap=9)) == [(0, 4), (4, 14)]
+    assert list(pack([(0, 4), (4, 14)], limit=10, count_tokens=lambda a, b: b - a, overlap=9)) == [
+        (0, 4),
+        (4, 14),
+    ]
 
 
 @settings(max_examples=100, deadline=None)
@@ -40,7 +43,7 @@ def test_packing_loses_nothing_and_exceeds_the_limit_for_single_ranges_alone(len
     for length in lengths:
         spans.append((at, at + length))
         at += length
-    packed = list(pack(spans, limit=limit, size=lambda a, b: b - a, overlap=overlap))
+    packed = list(pack(spans, limit=limit, count_tokens=lambda a, b: b - a, overlap=overlap))
     assert {char for start, end in packed for char in range(start, end)} == set(range(at))
     assert all(end - start <= limit or (start, end) in spans for start, end in packed)
     assert [end for _, end in packed] == sorted({end for _, end in packed})
@@ -48,12 +51,12 @@ def test_packing_loses_nothing_and_exceeds_the_limit_for_single_ranges_alone(len
 
 def test_windows_end_between_words_and_overlap_by_whole_words():
     text = "one two three four five six seven"
-    assert _texts(text, windows(measured(text), 0, len(text), 3)) == [
+    assert _texts(text, split_windows(measured(text), 0, len(text), 3)) == [
         "one two three",
         "four five six",
         "seven",
     ]
-    assert _texts(text, windows(measured(text), 0, len(text), 3, 1)) == [
+    assert _texts(text, split_windows(measured(text), 0, len(text), 3, 1)) == [
         "one two three",
         "three four five",
         "five six seven",
@@ -62,7 +65,7 @@ def test_windows_end_between_words_and_overlap_by_whole_words():
 
 def test_a_word_longer_than_the_limit_is_cut_within():
     text = "ab " + "x" * 30 + " cd"
-    assert _texts(text, windows(measured(text), 0, len(text), 2)) == [
+    assert _texts(text, split_windows(measured(text), 0, len(text), 2)) == [
         "ab",
         "x" * 12,
         "x" * 12,
@@ -87,7 +90,7 @@ def test_a_span_is_cut_at_the_coarsest_structure_that_serves():
 
 def test_sentences_end_neither_after_abbreviations_nor_in_numbers():
     text = 'Dr. Smith paid $3.50, e.g. at noon. J. K. Rowling agreed. "Is it so?" he asked. 你好。再见！End'
-    assert _texts(text, sentences(text, 0, len(text))) == [
+    assert _texts(text, split_sentences(text, 0, len(text))) == [
         "Dr. Smith paid $3.50, e.g. at noon.",
         "J. K. Rowling agreed.",
         '"Is it so?" he asked.',
@@ -99,19 +102,19 @@ def test_sentences_end_neither_after_abbreviations_nor_in_numbers():
 
 def test_sentences_behind_the_first_window_are_those_that_a_single_look_would_find():
     text = "This is number one. Dr. Smith came at 5 p.m. yesterday. " * 300
-    found = _texts(text, sentences(text, 0, len(text)))
+    found = _texts(text, split_sentences(text, 0, len(text)))
     assert found == ["This is number one.", "Dr. Smith came at 5 p.m. yesterday."] * 300
 
 
 def test_a_carriage_return_with_its_line_feed_is_one_line_end():
     text = "a\r\nb\r\n\r\nc\r\n \t\r\nd"
-    assert _texts(text, paragraphs(text, 0, len(text))) == ["a\r\nb", "c", "d"]
+    assert _texts(text, split_paragraphs(text, 0, len(text))) == ["a\r\nb", "c", "d"]
 
 
 @settings(max_examples=150, deadline=None)
 @given(text=texts)
 def test_every_cut_keeps_all_but_white_space_in_order(text):
-    for cut in (paragraphs, sentences, lines):
+    for cut in (split_paragraphs, split_sentences, split_lines):
         ranges = list(cut(text, 0, len(text)))
         assert all(first[1] <= second[0] for first, second in pairwise(ranges))
         kept = "".join(text[start:end] for start, end in ranges)

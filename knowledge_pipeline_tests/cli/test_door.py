@@ -16,7 +16,7 @@ import pytest
 
 from knowledge_pipeline.cli import exit_codes
 from knowledge_pipeline.cli.session import WrongUsage
-from knowledge_pipeline.errors import Busy, ConfigError, NotFound, QuestionRefused, SourceRefused, StoreError
+from knowledge_pipeline.errors import Busy, ConfigError, InvalidQuery, NotFound, SourceRefused, StoreError
 from knowledge_pipeline_tests.cli.conftest import Run
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
@@ -59,7 +59,7 @@ def test_an_unknown_command_or_option_is_told_in_one_line(run: Run):
     [
         (ConfigError(""), 2),
         (WrongUsage(""), 2),
-        (QuestionRefused(""), 2),
+        (InvalidQuery(""), 2),
         (NotFound(""), 3),
         (Busy(""), 4),
         (SourceRefused(""), 1),
@@ -69,13 +69,13 @@ def test_an_unknown_command_or_option_is_told_in_one_line(run: Run):
     ],
 )
 def test_every_kind_of_error_has_its_code(error: Exception, code: int):
-    assert exit_codes.code_of(error) == code
+    assert exit_codes.exit_code_of(error) == code
 
 
 def test_of_several_failures_a_permanent_one_decides():
-    assert exit_codes.code_of_all([]) == 0
-    assert exit_codes.code_of_all([Busy("")]) == 4
-    assert exit_codes.code_of_all([Busy(""), SourceRefused("")]) == 1
+    assert exit_codes.exit_code_of_failures([]) == 0
+    assert exit_codes.exit_code_of_failures([Busy("")]) == 4
+    assert exit_codes.exit_code_of_failures([Busy(""), SourceRefused("")]) == 1
 
 
 def test_an_unforeseen_error_is_one_line_and_its_traceback_is_kept(
@@ -83,23 +83,23 @@ def test_an_unforeseen_error_is_one_line_and_its_traceback_is_kept(
 ):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     error = ZeroDivisionError("by \x1b[2Jzero")
-    assert exit_codes.tell(error, []) == 1
+    assert exit_codes.report_error(error, []) == 1
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and r"ZeroDivisionError: by \x1b[2Jzero" in told
     (kept,) = tmp_path.rglob("last-error.txt")
     assert str(kept) in told and "ZeroDivisionError" in kept.read_text()
     assert kept.stat().st_mode & 0o077 == 0
-    exit_codes.tell(error, ["--debug"])
+    exit_codes.report_error(error, ["--debug"])
     assert "this may be a bug" not in capsys.readouterr().err
 
 
 def test_an_error_of_the_disk_names_the_file(capsys: pytest.CaptureFixture[str]):
-    exit_codes.tell(PermissionError(13, "Permission denied", "tables/x"), ["--json"])
+    exit_codes.report_error(PermissionError(13, "Permission denied", "tables/x"), ["--json"])
     assert json.loads(capsys.readouterr().err)["error"].startswith("tables/x: Permission denied: check")
 
 
 def test_flags_behind_two_dashes_are_no_flags():
-    assert exit_codes.flags_in(["search", "--", "--json"]) == {"search"}
+    assert exit_codes.parse_flags(["search", "--", "--json"]) == {"search"}
 
 
 def test_a_wrong_file_is_told_with_its_lines(home: Path, run: Run):

@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.config.file import load
+from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.sources.archive.records import read_record
-from knowledge_pipeline.sources.path_encoding import uri_of
-from knowledge_pipeline.stages.export import Exported, exported, name_of, write
+from knowledge_pipeline.sources.path_encoding import path_to_uri
+from knowledge_pipeline.stages.export import ExportedDocument, export_path, iter_documents, write_document
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.cli.conftest import GUIDE, Run
 
@@ -33,7 +33,12 @@ def keep(home: Path, files: dict[str, bytes]) -> None:
     rows = []
     for name, payload in files.items():
         made = read_record(name, payload)
-        known = {"uri": uri_of(name), "path": name, "text": made.text, "metadata": json.dumps(made.metadata)}
+        known = {
+            "uri": path_to_uri(name),
+            "path": name,
+            "text": made.text,
+            "metadata": json.dumps(made.metadata),
+        }
         rows.append({"revision": "1", "content_hash": "1", **known})
     table.upsert(pa.Table.from_pylist(rows, schema=table.schema).to_batches())
 
@@ -128,8 +133,8 @@ def test_it_needs_no_secret(indexed: Path, run: Run, monkeypatch):
     ],
 )
 def test_a_name_is_the_file_s_own_and_never_leads_out_of_the_folder(path, type_, language, name, tmp_path):
-    assert name_of(uri_of(path), type_, language) == name
-    written = write(Exported("uri", name, b"x"), tmp_path / "in" / "side")
+    assert export_path(path_to_uri(path), type_, language) == name
+    written = write_document(ExportedDocument("uri", name, b"x"), tmp_path / "in" / "side")
     assert written.outcome == "written" and written.file.resolve().is_relative_to(tmp_path / "in" / "side")
 
 
@@ -139,23 +144,23 @@ def test_a_link_in_the_folder_leads_nowhere(tmp_path: Path):
     folder.mkdir()
     (folder / "docs").symlink_to(outside)
     (folder / "a.md").symlink_to(outside / "a.md")
-    assert write(Exported("u", "docs/b.md", b"x"), folder).outcome == "failed"
-    assert write(Exported("u", "a.md", b"x"), folder).outcome == "differs"
-    assert write(Exported("u", "a.md", b"x"), folder, force=True).outcome == "replaced"
+    assert write_document(ExportedDocument("u", "docs/b.md", b"x"), folder).outcome == "failed"
+    assert write_document(ExportedDocument("u", "a.md", b"x"), folder).outcome == "differs"
+    assert write_document(ExportedDocument("u", "a.md", b"x"), folder, force=True).outcome == "replaced"
     assert list(outside.iterdir()) == [] and (folder / "a.md").read_bytes() == b"x"
 
 
 def test_a_folder_in_place_of_a_file_stays_and_is_told(tmp_path: Path):
     (tmp_path / "a.md" / "b").mkdir(parents=True)
-    assert write(Exported("u", "a.md", b"x"), tmp_path).outcome == "differs"
-    assert write(Exported("u", "a.md", b"x"), tmp_path, force=True).outcome == "failed"
+    assert write_document(ExportedDocument("u", "a.md", b"x"), tmp_path).outcome == "differs"
+    assert write_document(ExportedDocument("u", "a.md", b"x"), tmp_path, force=True).outcome == "failed"
     (tmp_path / "c").write_text("a file")
-    assert write(Exported("u", "c/d.md", b"x"), tmp_path).outcome == "failed"
+    assert write_document(ExportedDocument("u", "c/d.md", b"x"), tmp_path).outcome == "failed"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.md", "a.md.stored", "c"]
 
 
 def test_a_source_that_is_not_configured_any_more_can_still_be_exported(indexed: Path, run: Run):
-    settings: Settings = load(indexed / "knowledge.yaml")
+    settings: Settings = load_settings(indexed / "knowledge.yaml")
     lake = Lake(settings.store)
     without = settings.model_copy(update={"sources": ()})
-    assert [document.name for document in exported(lake, without, "shop-docs")] == ["docs/guide.md"]
+    assert [document.name for document in iter_documents(lake, without, "shop-docs")] == ["docs/guide.md"]

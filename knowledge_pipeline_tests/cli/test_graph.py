@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
-from knowledge_pipeline.query.code_graph.diagrams import dot, mermaid
+from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
+from knowledge_pipeline.query.code_graph.diagrams import render_dot, render_mermaid
 from knowledge_pipeline_tests.cli.conftest import Run, commit
 
 STORE = """\
@@ -134,13 +134,13 @@ def test_pictures_are_in_the_languages_of_mermaid_and_graphviz(shop: Path, run: 
 
 def hostile() -> GraphAnswer:
     names = ['a"b', "c\\", "d#e;", "<script>", "f\ng", "`h`", "é😀", "x" * 300, 'end"] --> n1; subgraph']
-    nodes = tuple(Node(name, name, "function", name, "s", f'p/{name}"') for name in names)
-    links = tuple(Link("calls", names[0], name, "p", (1,), 1.0) for name in names)
+    nodes = tuple(CodeNode(name, name, "function", name, "s", f'p/{name}"') for name in names)
+    links = tuple(CodeEdge("calls", names[0], name, "p", (1,), 1.0) for name in names)
     return GraphAnswer("id", "calls", "a", 1.0, 1, nodes, links)
 
 
 def test_hostile_names_stay_within_their_boxes():
-    chart = mermaid(hostile())
+    chart = render_mermaid(hostile())
     assert len(chart.splitlines()) == 1 + 9 + 9 + 1
     for line in chart.splitlines()[1:10]:
         assert re.fullmatch(r'    n\d\["[^"<>`]*(<br/>)?[^"<>`]*"\]', line), line
@@ -149,13 +149,13 @@ def test_hostile_names_stay_within_their_boxes():
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 def test_graphviz_reads_a_graph_with_hostile_names():
     drawn = subprocess.run(
-        ["dot", "-Tplain"], input=dot(hostile()), text=True, capture_output=True, check=True
+        ["dot", "-Tplain"], input=render_dot(hostile()), text=True, capture_output=True, check=True
     )
     assert drawn.stdout.count("\nnode ") == 9
 
 
 def test_a_graph_with_hostile_names_is_balanced():
-    for line in dot(hostile()).splitlines()[2:11]:
+    for line in render_dot(hostile()).splitlines()[2:11]:
         quoted = re.findall(r'"(?:[^"\\]|\\.)*"', line)
         assert len(quoted) == 1, line
         assert line.replace(quoted[0], "").count('"') == 0

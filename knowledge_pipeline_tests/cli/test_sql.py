@@ -8,7 +8,7 @@ from pathlib import Path
 
 import cogapp
 
-from knowledge_pipeline.sql_models.files import FOLDER, load
+from knowledge_pipeline.sql_models.files import FOLDER, load_models
 from knowledge_pipeline_tests.cli.conftest import Run
 
 DOCS = Path(__file__).parents[2] / "docs" / "sql.md"
@@ -22,7 +22,7 @@ def test_models_are_listed_with_what_they_answer(run: Run, nowhere: Path) -> Non
     out = run("sql").out
     assert "Which sources cost most?" in out
     listed = run("sql", "--json").json["models"]
-    assert {model["model"] for model in listed} == {model.name for model in load()}
+    assert {model["model"] for model in listed} == {model.name for model in load_models()}
     assert listed[0]["layer"] == "marts"
 
 

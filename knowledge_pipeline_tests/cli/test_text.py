@@ -9,9 +9,15 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.cli.render.progress import Lines, spoken_rate, spoken_span
-from knowledge_pipeline.cli.render.screen import cell
-from knowledge_pipeline.cli.render.terminal_text import counted, one_line, shortened, spelled_out, visible
+from knowledge_pipeline.cli.render.progress import ProgressLines, format_duration, format_rate
+from knowledge_pipeline.cli.render.screen import format_cell
+from knowledge_pipeline.cli.render.terminal_text import (
+    escape_controls,
+    escape_json,
+    format_count,
+    one_line,
+    truncate,
+)
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -20,16 +26,18 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
 @given(ANY_TEXT)
 def test_no_control_character_is_left(text: str):
     left = [
-        char for char in visible(text) if unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t"
+        char
+        for char in escape_controls(text)
+        if unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t"
     ]
     assert left == []
-    assert visible(visible(text)) == visible(text)
+    assert escape_controls(escape_controls(text)) == escape_controls(text)
 
 
 @settings(deadline=None, max_examples=200)
 @given(ANY_TEXT)
 def test_json_stays_the_same_value_without_a_control_character(text: str):
-    printed = spelled_out(json.dumps({"text": text}, ensure_ascii=False, indent=2))
+    printed = escape_json(json.dumps({"text": text}, ensure_ascii=False, indent=2))
     assert json.loads(printed) == {"text": text}
     assert not [char for char in printed if unicodedata.category(char) in ("Cc", "Cs") and char != "\n"]
 
@@ -42,23 +50,23 @@ def test_one_line_is_one_line(text: str):
 
 def test_ordinary_text_stays_as_it_is():
     text = "naïve Ω 語 🎉\n\tif a < b: return 'x'\n"
-    assert visible(text) == text
+    assert escape_controls(text) == text
 
 
 def test_cells_and_numbers_are_readable():
-    assert [cell(value) for value in (None, "", True, 1234567, 0.5, "a\nb")] == [
+    assert [format_cell(value) for value in (None, "", True, 1234567, 0.5, "a\nb")] == [
         *("-", "-", "yes", "1,234,567", "0.50", "a b")
     ]
-    assert (counted(1, "row"), counted(1200, "row")) == ("1 row", "1,200 rows")
-    assert (shortened("abcdef", 4), shortened("abcd", 4)) == ("abc…", "abcd")
-    assert (spoken_rate(0.25), spoken_rate(1234.4)) == ("0.25/s", "1,234/s")
-    assert (spoken_span(21), spoken_span(725), spoken_span(7200)) == ("0:21", "12:05", "2:00:00")
+    assert (format_count(1, "row"), format_count(1200, "row")) == ("1 row", "1,200 rows")
+    assert (truncate("abcdef", 4), truncate("abcd", 4)) == ("abc…", "abcd")
+    assert (format_rate(0.25), format_rate(1234.4)) == ("0.25/s", "1,234/s")
+    assert (format_duration(21), format_duration(725), format_duration(7200)) == ("0:21", "12:05", "2:00:00")
 
 
 def test_lines_of_progress_come_at_most_every_ten_seconds_with_rate_and_time_left():
     clock = SimpleNamespace(now=0.0)
     told: list[str] = []
-    lines = Lines(told.append, lambda: clock.now)
+    lines = ProgressLines(told.append, lambda: clock.now)
     for second in range(0, 31):
         clock.now = float(second)
         lines.report("docs", "embeddings", second * 20, 1200)
@@ -72,7 +80,7 @@ def test_lines_of_progress_come_at_most_every_ten_seconds_with_rate_and_time_lef
 def test_the_rate_counts_from_the_start_of_the_stage():
     clock = SimpleNamespace(now=0.0)
     told: list[str] = []
-    lines = Lines(told.append, lambda: clock.now)
+    lines = ProgressLines(told.append, lambda: clock.now)
     lines.report("docs", "snapshot", 5000, 5000)
     clock.now = 100.0
     lines.report("docs", "listing", 1000, None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.serve.tokens import Tokens
+from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.cli.conftest import Run
 
@@ -26,7 +26,7 @@ def test_a_token_is_shown_once_and_only_its_digest_is_stored(run: Run, home: Pat
 
 def test_for_people_stdout_is_the_token_alone(run: Run, home: Path) -> None:
     made = run("token", "create", "page")
-    held = Tokens(Lake(home / ".knowledge")).holder(made.out.strip())
+    held = TokenStore(Lake(home / ".knowledge")).verify_secret(made.out.strip())
     assert held is not None
     assert held.name == "page"
     assert "not shown again" in made.err

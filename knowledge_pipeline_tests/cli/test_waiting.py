@@ -17,7 +17,7 @@ def held_a_while(lake: Lake, source: str, seconds: float) -> Iterator[None]:
     held = threading.Event()
 
     def hold() -> None:
-        with lake.source_lock(source):
+        with lake.lock_source(source):
             held.set()
             time.sleep(seconds)
 

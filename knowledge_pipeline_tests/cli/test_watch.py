@@ -18,7 +18,7 @@ import pytest
 
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.cli.watch import command as watching
-from knowledge_pipeline.cli.watch.folders import Watched
+from knowledge_pipeline.cli.watch.folders import WatchedSources
 from knowledge_pipeline_tests.cli.conftest import Run, commit, git
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
@@ -215,19 +215,19 @@ def test_what_may_pass_is_tried_again_and_told_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr(watching, "RETRY_S", 0.0)
-    watched = Watched(indexed / "knowledge.yaml", ["shop-code"], everything=False)
-    this = watching._Watch(Session(), watched, poll_s=60)
+    watched = WatchedSources(indexed / "knowledge.yaml", ["shop-code"], everything=False)
+    this = watching._Watcher(Session(), watched, poll_s=60)
     (shop / "src" / "one.py").write_text("def never_seen_before():\n    return 'retried'\n")
     config = indexed / "knowledge.yaml"
     config.write_text(config.read_text().replace("  dimensions:", "  max_tries: 1\n  dimensions:"))
-    assert watched.reread()
+    assert watched.reload_if_edited()
     for _ in range(2):
         embedding_server.fail_next(Fault(status=503))
-        this._refresh({"shop-code"})
-        assert this._due_again() == {"shop-code"}
+        this._refresh_sources({"shop-code"})
+        assert this._list_due_retries() == {"shop-code"}
     assert capsys.readouterr().err.count("error: shop-code: ") == 1
-    this._refresh(this._due_again())
-    assert this._due_again() == set()
+    this._refresh_sources(this._list_due_retries())
+    assert this._list_due_retries() == set()
     assert "shop-code: 0 added" not in capsys.readouterr().out
 
 

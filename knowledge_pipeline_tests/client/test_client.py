@@ -61,7 +61,7 @@ def test_what_may_pass_is_tried_again(asynchronous, first):
         (problem(401, "Unauthenticated"), errors.Unauthenticated),
         (problem(403, "Forbidden"), errors.Forbidden),
         (problem(404, "NotFound"), errors.NotFound),
-        (problem(422, "QuestionRefused"), errors.QuestionRefused),
+        (problem(422, "QuestionRefused"), errors.InvalidQuery),
         (problem(422, "ConfigError"), errors.ConfigError),
         (Scripted(500, {"code": "Unexpected", "detail": "a sentence"}), errors.KnowledgeError),
         (problem(404, "os"), errors.NotFound),
@@ -116,7 +116,7 @@ def test_a_server_that_is_not_there_is_told_with_its_address(asynchronous):
 
 @both
 def test_a_slow_server_is_not_asked_the_same_again(asynchronous):
-    with ScriptedServer(Scripted(told=ANSWER, wait_s=0.6)) as server, pytest.raises(errors.AnswerTimedOut):
+    with ScriptedServer(Scripted(told=ANSWER, wait_s=0.6)) as server, pytest.raises(errors.ResponseTimeout):
         searched(server.url, asynchronous=asynchronous, timeout_s=0.2)
     assert len(server.asked) == 1
 

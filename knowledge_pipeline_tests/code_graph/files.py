@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.facts import Edge, Facts
-from knowledge_pipeline.code_graph.project_layout import defines, names_between
-from knowledge_pipeline.code_graph.resolve import Resolved, Trace, interface, renewed, resolve
-from knowledge_pipeline.languages import language_of
+from knowledge_pipeline.code_graph.facts import Edge, FileFacts
+from knowledge_pipeline.code_graph.project_layout import find_changed_names, list_defined_names
+from knowledge_pipeline.code_graph.resolve import ResolvedFile, Trace, interface_digest, renew_trace, resolve
+from knowledge_pipeline.languages import detect_language
 
 
 class Files:
@@ -17,24 +17,24 @@ class Files:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._facts = {
-            path: extract(path, text, language_of(path, text) or "text") for path, text in texts.items()
+            path: extract(path, text, detect_language(path, text) or "text") for path, text in texts.items()
         }
         self._defining: dict[str, set[str]] = {}
         for path, facts in self._facts.items():
-            for name in defines(facts):
+            for name in list_defined_names(facts):
                 self._defining.setdefault(name, set()).add(path)
 
     def paths(self) -> set[str]:
         return set(self._facts)
 
-    def facts(self, path: str) -> Facts:
+    def facts(self, path: str) -> FileFacts:
         return self._facts[path]
 
     def interfaces(self) -> dict[str, str]:
         """What the stage keeps beside the facts."""
-        return {path: interface(facts) for path, facts in self._facts.items()}
+        return {path: interface_digest(facts) for path, facts in self._facts.items()}
 
-    def defining(self, name: str) -> set[str]:
+    def files_defining(self, name: str) -> set[str]:
         return self._defining.get(name, set())
 
 
@@ -43,7 +43,7 @@ def edges_of(texts: Mapping[str, str]) -> dict[str, tuple[Edge, ...]]:
     return {path: found.edges for path, found in resolved(texts).items()}
 
 
-def resolved(texts: Mapping[str, str]) -> dict[str, Resolved]:
+def resolved(texts: Mapping[str, str]) -> dict[str, ResolvedFile]:
     """All that resolving gives, of all files."""
     files = Files(texts)
     return {path: resolve(path, files) for path in sorted(files.paths())}
@@ -64,9 +64,9 @@ def targets(texts: Mapping[str, str], kind: str, source: str) -> set[str]:
 class Kept:
     """What resolving a source gives, kept up to date by traces alone."""
 
-    results: dict[str, Resolved] = field(default_factory=dict)
+    results: dict[str, ResolvedFile] = field(default_factory=dict)
     resolved: list[str] = field(default_factory=list)  # at the last update
-    _facts: dict[str, Facts] = field(default_factory=dict)
+    _facts: dict[str, FileFacts] = field(default_factory=dict)
 
     @property
     def edges(self) -> dict[str, tuple[Edge, ...]]:
@@ -75,7 +75,7 @@ class Kept:
 
     def update(self, texts: Mapping[str, str]) -> None:
         files = Files(texts)
-        names = names_between(self._facts, {path: files.facts(path) for path in files.paths()})
+        names = find_changed_names(self._facts, {path: files.facts(path) for path in files.paths()})
         for path in set(self.results) - files.paths():
             del self.results[path], self._facts[path]
         interfaces = files.interfaces()
@@ -91,6 +91,6 @@ class Kept:
         if self._facts.get(path) != files.facts(path):
             return True
         held = self.results[path]
-        now: Trace | None = renewed(held.trace, files, interfaces, names)
+        now: Trace | None = renew_trace(held.trace, files, interfaces, names)
         self.results[path] = replace(held, trace=now or held.trace)
         return now is None

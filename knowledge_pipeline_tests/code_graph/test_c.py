@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
@@ -189,7 +189,7 @@ def test_an_edit_redoes_what_depends_on_it_and_gives_the_edges_of_a_full_run() -
 
 
 _PIECES = sorted(
-    words(
+    split_words(
         """
         int struct union enum typedef class namespace n :: { } ( ) < > * & , ; : public = x y . -> [ ] new
         #include "a.h" #define static extern template using auto for if return 'c' é \x00 ~ operator+ T

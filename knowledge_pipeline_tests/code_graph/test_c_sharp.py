@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 
@@ -189,7 +189,7 @@ def test_what_a_global_using_brings_is_resolved_again_when_it_changes() -> None:
 
 
 _PIECES = sorted(
-    words(
+    split_words(
         """
         namespace A.B ; { } using static global = class record struct interface enum partial X : Y < T > where
         ( ) [ ] => ?. ?? ! new this base is as switch case var foreach in await async return $"a{x}" " ' // /*

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
-from knowledge_pipeline.code_graph.file_interface import interface
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.file_interface import interface_digest
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 
 LANGUAGES = ("javascript", "typescript", "tsx")
@@ -24,7 +24,7 @@ _texts = st.lists(st.one_of(st.sampled_from(_TOKENS.split()), st.text(max_size=8
 def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
     facts = extract("a", text, language)
     assert from_json(to_json(facts)) == facts
-    assert interface(facts)
+    assert interface_digest(facts)
 
 
 @settings(max_examples=100, deadline=None)
@@ -42,7 +42,7 @@ A.prototype.more = function () {};
 function f() { const local = { a() {} }; return { b() {} } }
 """
     names = {each.name for each in extract("a.js", text, "javascript").definitions}
-    assert names >= words(
+    assert names >= split_words(
         """default.data client client.http.retry wrapped.on A A.table A.table.x A.#own A.@@iterator A.late
         app.use A.more f f.local f.local.a f.b"""
     )

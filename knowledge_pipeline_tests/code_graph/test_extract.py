@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.facts import Binding, Import, Use
 from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
-from knowledge_pipeline.code_graph.file_interface import interface
-from knowledge_pipeline.languages import GRAMMARS
+from knowledge_pipeline.code_graph.file_interface import interface_digest
+from knowledge_pipeline.languages import PARSED_LANGUAGES
 
 SOURCES = [
     path.read_text("utf-8")
@@ -32,11 +32,11 @@ _pieces = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
-@given(_pieces, st.sampled_from(sorted(GRAMMARS)))
+@given(_pieces, st.sampled_from(sorted(PARSED_LANGUAGES)))
 def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
     facts = extract("a/b", text, language)
     assert from_json(to_json(facts)) == facts
-    assert interface(facts)
+    assert interface_digest(facts)
 
 
 @settings(max_examples=60, deadline=None)
@@ -149,5 +149,5 @@ def test_a_change_within_a_body_leaves_the_interface() -> None:
     before = "class A:\n    def f(self):\n        x = 1\n        return g(x)\n"
     within = "class A:\n    def f(self):\n        y = h()\n        print(y)\n\n        return g(y)\n"
     result = "class A:\n    def f(self):\n        x = 1\n        return h(x)\n"
-    digests = [interface(extract("a.py", text, "python")) for text in (before, within, result)]
+    digests = [interface_digest(extract("a.py", text, "python")) for text in (before, within, result)]
     assert digests[0] == digests[1] != digests[2]

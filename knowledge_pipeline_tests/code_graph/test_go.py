@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 
@@ -204,7 +204,7 @@ def test_an_edit_of_a_method_redoes_those_who_call_it_and_no_others() -> None:
 
 
 _PIECES = sorted(
-    words(
+    split_words(
         """
         package p import "a/b" func ( ) { } type struct interface * [] map [ ] . := = , ; T x y range for if
         switch case chan <- var const iota & go defer return ... 'c' ` // /* */ "x \x00 é any select

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 
@@ -184,7 +184,7 @@ def test_a_new_type_in_the_package_changes_what_a_name_means() -> None:
 
 
 _PIECES = sorted(
-    words(
+    split_words(
         """
         class A { } interface B extends < T > ( ) , ; . :: -> new this super = int String var for : @ X
         import package a.b * static record enum " ' /* */ // ? & | [ ] instanceof switch case default

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, targets
 
@@ -202,7 +202,7 @@ def test_java_and_kotlin_meet() -> None:
 
 
 _PIECES = sorted(
-    words(
+    split_words(
         """
         package import a.b.* as class object companion interface fun val var by lazy { } ( ) < > : ? ?. ?: !!
         :: -> = , it this super @ X y when is in if else for return "s $x ${ /* */ // ` \x00 é data enum

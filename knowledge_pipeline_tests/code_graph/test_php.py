@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
@@ -122,7 +122,7 @@ def test_an_edit_gives_the_edges_of_a_full_run() -> None:
 
 
 _PIECES = sorted(
-    words(
+    split_words(
         r"""
         <?php namespace App\Model ; use { } as ( ) class extends implements function const $x $this -> :: = [
         new static self parent return foreach catch try ?-> , ? : fn => enum case trait 'c' é \ ... & \x00

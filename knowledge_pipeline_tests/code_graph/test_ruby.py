@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
@@ -135,7 +135,7 @@ def test_an_edit_gives_the_edges_of_a_full_run() -> None:
 
 
 _PIECES = sorted(
-    words(
+    split_words(
         """
         class module def end self. x y Z :: . < ( ) { } |a| = @a @@b new include attr_reader :s super do
         return if unless "t" require_relative 'c' é ; && [ ] , *a &b nil \x00

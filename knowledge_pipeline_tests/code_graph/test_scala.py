@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, targets
 
@@ -170,7 +170,7 @@ def test_full_names_are_package_type_and_member() -> None:
 
 
 _PIECES = sorted(
-    words(
+    split_words(
         """
         package import a.b.{C, D => E, _} class object trait case enum extension given implicit def val var
         type = => <- ( ) [ ] { } : <: , . _ this super new match if else for yield with extends return s"$x"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, targets
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
@@ -229,7 +229,7 @@ def test_modules_lie_where_the_package_says() -> None:
 
 
 _PIECES = sorted(
-    words(
+    split_words(
         """
         import A.B class struct enum extension protocol func var let init { } ( ) [ ] < > : ? ?? ! . .x -> = ,
         self super Self $0 if case guard for in switch default: return as? is where some any & @a #if #endif

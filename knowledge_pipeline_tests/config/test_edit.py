@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.edit import add_source, remove_source
-from knowledge_pipeline.config.yaml_edit import with_entry, without_entry
-from knowledge_pipeline.config.yaml_lines import parse
+from knowledge_pipeline.config.yaml_edit import insert_entry, remove_entry
+from knowledge_pipeline.config.yaml_lines import parse_config
 from knowledge_pipeline.errors import ConfigError, NotFound
 
 SECRET = "hunter" + "2-and-more"
@@ -99,7 +99,7 @@ def changes(before: str, after: str) -> tuple[list[str], list[str]]:
 
 
 def ids(text: str) -> list[str]:
-    return [source["id"] for source in parse(text, name="knowledge.yaml").value.get("sources") or []]
+    return [source["id"] for source in parse_config(text, name="knowledge.yaml").value.get("sources") or []]
 
 
 def edited(path: Path) -> str:
@@ -286,7 +286,7 @@ def test_strings_that_look_like_something_else_come_back_as_they_were(write):
         "a" * 300,
     ]
     add_source(path, {**ENTRY, "exclude": odd})
-    assert parse(edited(path), name="f").at(("sources", 0, "exclude")) == odd
+    assert parse_config(edited(path), name="f").value_at(("sources", 0, "exclude")) == odd
 
 
 def test_a_layout_that_an_edit_would_change_is_refused(write):
@@ -322,7 +322,7 @@ def test_the_edited_file_loads(write, monkeypatch):
     monkeypatch.setenv("NOT_SET_ANYWHERE", "x")
     path = write(HAIRY)
     add_source(path, ENTRY)
-    assert file.load(path).sources[-1].exclude == ("*.tmp",)
+    assert file.load_settings(path).sources[-1].exclude == ("*.tmp",)
 
 
 # whatever the layout
@@ -351,11 +351,11 @@ def layouts(draw) -> str:
 def test_an_edit_changes_one_source_and_no_other_line(text, data):
     assume(text.endswith("\n") or "since" not in text)  # a text block that ends the file: refused, see above
     number = data.draw(st.integers(0, len(ids(text)) - 1))
-    without, plus = without_entry(text, number), with_entry(text, ENTRY)
-    before = parse(text, name="f").value
+    without, plus = remove_entry(text, number), insert_entry(text, ENTRY)
+    before = parse_config(text, name="f").value
     rest = [source for source in before["sources"] if source["id"] != f"s{number}"]
-    assert parse(without, name="f").value == {**before, "sources": rest}
-    assert parse(plus, name="f").value == {**before, "sources": [*before["sources"], ENTRY]}
+    assert parse_config(without, name="f").value == {**before, "sources": rest}
+    assert parse_config(plus, name="f").value == {**before, "sources": [*before["sources"], ENTRY]}
     gone, came = changes(text, plus)
     assert not [line for line in gone if line.strip()]
     assert len([line for line in came if line.strip()]) == 7
@@ -379,4 +379,6 @@ def test_an_edit_changes_one_source_and_no_other_line(text, data):
 def test_any_plain_entry_is_written_as_it_is(value):
     entry = {"id": "x", "value": value}
     for text in ("sources: []\n", "sources:\n- id: a\n", "sources: [{id: a}]\n"):
-        assert parse(with_entry(text, entry), name="f").value["sources"][-1] == json.loads(json.dumps(entry))
+        assert parse_config(insert_entry(text, entry), name="f").value["sources"][-1] == json.loads(
+            json.dumps(entry)
+        )

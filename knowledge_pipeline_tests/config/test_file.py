@@ -64,7 +64,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def load(write):
-    return lambda text: config_file.load(write(text))
+    return lambda text: config_file.load_settings(write(text))
 
 
 @pytest.fixture
@@ -442,17 +442,17 @@ def test_a_file_that_is_not_utf8_names_the_line(tmp_path):
     path = tmp_path / "knowledge.yaml"
     path.write_bytes(b"version: 1\nstore: caf\xe9\n")
     with pytest.raises(ConfigError, match=r"knowledge.yaml:2: the file is not UTF-8"):
-        config_file.load(path)
+        config_file.load_settings(path)
 
 
 def test_a_missing_file_says_how_to_make_one(tmp_path):
     with pytest.raises(ConfigError, match="run `knowledge init`"):
-        config_file.load(tmp_path / "knowledge.yaml")
+        config_file.load_settings(tmp_path / "knowledge.yaml")
 
 
 def test_a_folder_in_place_of_the_file_is_said(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
-        config_file.load(tmp_path)
+        config_file.load_settings(tmp_path)
 
 
 def places(value: object, here: tuple = ()) -> list[tuple]:
@@ -492,7 +492,7 @@ def loads_or_names_lines(text: str) -> None:
         path = Path(folder) / "knowledge.yaml"
         path.write_text(text, encoding="utf-8", errors="replace", newline="")
         try:
-            assert isinstance(config_file.load(path), Settings)
+            assert isinstance(config_file.load_settings(path), Settings)
         except ConfigError as error:
             count = max(1, len(path.read_text(encoding="utf-8").splitlines()))
             for line in str(error).split("\n"):
@@ -525,29 +525,29 @@ def test_any_damage_to_the_text_is_read_or_refused_by_line(data):
 def test_the_nearest_file_above_is_found(tmp_path):
     (tmp_path / "knowledge.yaml").touch()
     (tmp_path / "a" / "b").mkdir(parents=True)
-    assert config_file.find(tmp_path / "a" / "b") == tmp_path / "knowledge.yaml"
+    assert config_file.find_config(tmp_path / "a" / "b") == tmp_path / "knowledge.yaml"
     (tmp_path / "a" / "knowledge.yaml").touch()
-    assert config_file.find(tmp_path / "a" / "b") == tmp_path / "a" / "knowledge.yaml"
+    assert config_file.find_config(tmp_path / "a" / "b") == tmp_path / "a" / "knowledge.yaml"
 
 
 def test_the_environment_names_the_file(tmp_path, monkeypatch):
     (tmp_path / "knowledge.yaml").touch()
     (tmp_path / "other.yaml").touch()
     monkeypatch.setenv("KNOWLEDGE_CONFIG", str(tmp_path / "other.yaml"))
-    assert config_file.find(tmp_path) == tmp_path / "other.yaml"
+    assert config_file.find_config(tmp_path) == tmp_path / "other.yaml"
     monkeypatch.setenv("KNOWLEDGE_CONFIG", str(tmp_path / "none.yaml"))
     with pytest.raises(ConfigError, match="KNOWLEDGE_CONFIG names"):
-        config_file.find(tmp_path)
+        config_file.find_config(tmp_path)
 
 
 def test_no_file_anywhere_says_how_to_make_one(tmp_path):
     with pytest.raises(ConfigError, match="run `knowledge init`"):
-        config_file.find(tmp_path)
+        config_file.find_config(tmp_path)
 
 
 def test_the_file_of_this_repository_is_valid():
     root = Path(__file__).parents[2]
-    assert [source.id for source in config_file.load(root / "knowledge.yaml").sources] == [
+    assert [source.id for source in config_file.load_settings(root / "knowledge.yaml").sources] == [
         "code",
         "docs",
         "history",

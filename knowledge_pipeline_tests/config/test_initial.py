@@ -9,7 +9,7 @@ import pytest
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.edit import add_source, remove_source
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.config.template import initial, write_initial
+from knowledge_pipeline.config.template import render_initial_config, write_initial_config
 from knowledge_pipeline.errors import ConfigError
 
 
@@ -20,7 +20,7 @@ def _own_environment(monkeypatch):
 
 
 def sources(path: Path) -> dict[str, SourceConfig]:
-    return {source.type: source for source in file.load(path).sources}
+    return {source.type: source for source in file.load_settings(path).sources}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def folder(tmp_path) -> Path:
 
 def test_all_that_is_there_is_declared(folder):
     path = folder / "knowledge.yaml"
-    write_initial(path, folder)
+    write_initial_config(path, folder)
     found = sources(path)
     assert list(found) == ["code", "markdown", "openapi", "git_history", "files"]
     assert {source.connection.path for source in found.values()} == {folder}
@@ -56,7 +56,7 @@ def test_all_that_is_there_is_declared(folder):
 )
 def test_one_file_is_enough(tmp_path, name, content, kind):
     (tmp_path / name).write_text(content)
-    write_initial(tmp_path / "knowledge.yaml", tmp_path)
+    write_initial_config(tmp_path / "knowledge.yaml", tmp_path)
     assert list(sources(tmp_path / "knowledge.yaml")) == [kind]
 
 
@@ -68,13 +68,13 @@ def test_other_peoples_files_and_plain_ones_are_no_source(tmp_path, name):
         os.mkfifo(place)
     else:
         place.write_text("kind: openapi\n")
-    write_initial(tmp_path / "knowledge.yaml", tmp_path)
-    assert file.load(tmp_path / "knowledge.yaml").sources == ()
+    write_initial_config(tmp_path / "knowledge.yaml", tmp_path)
+    assert file.load_settings(tmp_path / "knowledge.yaml").sources == ()
 
 
 def test_a_repository_by_url_is_read_from_there(tmp_path):
     url = "https://example.com/team/a b.git"
-    write_initial(tmp_path / "knowledge.yaml", tmp_path, repository=url)
+    write_initial_config(tmp_path / "knowledge.yaml", tmp_path, repository=url)
     found = sources(tmp_path / "knowledge.yaml")
     assert list(found) == ["code", "markdown", "openapi", "git_history"]
     assert {source.connection.url for source in found.values()} == {url}
@@ -82,7 +82,7 @@ def test_a_repository_by_url_is_read_from_there(tmp_path):
 
 def test_a_file_beside_the_folder_names_it_relatively(folder, tmp_path_factory):
     path = tmp_path_factory.mktemp("elsewhere") / "knowledge.yaml"
-    write_initial(path, folder)
+    write_initial_config(path, folder)
     assert str(folder) not in path.read_text()
     assert {source.connection.path for source in sources(path).values()} == {folder}
 
@@ -91,14 +91,14 @@ def test_a_name_with_every_odd_character_survives(tmp_path):
     odd = tmp_path / "a: #'\"\\é ${TMP} $x"
     odd.mkdir()
     (odd / "a.py").touch()
-    write_initial(tmp_path / "knowledge.yaml", odd)
+    write_initial_config(tmp_path / "knowledge.yaml", odd)
     assert sources(tmp_path / "knowledge.yaml")["code"].connection.path == odd
 
 
 def test_a_password_in_the_url_is_refused_before_it_is_written(tmp_path):
     path = tmp_path / "knowledge.yaml"
     with pytest.raises(ConfigError, match="found a password or token inside a URL"):
-        write_initial(path, tmp_path, repository="https://user:" + "hunter" + "2@example.com/a.git")
+        write_initial_config(path, tmp_path, repository="https://user:" + "hunter" + "2@example.com/a.git")
     assert not path.exists()
 
 
@@ -106,19 +106,19 @@ def test_an_existing_file_is_not_overwritten(folder):
     path = folder / "knowledge.yaml"
     path.write_text("# mine\n")
     with pytest.raises(ConfigError, match="exists already"):
-        write_initial(path, folder)
+        write_initial_config(path, folder)
     assert path.read_text() == "# mine\n"
 
 
 @pytest.mark.parametrize("missing", ["nope", "README.md"])
 def test_what_is_no_folder_is_said(folder, missing):
     with pytest.raises(ConfigError, match="is no folder"):
-        initial(folder / missing)
+        render_initial_config(folder / missing)
 
 
 def test_a_first_file_can_be_edited(folder):
     path = folder / "knowledge.yaml"
-    write_initial(path, folder)
+    write_initial_config(path, folder)
     first = path.read_text()
     add_source(path, {"id": "new", "type": "files", "connection": {"type": "local", "path": "."}})
     assert "\n\n  - id: new\n" in path.read_text()
@@ -128,6 +128,6 @@ def test_a_first_file_can_be_edited(folder):
 
 def test_a_first_file_of_an_empty_folder_can_be_edited(tmp_path):
     path = tmp_path / "knowledge.yaml"
-    write_initial(path, tmp_path)
+    write_initial_config(path, tmp_path)
     add_source(path, {"id": "new", "type": "files", "connection": {"type": "local", "path": "."}})
-    assert [source.id for source in file.load(path).sources] == ["new"]
+    assert [source.id for source in file.load_settings(path).sources] == ["new"]

@@ -6,17 +6,17 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from knowledge_pipeline.config.problems import models_of
-from knowledge_pipeline.config.query import Reranking
+from knowledge_pipeline.config.problems import list_models
+from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import (
-    Embedding,
-    Frozen,
+    EmbeddingSettings,
+    SettingsModel,
     GitConnection,
     Settings,
     SourceConfig,
     SourceType,
-    sanitize_of,
-    trigger_of,
+    resolve_sanitize,
+    resolve_trigger,
 )
 from knowledge_pipeline_tests.connections import connection
 
@@ -27,12 +27,12 @@ def source(kind: str, **settings: object) -> SourceConfig:
     return SourceConfig.model_validate({"id": "a", "type": kind, "connection": connection(kind), **settings})
 
 
-def models() -> list[type[Frozen]]:
-    return Frozen.__subclasses__()
+def models() -> list[type[SettingsModel]]:
+    return SettingsModel.__subclasses__()
 
 
 def test_every_type_has_the_default_trigger_of_the_specification():
-    triggers = {kind: trigger_of(source(kind)) for kind in get_args(SourceType)}
+    triggers = {kind: resolve_trigger(source(kind)) for kind in get_args(SourceType)}
     assert triggers == {
         "code": "on_commit",
         "markdown": "on_commit",
@@ -49,19 +49,19 @@ def test_every_type_has_the_default_trigger_of_the_specification():
 
 
 def test_a_configured_trigger_wins_over_the_default():
-    assert trigger_of(source("files", refresh={"trigger": "hourly"})) == "hourly"
+    assert resolve_trigger(source("files", refresh={"trigger": "hourly"})) == "hourly"
 
 
 def test_secrets_are_redacted_and_personal_data_kept_by_default():
-    sanitize = sanitize_of(source("code"))
+    sanitize = resolve_sanitize(source("code"))
     assert (sanitize.secrets, sanitize.personal_data) == ("redact", "off")
 
 
 @pytest.mark.parametrize("kind", ["github_pr", "github_issues", "jira", "confluence", "slack", "archive"])
 def test_personal_data_is_redacted_where_people_write_to_people_unless_the_file_says_otherwise(kind):
-    assert sanitize_of(source(kind)).personal_data == "redact"
-    assert sanitize_of(source(kind, sanitize={"personal_data": "off"})).personal_data == "off"
-    assert sanitize_of(source(kind, sanitize={"secrets": "drop"})).secrets == "drop"
+    assert resolve_sanitize(source(kind)).personal_data == "redact"
+    assert resolve_sanitize(source(kind, sanitize={"personal_data": "off"})).personal_data == "off"
+    assert resolve_sanitize(source(kind, sanitize={"secrets": "drop"})).secrets == "drop"
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_two_sources_cannot_have_one_id():
 def test_a_source_is_embedded_by_its_own_model_or_that_of_the_project():
     own = source("code", embedding={"model": "code-model"})
     settings = Settings(sources=(own,))
-    assert settings.embedding_of(own).model == "code-model"
-    assert settings.embedding_of(source("files")) == settings.embedding
+    assert settings.resolve_embedding(own).model == "code-model"
+    assert settings.resolve_embedding(source("files")) == settings.embedding
 
 
 @pytest.mark.parametrize(
@@ -167,27 +167,29 @@ def test_what_needs_a_language_model_is_refused_without_one(query, key):
 
 
 def test_nothing_asks_a_language_model_by_default():
-    assert Settings().query.uses_of_language_model() == ()
+    assert Settings().query.list_language_model_keys() == ()
     Settings.model_validate({"query": {"decompose": "rules"}})
 
 
 def test_a_language_model_gets_more_time_to_rerank_than_a_cross_encoder():
     budgets = [
-        Reranking.model_validate(given).budget_s
+        RerankSettings.model_validate(given).budget_s
         for given in ({}, {"kind": "cross_encoder"}, {"kind": "llm"}, {"kind": "llm", "budget_s": None})
     ]
     assert budgets == [0.4, 0.4, 8.0, 8.0]
-    assert Reranking.model_validate({"kind": "llm", "budget_s": "2"}).budget_s == 2
+    assert RerankSettings.model_validate({"kind": "llm", "budget_s": "2"}).budget_s == 2
     with pytest.raises(ValidationError, match="kind"):
-        Reranking.model_validate({"kind": "other"})
+        RerankSettings.model_validate({"kind": "other"})
 
 
-def keys(model: type[Frozen], above: str = "") -> list[str]:
+def keys(model: type[SettingsModel], above: str = "") -> list[str]:
     found = []
     for name, field in model.model_fields.items():
         found.append(above + name)
         if (above + name) != "sources":
-            found += [key for inner in models_of(field.annotation) for key in keys(inner, f"{above}{name}.")]
+            found += [
+                key for inner in list_models(field.annotation) for key in keys(inner, f"{above}{name}.")
+            ]
     return found
 
 
@@ -198,7 +200,7 @@ def test_the_reference_names_every_key(key):
 
 
 def test_only_models_that_compute_here_are_spread_over_a_cluster():
-    assert Embedding.model_validate({"ray": {"workers": 2}}).ray is not None
+    assert EmbeddingSettings.model_validate({"ray": {"workers": 2}}).ray is not None
     endpoint = {"provider": "openai", "model": "m", "dimensions": 8}
     with pytest.raises(ValidationError, match="ray spreads models that compute here"):
-        Embedding.model_validate({**endpoint, "ray": {"workers": 2}})
+        EmbeddingSettings.model_validate({**endpoint, "ray": {"workers": 2}})

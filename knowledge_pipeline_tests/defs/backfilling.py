@@ -22,13 +22,13 @@ from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatu
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 from dagster._core.utils import make_new_backfill_id
 
-from knowledge_pipeline.defs.assets import stage_keys
-from knowledge_pipeline.defs.partitions import sources_of
+from knowledge_pipeline.defs.assets import stage_asset_keys
+from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.daemon import Daemon, running
 
-KEYS = stage_keys("code")
+KEYS = stage_asset_keys("code")
 
 
 @contextmanager
@@ -89,7 +89,7 @@ class Partitions:
     def with_status(self, stage: str, *statuses: AssetPartitionStatus | None) -> set[str]:
         """Sources whose partition of a stage is materialized, failed, ...; None is missing."""
         ids = [source.id for source in self.place.settings.sources]
-        found = self.instance.get_status_by_partition(KEYS[stage], ids, sources_of("code"))
+        found = self.instance.get_status_by_partition(KEYS[stage], ids, source_partitions("code"))
         assert found is not None
         return {id_ for id_ in ids if found.get(id_) in statuses}
 

@@ -9,16 +9,16 @@ import pytest
 import yaml
 from dagster._core.storage.defs_state.base import DefsStateStorage
 
-from knowledge_pipeline.config.file import load
+from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, refresh_of
-from knowledge_pipeline.defs.assets import chain, release_of
-from knowledge_pipeline.defs.evaluation import EVALUATION, evaluation_of
+from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, build_refresh_job
+from knowledge_pipeline.defs.assets import build_release_asset, build_stage_assets
+from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
 from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
-from knowledge_pipeline.defs.partitions import sources_of, types_in
+from knowledge_pipeline.defs.partitions import list_source_types, source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.settings_assets import settings_specs
-from knowledge_pipeline.defs.sql_models import models_of
+from knowledge_pipeline.defs.settings_assets import build_settings_specs
+from knowledge_pipeline.defs.sql_models import build_model_assets
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.fakes.storage import ON_POSTGRES
@@ -69,7 +69,7 @@ class Workplace:
 
     @property
     def settings(self) -> Settings:
-        return load(self.path)
+        return load_settings(self.path)
 
     @property
     def lake(self) -> Lake:
@@ -82,16 +82,16 @@ class Workplace:
     def definitions(self) -> dg.Definitions:
         """Those of `definitions.py`, of this project."""
         settings = self.settings
-        types = types_in(settings)
+        types = list_source_types(settings)
         return dg.Definitions(
             assets=[
-                *(spec for type_ in types for spec in settings_specs(type_)),
-                *(chain(type_, settings) for type_ in types),
-                evaluation_of(types),
-                release_of(types, settings),
-                models_of(types, evaluation=EVALUATION),
+                *(spec for type_ in types for spec in build_settings_specs(type_)),
+                *(build_stage_assets(type_, settings) for type_ in types),
+                build_evaluation_asset(types),
+                build_release_asset(types, settings),
+                build_model_assets(types, evaluation=EVALUATION),
             ],
-            jobs=[refresh, full_reindex, purge, RELEASE_JOB, *(refresh_of(type_) for type_ in types)],
+            jobs=[refresh, full_reindex, purge, RELEASE_JOB, *(build_refresh_job(type_) for type_ in types)],
             resources={"project": self.resource},
             executor=dg.in_process_executor,
         )
@@ -116,7 +116,7 @@ class Workplace:
     def add_partitions(self, instance: dg.DagsterInstance) -> None:
         """What the sensor does."""
         for source in self.settings.sources:
-            instance.add_dynamic_partitions(str(sources_of(source.type).name), [source.id])
+            instance.add_dynamic_partitions(str(source_partitions(source.type).name), [source.id])
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,12 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContextForTest
 
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.defs.metadata.asset_specs import stage_specs
-from knowledge_pipeline.defs.metadata.provenance import begin, data_version
-from knowledge_pipeline.defs.partitions import ids_by_type, sources_of, types_in
-from knowledge_pipeline.defs.settings_assets import settings_specs
-from knowledge_pipeline.stages.context import Pass
-from knowledge_pipeline.stages.pipeline import STAGES, stages_of
+from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
+from knowledge_pipeline.defs.metadata.provenance import data_version, track_refresh_inputs
+from knowledge_pipeline.defs.partitions import group_ids_by_type, list_source_types, source_partitions
+from knowledge_pipeline.defs.settings_assets import build_settings_specs
+from knowledge_pipeline.stages.context import RefreshContext
+from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline_tests.conftest import Project
 
 
@@ -24,18 +24,18 @@ def definitions_of(project: Project, versions: dict[str, str] | None = None) -> 
         project: as it is configured now.
         versions: code versions, by stage, other than today's.
     """
-    types = types_in(project.settings)
+    types = list_source_types(project.settings)
 
     def made(context, sources: Sequence[SourceConfig], stages: Sequence[str]):
         """Run stages of sources: their key, source, version and tags, as each is done."""
         settings = project.settings
-        provenance = begin(context.instance, settings, sources)
+        provenance = track_refresh_inputs(context.instance, settings, sources)
         for source in sources:
-            this = Pass(project.lake, settings, source)
-            for stage in (stage for stage in stages if stage in stages_of(source.type)):
+            this = RefreshContext(project.lake, settings, source)
+            for stage in (stage for stage in stages if stage in select_stages(source.type)):
                 key = dg.AssetKey([source.type, stage])
                 version = data_version(settings, source, STAGES[stage](this))
-                tags = provenance.tags(key, source.id, version)
+                tags = provenance.build_tags(key, source.id, version)
                 if versions and stage in versions:
                     tags["dagster/code_version"] = versions[stage]
                 yield key, source.id, tags
@@ -47,18 +47,18 @@ def definitions_of(project: Project, versions: dict[str, str] | None = None) -> 
     def chain(source_type) -> dg.AssetsDefinition:
         specs = [
             spec.replace_attributes(code_version=(versions or {}).get(spec.key.path[-1], spec.code_version))
-            for spec in stage_specs(source_type, project.settings)
+            for spec in build_stage_specs(source_type, project.settings)
         ]
 
         @dg.multi_asset(
             name=source_type,
             specs=specs,
-            partitions_def=sources_of(source_type),
+            partitions_def=source_partitions(source_type),
             can_subset=True,
             backfill_policy=dg.BackfillPolicy.multi_run(25),
         )
         def refresh(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
-            mine = stages_of(source_type)
+            mine = select_stages(source_type)
             stages = [stage for stage in mine if dg.AssetKey([source_type, stage]) in _selected(context)]
             sources = chosen(project, context.partition_keys)
             if len(sources) == 1:
@@ -79,13 +79,13 @@ def definitions_of(project: Project, versions: dict[str, str] | None = None) -> 
 
     return dg.Definitions(
         assets=[
-            *(spec for type_ in types for spec in settings_specs(type_)),
+            *(spec for type_ in types for spec in build_settings_specs(type_)),
             *(chain(type_) for type_ in types),
         ],
         jobs=[
             refresh,
             *(
-                dg.define_asset_job(f"refresh_{type_}", [f"{type_}/{s}" for s in stages_of(type_)])
+                dg.define_asset_job(f"refresh_{type_}", [f"{type_}/{s}" for s in select_stages(type_)])
                 for type_ in types
             ),
         ],
@@ -114,7 +114,7 @@ class Shown:
         resolver = self._resolver(definitions)
         found: dict[str, list[str]] = {}
         for source in self.project.settings.sources:
-            for stage in stages_of(source.type):
+            for stage in select_stages(source.type):
                 key = dg.AssetKey([source.type, stage])
                 status = resolver.get_status(key, source.id)
                 assert status != StaleStatus.MISSING, (stage, source.id)
@@ -136,5 +136,5 @@ class Shown:
 
     def add_partitions(self) -> None:
         """What the sensor for partitions does."""
-        for type_, ids in ids_by_type(self.project.settings).items():
-            self.instance.add_dynamic_partitions(str(sources_of(type_).name), ids)
+        for type_, ids in group_ids_by_type(self.project.settings).items():
+            self.instance.add_dynamic_partitions(str(source_partitions(type_).name), ids)

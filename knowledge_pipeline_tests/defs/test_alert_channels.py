@@ -10,9 +10,9 @@ import pytest
 import trustme
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.operation import EmailAlerts
+from knowledge_pipeline.config.operation import EmailAlertSettings
 from knowledge_pipeline.defs.alerts import channels
-from knowledge_pipeline.defs.alerts.channels import Alert, mail, post_to_slack
+from knowledge_pipeline.defs.alerts.channels import Alert, post_to_slack, send_email
 from knowledge_pipeline.errors import PermanentError, TransientError
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook
@@ -31,7 +31,7 @@ def slack() -> Iterator[SlackWebhook]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channels, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(channels, "_FIRST_PAUSE_S", 0.01)
 
 
 def test_slack_gets_its_own_markup_and_no_log_has_the_url(
@@ -100,9 +100,9 @@ def test_a_url_that_leads_nowhere_is_not_repeated(url: str) -> None:
     assert secret not in str(refused.value) and "127.0.0.1" not in str(refused.value)
 
 
-def to(server: MailServer, **rest: object) -> EmailAlerts:
+def to(server: MailServer, **rest: object) -> EmailAlertSettings:
     options = {"to": ("ops@example.com", "data@example.com"), "host": "localhost", "port": server.port}
-    return EmailAlerts.model_validate(options | rest)
+    return EmailAlertSettings.model_validate(options | rest)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def tls_of(authority: trustme.CA) -> ssl.SSLContext:
 
 def test_mail_is_one_message_to_all() -> None:
     with MailServer() as server:
-        mail(to(server), Alert("a title\nof two lines", "Sources: märkte"))
+        send_email(to(server), Alert("a title\nof two lines", "Sources: märkte"))
     (message,) = server.messages
     assert message["Subject"] == "a title of two lines"
     assert message["To"] == "ops@example.com, data@example.com"
@@ -133,23 +133,23 @@ def test_mail_is_one_message_to_all() -> None:
 
 def test_mail_with_a_login_over_starttls(authority: trustme.CA) -> None:
     with MailServer(login=("ann", PASSWORD), tls=tls_of(authority)) as server:
-        mail(to(server, user="ann", password=PASSWORD, starttls=True), ALERT)
+        send_email(to(server, user="ann", password=PASSWORD, starttls=True), ALERT)
         assert server.secured == [True]
         with pytest.raises(PermanentError, match="refused the login of 'ann': correct") as refused:
-            mail(to(server, user="ann", password=f"{PASSWORD}!", starttls=True), ALERT)
+            send_email(to(server, user="ann", password=f"{PASSWORD}!", starttls=True), ALERT)
         assert PASSWORD not in str(refused.value)
         with pytest.raises(PermanentError, match=r"refused the message \(530 Must issue a STARTTLS"):
-            mail(to(server), ALERT)
+            send_email(to(server), ALERT)
 
 
 @pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
 def test_mail_with_a_login_and_no_tls() -> None:
     with MailServer(login=("ann", PASSWORD)) as server:
-        mail(to(server, user="ann", password=PASSWORD), ALERT)
+        send_email(to(server, user="ann", password=PASSWORD), ALERT)
         with pytest.raises(PermanentError, match="530"):
-            mail(to(server), ALERT)
+            send_email(to(server), ALERT)
         with pytest.raises(PermanentError, match=r"does not offer what alerts\.email asks for"):
-            mail(to(server, starttls=True), ALERT)
+            send_email(to(server, starttls=True), ALERT)
     assert len(server.messages) == 1
 
 
@@ -161,21 +161,21 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(
         MailServer(tls=tls_of(authority)) as server,
         pytest.raises(PermanentError, match="shows a certificate that is not trusted"),
     ):
-        mail(to(server, starttls=True), ALERT)
+        send_email(to(server, starttls=True), ALERT)
     assert server.messages == []
 
 
 def test_addresses_that_are_refused_are_named() -> None:
     with MailServer(refused=("data@example.com",)) as server:
         with pytest.raises(PermanentError, match=r"refused data@example.com: correct alerts.email.to"):
-            mail(to(server), ALERT)
+            send_email(to(server), ALERT)
         assert len(server.messages) == 1
         with pytest.raises(PermanentError, match=r"refused data@example.com: correct alerts.email.to"):
-            mail(to(server, to=("data@example.com",)), ALERT)
+            send_email(to(server, to=("data@example.com",)), ALERT)
 
 
 def test_a_server_that_is_away_may_come_back() -> None:
     with socket.create_server(("localhost", 0)) as found:
         port = found.getsockname()[1]
     with pytest.raises(TransientError, match=f"the mail server localhost:{port} cannot be reached"):
-        mail(EmailAlerts(to=("ops@example.com",), port=port), ALERT)
+        send_email(EmailAlertSettings(to=("ops@example.com",), port=port), ALERT)

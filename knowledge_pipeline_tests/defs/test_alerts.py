@@ -7,8 +7,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config.file import load
-from knowledge_pipeline.defs.alerts.sensor import GROUPED, TOLD, failed_runs
+from knowledge_pipeline.config.file import load_settings
+from knowledge_pipeline.defs.alerts.sensor import ALERT_TAG, GROUPED_TAG, build_failed_runs_sensor
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook
@@ -39,7 +39,7 @@ class Operator:
 
     def __init__(self, workplace: Workplace, instance: dg.DagsterInstance, slack: SlackWebhook) -> None:
         self.workplace, self.instance, self.slack = workplace, instance, slack
-        self.sensor = failed_runs()
+        self.sensor = build_failed_runs_sensor()
         self._cursor: str | None = None
         self.log: list[str] = []
         self.tick()  # the first one only takes note of what was before
@@ -65,7 +65,7 @@ class Operator:
     def tags(self, run: dg.DagsterRun) -> set[str]:
         found = self.instance.get_run_by_id(run.run_id)
         assert found is not None
-        return {TOLD, GROUPED} & set(found.tags)
+        return {ALERT_TAG, GROUPED_TAG} & set(found.tags)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_failure_is_told_in_full(operator: Operator) -> None:
         "Trigger: commit\n"
         f"<https://dagster.example.com/runs/{run.run_id}|Open the run>"
     ]
-    assert operator.tags(run) == {TOLD}
+    assert operator.tags(run) == {ALERT_TAG}
     operator.tick()
     assert len(operator.slack.texts) == 1
 
@@ -123,14 +123,14 @@ def test_one_cause_is_told_once_and_another_one_at_once(operator: Operator) -> N
     operator.breaks("the mirror of shop is gone")
     operator.tick()
     assert len(operator.slack.texts) == 2
-    assert (operator.tags(first), operator.tags(second)) == ({TOLD}, {GROUPED})
+    assert (operator.tags(first), operator.tags(second)) == ({ALERT_TAG}, {GROUPED_TAG})
 
 
 def test_after_a_while_it_is_told_again_with_how_often_it_came(operator: Operator) -> None:
     for _ in range(3):
         operator.breaks("the folder /a does not exist")
     operator.tick()
-    operator.sensor = failed_runs(quiet_s=0.0)
+    operator.sensor = build_failed_runs_sensor(quiet_s=0.0)
     operator.breaks("the folder /a does not exist")
     operator.tick()
     told, again = operator.slack.texts
@@ -162,7 +162,7 @@ def test_a_channel_that_fails_does_not_hide_the_other(
         run = operator.breaks("the folder /a does not exist")
         operator.tick()
         assert "the folder /a does not exist" in server.messages[0].get_content()
-    assert operator.tags(run) == {TOLD}
+    assert operator.tags(run) == {ALERT_TAG}
     logged = capsys.readouterr().err
     assert "the alert did not go out by Slack: Slack answered 404 'no_service': make a new webhook" in logged
     assert operator.slack.secret not in logged
@@ -203,5 +203,5 @@ def test_every_example_of_the_page_is_valid(
     monkeypatch.setenv("MAIL_PASSWORD", "-".join(("not", "a", "password")))
     path = tmp_path / "knowledge.yaml"
     path.write_text(f"version: 1\n{example}")
-    alerts = load(path).alerts
+    alerts = load_settings(path).alerts
     assert alerts.slack_webhook or alerts.email

@@ -5,7 +5,7 @@ import pytest
 
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import Workplace, errors
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
@@ -16,16 +16,16 @@ STORE = "class Store:\n    def get(self, key):\n        return key\n"
 def content(lake: Lake) -> dict[str, list[dict]]:
     """Every row of every stage but for times of writing, in a fixed order."""
     held: dict[str, list[dict]] = {}
-    for source, type_ in lake.stored_sources().items():
+    for source, type_ in lake.list_stored_sources().items():
         for stage, table in (
             ("snapshot", lake.snapshot(type_, source)),
             ("chunks", lake.chunks(type_, source)),
         ):
-            held[f"{stage} {source}"] = table.rows(table.schema.names).to_pylist()
-    for space, dimensions in lake.spaces().items():
+            held[f"{stage} {source}"] = table.read_rows(table.schema.names).to_pylist()
+    for space, dimensions in lake.list_spaces().items():
         table = lake.index(space, dimensions)
         columns = [name for name in table.schema.names if name not in ("indexed_at", "updated_at")]
-        held[f"index {space}"] = table.rows(columns).to_pylist()
+        held[f"index {space}"] = table.read_rows(columns).to_pylist()
     return {name: sorted(rows, key=lambda row: row.get("id") or row["uri"]) for name, rows in held.items()}
 
 
@@ -46,7 +46,7 @@ def test_a_materialized_partition_holds_the_same_rows_as_a_plain_refresh(
     recorded = content(workplace.lake)
     assert recorded == content(plain)
     assert len(recorded["chunks one"]) == 2
-    release = live(workplace.lake)
+    release = find_live_release(workplace.lake)
     assert release is not None
     assert release.rows == 2
 
@@ -101,7 +101,7 @@ def test_one_stage_can_be_run_alone(workplace: Workplace, instance: dg.DagsterIn
         instance, "refresh_code", "one", asset_selection=[dg.AssetKey(["code", "snapshot"])]
     )
     assert result.success
-    assert workplace.lake.snapshot("code", "one").count() == 1
+    assert workplace.lake.snapshot("code", "one").count_rows() == 1
     assert not workplace.lake.chunks("code", "one").exists
 
 
@@ -172,7 +172,7 @@ def test_an_endpoint_that_stays_away_fails_after_the_retries_and_keeps_what_was_
     assert result.retry_attempts_for_node("code") == 2
     (sentence,) = errors(result)
     assert "503" in sentence
-    assert workplace.lake.chunks("code", "one").count() == 1
+    assert workplace.lake.chunks("code", "one").count_rows() == 1
     materialized = {event.asset_key.path[-1] for event in result.get_asset_materialization_events()}
     assert materialized == {"snapshot", "chunks"}
 
@@ -187,9 +187,9 @@ def test_in_a_run_of_many_sources_a_failing_one_stops_itself_alone(
     assert sentence.startswith("1 of 3 sources failed, the others are done: b: ")
     keys = [dg.AssetKey(["code", stage]) for stage in ("snapshot", "index")]
     assert [instance.get_materialized_partitions(key) for key in keys] == [{"a", "c"}] * 2
-    assert workplace.lake.chunks("code", "c").count() == 1
+    assert workplace.lake.chunks("code", "c").count_rows() == 1
     workplace.run(instance, "release")
-    release = live(workplace.lake)
+    release = find_live_release(workplace.lake)
     assert release is not None
     assert release.rows == 2
 

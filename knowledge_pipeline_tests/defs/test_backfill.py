@@ -10,11 +10,11 @@ from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 
 from knowledge_pipeline.defs.runs.event_log import RELEASE
-from knowledge_pipeline.records import embedded_text
+from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.backfilling import KEYS, Partitions, daemon_of
 from knowledge_pipeline_tests.defs.conftest import EMBEDDING, Workplace
 from knowledge_pipeline_tests.defs.daemon import Daemon
@@ -49,26 +49,29 @@ def place(tmp_path: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch)
 def held(place: Workplace) -> dict[str, set[str]]:
     """The sources of which the tables hold rows, by stage."""
     lake, ids = place.lake, [source.id for source in place.settings.sources]
-    spaces = lake.spaces().items()
+    spaces = lake.list_spaces().items()
     indexed = {
         id_
         for space, dimensions in spaces
-        for id_ in lake.index(space, dimensions).rows(["source"])["source"].to_pylist()
+        for id_ in lake.index(space, dimensions).read_rows(["source"])["source"].to_pylist()
     }
     embedded = {
-        id_ for space, dimensions in spaces for id_ in ids if lake.embeddings(space, id_, dimensions).count()
+        id_
+        for space, dimensions in spaces
+        for id_ in ids
+        if lake.embeddings(space, id_, dimensions).count_rows()
     }
     return {
-        "snapshot": {id_ for id_ in ids if lake.snapshot("code", id_).count()},
-        "chunks": {id_ for id_ in ids if lake.chunks("code", id_).count()},
+        "snapshot": {id_ for id_ in ids if lake.snapshot("code", id_).count_rows()},
+        "chunks": {id_ for id_ in ids if lake.chunks("code", id_).count_rows()},
         "embeddings": embedded,
         "index": indexed,
-        "graph": set(lake.graph("symbols").rows(["source"])["source"].to_pylist()),
+        "graph": set(lake.graph_table("symbols").read_rows(["source"])["source"].to_pylist()),
     }
 
 
 def released_rows(place: Workplace) -> int:
-    release = live(place.lake)
+    release = find_live_release(place.lake)
     return release.rows if release else 0
 
 
@@ -138,15 +141,15 @@ def configure(place: Workplace, ids: Sequence[str], setting: str) -> None:
 def texts_of(place: Workplace, ids: Sequence[str]) -> set[str]:
     """What is embedded of some sources."""
     return {
-        embedded_text(row["header"], row["text"])
+        build_embedded_text(row["header"], row["text"])
         for id_ in ids
-        for row in place.lake.chunks("code", id_).rows(["header", "text"]).to_pylist()
+        for row in place.lake.chunks("code", id_).read_rows(["header", "text"]).to_pylist()
     }
 
 
 def refreshed(place: Workplace) -> list[tuple[str, str]]:
     """Every stage that ever ran, with its source."""
-    rows = place.lake.log("refreshes").rows(["stage", "source"]).to_pylist()
+    rows = place.lake.log_table("refreshes").read_rows(["stage", "source"]).to_pylist()
     return [(row["stage"], row["source"]) for row in rows]
 
 

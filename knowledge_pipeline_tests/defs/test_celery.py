@@ -9,7 +9,7 @@ import pytest
 from dagster._core.execution.backfill import BulkActionStatus
 
 from knowledge_pipeline.defs.runs.event_log import RELEASE
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.backfilling import KEYS, Partitions, daemon_of
 from knowledge_pipeline_tests.defs.conftest import EMBEDDING, Workplace
 from knowledge_pipeline_tests.defs.daemon import Daemon
@@ -110,7 +110,7 @@ def test_two_workers_leave_the_tables_of_one_process(
     done = begun(daemon.instance, "code")
     assert len(done) == len({run for run, _ in done}) == len(SOURCES) / SOURCES_PER_RUN
     assert {worker for _, worker in done} == {"one", "two"}
-    release = live(place.lake)
+    release = find_live_release(place.lake)
     assert release is not None
     assert release.rows == len(SOURCES)
     equals_a_plain_refresh(place, tmp_path)

@@ -13,11 +13,11 @@ import pytest
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.defs.jobs import refresh
 from knowledge_pipeline.defs.sensors.changed_files import (
+    ExcludedSources,
     FilesCursor,
-    Left,
     changed_files,
-    listed_by_files,
-    look,
+    scan_folders,
+    select_file_sources,
 )
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
@@ -103,7 +103,7 @@ def test_a_repository_is_left_to_the_commits_unless_it_is_realtime(tmp_path: Pat
         source("d", plain, refresh={"trigger": "daily"}),
         SourceConfig.model_validate({"id": "e", "type": "code", "connection": remote}),
     ]
-    assert [each.id for each in listed_by_files(sources)] == ["b", "c"]
+    assert [each.id for each in select_file_sources(sources)] == ["b", "c"]
 
 
 def test_a_source_that_cannot_be_listed_is_told_once_and_hides_no_other(ticks: Ticks) -> None:
@@ -166,7 +166,7 @@ def test_without_time_the_rest_has_its_turn_at_the_next_tick(ticks: Ticks) -> No
     cursor = FilesCursor()
     seen = []
     for _ in range(4):
-        found = look(sources, cursor, lake, until_s=0.0, left=Left())
+        found = scan_folders(sources, cursor, lake, until_s=0.0, excluded=ExcludedSources())
         assert found.waiting == 2
         seen += [source.id for source in found.changed]
     assert seen == ["a", "b", "c"]
@@ -200,7 +200,7 @@ def test_two_thousand_sources_of_twenty_files_are_listed_within_a_tick(ticks: Ti
     path = ticks.workplace.path
     path.write_text(path.read_text() + "\n".join(["sources:", *lines]) + "\n")
     ticks.instance.add_dynamic_partitions("code_sources", [f"s{number}" for number in range(2000)])
-    ticks.workplace.resource.settings()  # read once, for seconds
+    ticks.workplace.resource.load_settings()  # read once, for seconds
     first, longest_s = until(ticks, 2000)
     assert sorted(first) == sorted(f"s{number}" for number in range(2000))
     (tmp_path / "many" / "s1999" / "m0.py").write_text("x = 'changed'\n")

@@ -6,20 +6,25 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.checks.check_types import Finding, sample
-from knowledge_pipeline.checks.registry import CHECKS, blocking, blocking_findings, informing
-from knowledge_pipeline.defs.checks import (
-    checks_job,
-    checks_of,
-    evaluation_event,
-    informing_checks_of,
-    result_of,
+from knowledge_pipeline.checks.check_types import CheckResult, build_sample
+from knowledge_pipeline.checks.registry import (
+    CHECKS,
+    list_blocking_checks,
+    list_informational_checks,
+    run_blocking_checks,
 )
-from knowledge_pipeline.defs.failures import failures
-from knowledge_pipeline.defs.partitions import sources_of
+from knowledge_pipeline.defs.checks import (
+    build_check_specs,
+    build_checks_job,
+    build_informing_checks,
+    to_check_evaluation,
+    to_check_result,
+)
+from knowledge_pipeline.defs.failures import translate_failures
+from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import pipeline, release
-from knowledge_pipeline.stages.context import Pass
+from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 INDEX, GRAPH = dg.AssetKey(["code", "index"]), dg.AssetKey(["code", "graph"])
@@ -41,35 +46,39 @@ def refresh(workplace: Workplace) -> None:
 
 
 def lose_a_row(workplace: Workplace) -> None:
-    (named,) = workplace.lake.spaces().items()
+    (named,) = workplace.lake.list_spaces().items()
     table = workplace.lake.index(*named)
-    table.delete(table.rows(["id"])["id"].to_pylist()[:1])
+    table.delete_keys(table.read_rows(["id"])["id"].to_pylist()[:1])
 
 
-@dg.multi_asset(name="code", specs=[dg.AssetSpec(INDEX), dg.AssetSpec(GRAPH)], check_specs=checks_of("code"))
+@dg.multi_asset(
+    name="code", specs=[dg.AssetSpec(INDEX), dg.AssetSpec(GRAPH)], check_specs=build_check_specs("code")
+)
 def indexing(project: ProjectResource) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """The end of a chain: nothing to write, then the checks."""
     yield dg.MaterializeResult(asset_key=INDEX)
     yield dg.MaterializeResult(asset_key=GRAPH)
-    lake = project.lake()
-    for check, finding in blocking_findings(lake, project.settings(), "code"):
-        yield result_of(check, finding, "code", lake)
+    lake = project.open_lake()
+    for check, finding in run_blocking_checks(lake, project.load_settings(), "code"):
+        yield to_check_result(check, finding, "code", lake)
 
 
 @dg.asset(deps=[INDEX], name="release")
 def publish(context: dg.AssetExecutionContext, project: ProjectResource) -> None:
-    with failures(context, project.patience()):
-        release.refresh(project.lake(), project.settings())
+    with translate_failures(context, project.retry_policy()):
+        release.refresh(project.open_lake(), project.load_settings())
 
 
-STAGES = [dg.AssetSpec(["code", stage], partitions_def=sources_of("code")) for stage in pipeline.STAGES]
+STAGES = [
+    dg.AssetSpec(["code", stage], partitions_def=source_partitions("code")) for stage in pipeline.STAGES
+]
 
 
 @dg.op
 def log_evaluations(context: dg.OpExecutionContext, project: ProjectResource) -> None:
-    lake = project.lake()
-    for check, finding in blocking_findings(lake, project.settings(), "code"):
-        context.log_event(evaluation_event(check, finding, "code", lake))
+    lake = project.open_lake()
+    for check, finding in run_blocking_checks(lake, project.load_settings(), "code"):
+        context.log_event(to_check_evaluation(check, finding, "code", lake))
 
 
 @dg.job
@@ -83,9 +92,9 @@ def execute(
     """Run one of: the end of a chain with its release, an op that logs, the informing checks."""
     project = {"project": workplace.resource}
     if job == "checks":
-        informs = informing_checks_of("code")
+        informs = build_informing_checks("code")
         definitions = dg.Definitions(
-            assets=STAGES, asset_checks=[informs], jobs=[checks_job([informs])], resources=project
+            assets=STAGES, asset_checks=[informs], jobs=[build_checks_job([informs])], resources=project
         )
     else:
         both = dg.define_asset_job("indexing", selection=dg.AssetSelection.all())
@@ -108,7 +117,7 @@ def test_a_sound_index_passes_its_checks_and_is_released(
     assert result.success
     evaluations = result.get_asset_check_evaluations()
     assert {(one.check_name, one.passed, one.blocking) for one in evaluations} == {
-        (check.name, True, True) for check in blocking()
+        (check.name, True, True) for check in list_blocking_checks()
     }
     assert instance.get_latest_materialization_event(dg.AssetKey("release")) is not None
 
@@ -137,12 +146,12 @@ def test_what_a_refresh_under_way_explains_warns_and_the_release_is_tried_again(
 ) -> None:
     folder = workplace.declare("one", a_py="def add():\n    return 3\n")
     settings = workplace.settings
-    pipeline.refresh_source(Pass(workplace.lake, settings, settings.sources[0]))
+    pipeline.refresh_source(RefreshContext(workplace.lake, settings, settings.sources[0]))
     (folder / "a.py").write_text("def add():\n    return 4\n")
-    this = Pass(workplace.lake, settings, settings.sources[0])
+    this = RefreshContext(workplace.lake, settings, settings.sources[0])
     for stage in ("snapshot", "chunks"):
         pipeline.STAGES[stage](this)
-    with workplace.lake.source_lock("one"):
+    with workplace.lake.lock_source("one"):
         result = execute(workplace, instance)
     (found,) = history(instance, MATCHES)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
@@ -169,7 +178,7 @@ def test_the_informing_checks_are_executed_by_themselves(
     result = execute(workplace, instance, "checks")
     assert result.success
     evaluations = {one.check_name: one for one in result.get_asset_check_evaluations()}
-    assert evaluations.keys() == {check.name for check in informing()}
+    assert evaluations.keys() == {check.name for check in list_informational_checks()}
     found = evaluations["skipped_share"]
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert found.metadata["empty"].value == 1
@@ -178,7 +187,7 @@ def test_the_informing_checks_are_executed_by_themselves(
 
 
 def test_one_check_can_be_executed_alone(workplace: Workplace, instance: dg.DagsterInstance) -> None:
-    informs = informing_checks_of("code")
+    informs = build_informing_checks("code")
     definitions = dg.Definitions(
         assets=STAGES, asset_checks=[informs], resources={"project": workplace.resource},
         jobs=[dg.define_asset_job("alone", dg.AssetSelection.checks(SKIPPED))],
@@ -214,8 +223,8 @@ def test_a_configuration_that_cannot_be_read_fails_in_one_sentence(
 
 
 def test_cells_are_one_line_and_fit_for_json(workplace: Workplace) -> None:
-    rows = sample([{"text": f"first\n\n{'second ' * 40}", "length": float("nan"), "hours": None}])
-    result = result_of(CHECKS[0], Finding(False, "wrong", rows, {"n": 1}), "code", workplace.lake)
+    rows = build_sample([{"text": f"first\n\n{'second ' * 40}", "length": float("nan"), "hours": None}])
+    result = to_check_result(CHECKS[0], CheckResult(False, "wrong", rows, {"n": 1}), "code", workplace.lake)
     (record,) = result.metadata["rows"].records
     assert record.data["text"].startswith("first second second")
     assert len(record.data["text"]) == 80
@@ -225,7 +234,7 @@ def test_cells_are_one_line_and_fit_for_json(workplace: Workplace) -> None:
 
 def test_every_check_is_on_an_asset_of_the_chain_and_says_what_it_is_for() -> None:
     keys = {spec.key for spec in STAGES}
-    specs = [*checks_of("code"), *informing_checks_of("code").check_specs]
+    specs = [*build_check_specs("code"), *build_informing_checks("code").check_specs]
     assert {spec.asset_key for spec in specs} <= keys
-    assert [spec.name for spec in specs if spec.blocking] == [check.name for check in blocking()]
+    assert [spec.name for spec in specs if spec.blocking] == [check.name for check in list_blocking_checks()]
     assert all("docs/checks.md" in (spec.description or "") for spec in specs)

@@ -9,10 +9,10 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.defs.jobs import refresh
-from knowledge_pipeline.defs.runs.requests import refresh_requests
+from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
-from knowledge_pipeline.defs.sensors.commits import REPOSITORIES_APART, look, new_commits
-from knowledge_pipeline.sources.git.remote_heads import asked, grouped
+from knowledge_pipeline.defs.sensors.commits import MAX_SEPARATE_REPOSITORIES, new_commits, poll_repositories
+from knowledge_pipeline.sources.git.remote_heads import build_queries, group_by_watched_branch
 from knowledge_pipeline_tests.defs.watching import Watch, sources_of_run
 from knowledge_pipeline_tests.sources.repositories import Repository
 
@@ -81,7 +81,7 @@ def test_what_is_being_read_for_the_first_time_is_looked_at_again(
     watch.declare("code", over=shop.root.as_uri())
     watch.declare("docs", "markdown", over=shop.root.as_uri())
     watch.known(instance)
-    (first,) = refresh_requests([watch.settings.sources[0]], trigger="added")
+    (first,) = build_refresh_requests([watch.settings.sources[0]], trigger="added")
     job = dg.Definitions(jobs=[refresh], resources={"project": watch.resource}).resolve_job_def("refresh")
     run = instance.create_run_for_job(job, run_config=first.run_config, status=dg.DagsterRunStatus.STARTED)
     assert watch.runs(instance) == watch.runs(instance) == []
@@ -182,7 +182,7 @@ def test_a_pause_is_ten_minutes_at_most() -> None:
     cursor = CommitCursor()
     pauses = []
     for _ in range(1000):
-        cursor.note_failure("gone", 0.0)
+        cursor.record_failure("gone", 0.0)
         pauses.append(cursor.failing["gone"][1])
     assert pauses[:7] == [0, 0, 60, 120, 240, 480, 600]
     assert max(pauses) == 600
@@ -190,7 +190,7 @@ def test_a_pause_is_ten_minutes_at_most() -> None:
 
 def test_who_had_no_turn_is_asked_first_at_the_next_tick() -> None:
     cursor = CommitCursor(next="c")
-    assert cursor.turns("dbac", 0.0) == ["c", "d", "a", "b"]
+    assert cursor.list_due_repositories("dbac", 0.0) == ["c", "d", "a", "b"]
 
 
 def test_head_that_names_another_branch_is_noticed_within_twenty_ticks(
@@ -216,8 +216,8 @@ def test_what_is_no_longer_configured_leaves_the_cursor(
     watch.tick(instance)
     del watch.sources["stable"], watch.sources["other"]
     watch.tick(instance)
-    assert list(CommitCursor.read(watch.cursor).stood) == [shop.root.as_uri()]
-    assert list(CommitCursor.read(watch.cursor).stood[shop.root.as_uri()]) == ["main"]
+    assert list(CommitCursor.from_json(watch.cursor).stood) == [shop.root.as_uri()]
+    assert list(CommitCursor.from_json(watch.cursor).stood[shop.root.as_uri()]) == ["main"]
 
 
 def test_commits_in_very_many_repositories_share_runs(
@@ -225,7 +225,7 @@ def test_commits_in_very_many_repositories_share_runs(
 ) -> None:
     first = Repository(tmp_path / "r0")
     first.commit()
-    count = REPOSITORIES_APART + 1
+    count = MAX_SEPARATE_REPOSITORIES + 1
     for number in range(1, count):
         shutil.copytree(first.root, tmp_path / f"r{number}")
     for number in range(count):
@@ -296,13 +296,13 @@ def test_every_repository_has_its_turn_though_a_tick_has_no_time_for_all(
 ) -> None:
     for folder in copies(tmp_path, 40):
         watch.declare(folder.name, over=folder.as_uri())
-    watches, cursor, ticks = grouped(watch.settings.sources), CommitCursor(), 0
-    waiting = len(asked(watches))
+    watches, cursor, ticks = group_by_watched_branch(watch.settings.sources), CommitCursor(), 0
+    waiting = len(build_queries(watches))
     budget_s = 0.06  # for a few of them, and more at each tick: a busy machine may be slower
     while waiting and ticks < 100:
-        news = look(watches, cursor, budget_s=budget_s * 1.1**ticks)
+        news = poll_repositories(watches, cursor, budget_s=budget_s * 1.1**ticks)
         assert not news.failed, "who was cut short by the budget did not fail"
-        waiting, ticks = len(asked(watches)) - len(cursor.stood), ticks + 1
+        waiting, ticks = len(build_queries(watches)) - len(cursor.stood), ticks + 1
     assert waiting == 0
     assert ticks > 1, "there was time for all, so nothing was tested"
 
@@ -324,7 +324,10 @@ def test_a_look_at_two_thousand_sources_of_two_hundred_repositories_is_quick_and
         kilobytes.append(resident_kb())
     print(seconds, kilobytes, len(watch.cursor or ""))
     assert max(seconds[1:]) < 10, "the first one reads the file, which a busy machine makes slow"
-    assert CommitCursor.read(watch.cursor).stood.keys() == asked(grouped(watch.settings.sources)).keys()
+    assert (
+        CommitCursor.from_json(watch.cursor).stood.keys()
+        == build_queries(group_by_watched_branch(watch.settings.sources)).keys()
+    )
     assert kilobytes[-1] - kilobytes[2] < 20_000
     Repository(folders[7]).commit()
     assert sum(map(len, watch.runs(instance, save=False))) == 10

@@ -12,11 +12,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config.file import load
+from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.daemon import Daemon, running
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
@@ -100,10 +100,10 @@ def function(name: str, number: int = 1) -> str:
 def content(lake: Lake) -> dict[str, list[dict]]:
     """What can be found: index rows of documents that are there, but for times of writing."""
     held: dict[str, list[dict]] = {}
-    for space, dimensions in lake.spaces().items():
+    for space, dimensions in lake.list_spaces().items():
         table = lake.index(space, dimensions)
         left_out = {"indexed_at", "updated_at"}
-        rows = table.rows([name for name in table.schema.names if name not in left_out]).to_pylist()
+        rows = table.read_rows([name for name in table.schema.names if name not in left_out]).to_pylist()
         held[space] = sorted((row for row in rows if not row["archived"]), key=lambda row: row["id"])
     return held
 
@@ -136,10 +136,10 @@ def test_a_day_ends_with_the_index_that_a_full_reindex_would_make(
 def _live(
     daemon: Daemon, day: Day, server: OpenAIServer, app: Repository, lib: Repository, site: Repository
 ) -> None:
-    lake = Lake(load(day.path).store)
+    lake = Lake(load_settings(day.path).store)
 
     def released() -> int:
-        release = live(lake)
+        release = find_live_release(lake)
         return release.rows if release else 0
 
     # Morning: partitions and a first refresh come by themselves.
@@ -147,7 +147,7 @@ def _live(
     daemon.until(
         lambda: (
             all(
-                str(seen.remote) in CommitCursor.read(daemon.cursor("new_commits")).stood
+                str(seen.remote) in CommitCursor.from_json(daemon.cursor("new_commits")).stood
                 for seen in (app, lib, site)
             )
             and daemon.idle()
@@ -172,7 +172,7 @@ def _live(
     del day.sources["app-docs"]
     day.write()
     daemon.until(lambda: done(daemon, trigger="removed"), "the removed source was purged")
-    daemon.until(lambda: lake.stored_sources().keys() == day.sources.keys(), "sources follow the file")
+    daemon.until(lambda: lake.list_stored_sources().keys() == day.sources.keys(), "sources follow the file")
     keys = {"code": {"app-code", "lib-code", "site-code"}, "markdown": {"site-docs"}}
     for type_, ids in keys.items():
         daemon.until(
@@ -189,7 +189,7 @@ def _live(
     daemon.until(
         lambda: (
             any("knowledge/process" in run.tags for run in daemon.runs(commit=big))
-            and lake.chunks("code", "lib-code").count() > 100
+            and lake.chunks("code", "lib-code").count_rows() > 100
         ),
         "the large commit is being embedded",
     )
@@ -217,7 +217,7 @@ def _tells_the_story(daemon: Daemon) -> None:
 
 
 def _compare(root: Path, day: Day) -> None:
-    settings = load(day.path)
+    settings = load_settings(day.path)
     full = Lake(root / "full")
     assert not pipeline.refresh(full, settings, settings.sources, full=True).failures
     found = content(Lake(settings.store))

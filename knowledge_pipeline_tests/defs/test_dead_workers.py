@@ -8,7 +8,7 @@ import sys
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.runs.dead_workers import PROCESS, lost_runs
+from knowledge_pipeline.defs.runs.dead_workers import PROCESS_TAG, lost_runs
 
 HERE = socket.gethostname()
 
@@ -21,7 +21,7 @@ def nothing() -> None:
 def started(instance: dg.DagsterInstance, process: str | None, of: str | None = None) -> str:
     run = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED)
     if process:
-        instance.add_run_tags(run.run_id, {PROCESS: f"{process}:{of or run.run_id[:8]}"})
+        instance.add_run_tags(run.run_id, {PROCESS_TAG: f"{process}:{of or run.run_id[:8]}"})
     return run.run_id
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.evaluation import EVALUATION, evaluation_of, log_evaluation
+from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset, log_evaluation
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import Pass
+from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 SIGNED = 'def sign_session(key):\n    """How a session is signed."""\n    return key\n'
@@ -21,7 +21,7 @@ QUESTIONS = """
 def index(workplace: Workplace) -> None:
     """Up to the index, releasing nothing."""
     settings = workplace.settings
-    pipeline.refresh_source(Pass(workplace.lake, settings, settings.sources[0]))
+    pipeline.refresh_source(RefreshContext(workplace.lake, settings, settings.sources[0]))
 
 
 def configure(workplace: Workplace, evaluation: str) -> None:
@@ -32,7 +32,7 @@ def configure(workplace: Workplace, evaluation: str) -> None:
 
 def run(workplace: Workplace, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
     return dg.materialize(
-        [evaluation_of(["code"])],
+        [build_evaluation_asset(["code"])],
         instance=instance,
         resources={"project": workplace.resource},
         raise_on_error=False,
@@ -129,7 +129,7 @@ def test_a_wrong_file_of_questions_fails_the_step_in_one_sentence(
 
 
 def test_it_lies_between_the_index_and_the_release(workplace: Workplace) -> None:
-    asset = evaluation_of(["code", "markdown"], owners=["team:search"])
+    asset = build_evaluation_asset(["code", "markdown"], owners=["team:search"])
     assert asset.asset_deps[EVALUATION] == {
         dg.AssetKey(["code", "index"]),
         dg.AssetKey(["markdown", "index"]),

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from knowledge_pipeline.checks.registry import blocking, informing
+from knowledge_pipeline.checks.registry import list_blocking_checks, list_informational_checks
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
@@ -36,7 +36,7 @@ def test_its_check_passes_before_the_release(workplace: Workplace, instance: dg.
     checks = {each.check_name: each for each in result.get_asset_check_evaluations()}
     assert checks["edges_end_at_symbols"].passed
     assert checks["edges_end_at_symbols"].asset_key == GRAPH
-    assert workplace.lake.graph("symbols").version in set(_released(workplace).values())
+    assert workplace.lake.graph_table("symbols").version in set(_released(workplace).values())
 
 
 def test_an_edge_that_leads_nowhere_fails_the_check_and_holds_the_release(
@@ -45,7 +45,7 @@ def test_an_edge_that_leads_nowhere_fails_the_check_and_holds_the_release(
     workplace.declare("one", a_py=CODE)
     assert workplace.run(instance, "refresh_code", "one").success
     released = _released(workplace)
-    workplace.lake.graph("symbols").delete_where(eq("name", "twice"))
+    workplace.lake.graph_table("symbols").delete_where(eq("name", "twice"))
     result = workplace.run(instance, "refresh_code", "one")
     assert not result.success
     (check,) = [it for it in result.get_asset_check_evaluations() if it.check_name == "edges_end_at_symbols"]
@@ -63,12 +63,14 @@ def test_other_types_have_neither_the_asset_nor_its_checks(workplace: Workplace)
     }
     assert "markdown/index" in keys
     assert "markdown/graph" not in keys
-    names = {check.name for check in (*blocking("markdown"), *informing("markdown"))}
+    names = {
+        check.name for check in (*list_blocking_checks("markdown"), *list_informational_checks("markdown"))
+    }
     assert not names & {"edges_end_at_symbols", "unresolved_share"}
 
 
 def _released(workplace: Workplace) -> dict[str, int]:
-    from knowledge_pipeline.store.release import live
+    from knowledge_pipeline.store.release import find_live_release
 
-    found = live(workplace.lake)
+    found = find_live_release(workplace.lake)
     return dict(found.graph) if found else {}

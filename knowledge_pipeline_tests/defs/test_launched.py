@@ -14,9 +14,9 @@ from dagster._core.test_utils import create_test_daemon_workspace_context
 from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 
-from knowledge_pipeline.defs.assets import stage_keys
+from knowledge_pipeline.defs.assets import stage_asset_keys
 from knowledge_pipeline.defs.runs.event_log import RELEASE
-from knowledge_pipeline.defs.runs.requests import sources_per_run
+from knowledge_pipeline.defs.runs.requests import read_sources_per_run
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.test_assets import content
 
@@ -47,7 +47,7 @@ def test_a_backfill_of_130_sources_takes_two_runs(workplace: Workplace, home: Pa
                 backfill_id="all",
                 asset_graph=request.asset_graph,
                 partition_names=[source.id for source in workplace.settings.sources],
-                asset_selection=[*stage_keys("code").values(), RELEASE],
+                asset_selection=[*stage_asset_keys("code").values(), RELEASE],
                 backfill_timestamp=0.0,
                 tags={},
                 dynamic_partitions_store=instance,
@@ -63,7 +63,7 @@ def test_a_backfill_of_130_sources_takes_two_runs(workplace: Workplace, home: Pa
             (tag["dagster/asset_partition_range_start"], tag["dagster/asset_partition_range_end"])
             for tag in tags
         }
-        assert sources_per_run() == 100
+        assert read_sources_per_run() == 100
         assert ranges == {("s000", "s099"), ("s100", "s129")}
 
 

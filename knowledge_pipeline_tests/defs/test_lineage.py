@@ -6,19 +6,19 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.config.settings import Settings, SourceType
-from knowledge_pipeline.defs.freshness import freshness_of, release_freshness
+from knowledge_pipeline.defs.freshness import build_freshness_policy, build_release_freshness_policy
 from knowledge_pipeline.defs.metadata.asset_specs import (
-    code_references,
-    column_lineage,
-    kinds,
-    stage_specs,
-    table_metadata,
-    upstream,
+    build_code_references,
+    build_column_lineage,
+    build_stage_specs,
+    build_table_metadata,
+    list_kinds,
+    list_upstream,
 )
-from knowledge_pipeline.defs.metadata.columns import COLUMNS, arrow_schema, table_schema
-from knowledge_pipeline.defs.settings_assets import settings_specs
+from knowledge_pipeline.defs.metadata.columns import COLUMN_DESCRIPTIONS, arrow_schema, table_schema
+from knowledge_pipeline.defs.settings_assets import build_settings_specs
 from knowledge_pipeline.stages import index
-from knowledge_pipeline.stages.pipeline import STAGES, stages_of
+from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.connections import connection
 
@@ -35,8 +35,8 @@ def settings(*sources: dict, **rest) -> Settings:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_column_has_its_sentence_and_no_sentence_is_left_over(stage: str) -> None:
-    assert set(COLUMNS[stage]) == set(arrow_schema(stage).names)
-    for sentence in COLUMNS[stage].values():
+    assert set(COLUMN_DESCRIPTIONS[stage]) == set(arrow_schema(stage).names)
+    for sentence in COLUMN_DESCRIPTIONS[stage].values():
         assert sentence[0].isupper()
         assert sentence.endswith(".")
 
@@ -64,20 +64,20 @@ def test_a_schema_shows_types_in_words_and_constraints() -> None:
 @pytest.mark.parametrize("source_type", TYPES)
 @pytest.mark.parametrize("stage", STAGES)
 def test_column_lineage_names_columns_that_exist_of_assets_that_are_upstream(source_type, stage) -> None:
-    lineage = column_lineage(source_type, stage).deps_by_column
+    lineage = build_column_lineage(source_type, stage).deps_by_column
     assert set(lineage) <= set(arrow_schema(stage).names)
     for deps in lineage.values():
         assert deps
         for dep in deps:
             type_, before = dep.asset_key.path
             assert type_ == source_type
-            assert before in upstream(stage)
+            assert before in list_upstream(stage)
             assert dep.column_name in arrow_schema(before).names
 
 
 def test_only_what_a_stage_adds_itself_comes_from_no_column() -> None:
     def without(stage: str) -> set[str]:
-        return set(arrow_schema(stage).names) - set(column_lineage("code", stage).deps_by_column)
+        return set(arrow_schema(stage).names) - set(build_column_lineage("code", stage).deps_by_column)
 
     assert without("chunks") == set()
     assert without("embeddings") == set()
@@ -86,51 +86,51 @@ def test_only_what_a_stage_adds_itself_comes_from_no_column() -> None:
 
 
 def test_columns_that_the_index_copies_are_those_that_its_stage_copies() -> None:
-    lineage = column_lineage("code", "index").deps_by_column
+    lineage = build_column_lineage("code", "index").deps_by_column
     changed = {"url"}  # made of path where the source tells none
-    for name in set(index._FROM_CHUNK) - changed:
+    for name in set(index._CHUNK_COLUMNS) - changed:
         assert [dep.column_name for dep in lineage[name]] == [name]
 
 
 @pytest.mark.parametrize("source_type", TYPES)
 def test_every_asset_of_a_type_says_what_it_is(source_type: SourceType) -> None:
-    made = stage_specs(source_type, settings({"type": source_type}, owners=["team:search"]))
-    made += settings_specs(source_type, ["team:search"])
+    made = build_stage_specs(source_type, settings({"type": source_type}, owners=["team:search"]))
+    made += build_settings_specs(source_type, ["team:search"])
     for spec in made:
         assert (spec.description or "").startswith("One row per ")
         assert 2 <= (spec.description or "").count(". ") + 1 <= 6
         assert spec.owners == ["team:search"]
         assert spec.group_name == source_type
         assert 1 <= len(spec.kinds) <= 3
-    stages = stages_of(source_type)
+    stages = select_stages(source_type)
     assert [spec.key.path for spec in made[: len(stages)]] == [[source_type, stage] for stage in stages]
     assert {dep.asset_key for spec in made for dep in spec.deps} <= {spec.key for spec in made}
     assert ("graph" in stages) == (source_type == "code")
 
 
 def test_types_differ_in_what_one_row_is() -> None:
-    first = {stage_specs(type_, settings())[0].description.split(",")[0] for type_ in TYPES}
+    first = {build_stage_specs(type_, settings())[0].description.split(",")[0] for type_ in TYPES}
     assert len(first) == len(TYPES)
     assert "One row per commit" in first
 
 
 def test_the_embeddings_show_who_makes_the_vectors() -> None:
     endpoint = {"provider": "openai", "dimensions": 8}
-    assert kinds("code", "embeddings", settings({}, {"embedding": endpoint})) == {
+    assert list_kinds("code", "embeddings", settings({}, {"embedding": endpoint})) == {
         "lancedb",
         "huggingface",
         "openai",
     }
-    assert kinds("code", "embeddings", settings({}, embedding=endpoint)) == {"lancedb", "openai"}
+    assert list_kinds("code", "embeddings", settings({}, embedding=endpoint)) == {"lancedb", "openai"}
 
 
 def test_code_references_lead_to_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage, asset = code_references("chunks").code_references
+    stage, asset = build_code_references("chunks").code_references
     with open(stage.file_path) as file:
         assert file.read().splitlines()[stage.line_number - 1].startswith("def refresh(")
     assert asset.file_path.endswith("assets.py")
     monkeypatch.setenv("KNOWLEDGE_CODE_URL", "https://example.com/team/repo/blob/main/")
-    stage, _ = code_references("chunks").code_references
+    stage, _ = build_code_references("chunks").code_references
     assert stage.url.startswith(
         "https://example.com/team/repo/blob/main/knowledge_pipeline/stages/chunks.py#L"
     )
@@ -145,11 +145,11 @@ def test_freshness_follows_the_tightest_trigger() -> None:
 
     weekly, hourly = ({"refresh": {"trigger": trigger}} for trigger in ("weekly", "hourly"))
     history = {"type": "git_history"}
-    assert hours(freshness_of("code", settings({}))) == (26, 50)
-    assert hours(freshness_of("code", settings(weekly, hourly))) == (1.25, 3)
-    assert hours(freshness_of("git_history", settings(hourly, history))) == (8 * 24, 15 * 24)
-    assert hours(release_freshness(settings(hourly, history))) == (1.25, 3)
-    specs = stage_specs("code", settings({}))
+    assert hours(build_freshness_policy("code", settings({}))) == (26, 50)
+    assert hours(build_freshness_policy("code", settings(weekly, hourly))) == (1.25, 3)
+    assert hours(build_freshness_policy("git_history", settings(hourly, history))) == (8 * 24, 15 * 24)
+    assert hours(build_release_freshness_policy(settings(hourly, history))) == (1.25, 3)
+    specs = build_stage_specs("code", settings({}))
     assert [spec.key.path[-1] for spec in specs if spec.freshness_policy] == ["index"]
 
 
@@ -158,7 +158,7 @@ def test_a_materialization_leads_to_its_table(project: Project, tmp_path) -> Non
     project.declare("docs", "markdown", tmp_path, include=["a.md"])
     project.refresh()
     table = project.lake.chunks("markdown", "docs")
-    shown = table_metadata(table)
+    shown = build_table_metadata(table)
     assert shown["table"] == dg.MetadataValue.path(str(table.path))
     assert shown["table_version"] == table.version
     assert table.path.is_dir()

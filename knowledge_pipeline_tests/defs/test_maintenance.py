@@ -6,7 +6,7 @@ import dagster as dg
 
 from knowledge_pipeline.defs.maintenance import maintenance
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.store.locks import lock
+from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 
@@ -54,7 +54,7 @@ def test_a_source_that_is_being_refreshed_is_named(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:
     churned(workplace)
-    with workplace.lake.source_lock("shop"):
+    with workplace.lake.lock_source("shop"):
         shown = metadata(run(workplace, instance, grace_s=0.0))
     assert shown["skipped_because"] == "- shop: it is being refreshed"
 
@@ -63,7 +63,7 @@ def test_a_second_maintenance_at_the_same_time_asks_for_a_retry(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:
     churned(workplace)
-    with lock(workplace.lake.root / "locks", "maintenance", timeout_s=0):
+    with acquire_lock(workplace.lake.root / "locks", "maintenance", timeout_s=0):
         result = run(workplace, instance)
     assert not result.success
     assert [event for event in result.all_events if event.is_step_up_for_retry]

@@ -9,9 +9,9 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
-from knowledge_pipeline.defs.sql_models import SQL_MODELS, models_of
+from knowledge_pipeline.defs.sql_models import SQL_MODELS_JOB, build_model_assets
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.logs import append
+from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 
@@ -33,8 +33,8 @@ def run(workplace: Workplace, instance: dg.DagsterInstance, *keys: str) -> dg.Ex
     """The job `sql_models`, or only the assets of some keys."""
     types = ("code", "markdown")
     definitions = dg.Definitions(
-        assets=[models_of(types)],
-        jobs=[SQL_MODELS],
+        assets=[build_model_assets(types)],
+        jobs=[SQL_MODELS_JOB],
         resources={"project": workplace.resource},
         executor=dg.in_process_executor,
     )
@@ -76,10 +76,10 @@ def test_a_materialization_shows_rows_a_preview_and_a_plot(
 def test_a_sql_test_with_a_row_is_a_failed_check_with_the_row(
     indexed: Workplace, instance: dg.DagsterInstance
 ) -> None:
-    for space, dimensions in indexed.lake.spaces().items():
+    for space, dimensions in indexed.lake.list_spaces().items():
         indexed.lake.index(space, dimensions).delete_where(eq("source", "docs"))
     judgement = {"at": datetime.now(UTC), "query_id": "q", "result_id": "r", "judgement": "useful"}
-    append(indexed.lake, "feedback", [judgement])
+    append_rows(indexed.lake, "feedback", [judgement])
     checks = {
         evaluation.check_name: evaluation
         for evaluation in run(indexed, instance).get_asset_check_evaluations()
@@ -101,7 +101,7 @@ def test_a_model_alone_is_run_with_what_it_reads(indexed: Workplace, instance: d
 
 
 def test_lineage_is_what_the_sql_reads(workplace: Workplace) -> None:
-    parents = _parents(models_of(["code", "markdown"], evaluation=dg.AssetKey("evaluation")))
+    parents = _parents(build_model_assets(["code", "markdown"], evaluation=dg.AssetKey("evaluation")))
     assert parents["staging/stg_chunks"] == {"code/chunks", "markdown/chunks"}
     assert parents["staging/stg_refreshes"] == {"code/index", "markdown/index"}
     assert parents["staging/stg_model_calls"] == {"code/embeddings", "markdown/embeddings"}
@@ -110,7 +110,7 @@ def test_lineage_is_what_the_sql_reads(workplace: Workplace) -> None:
     assert parents["staging/stg_releases"] == {"release"}
     assert parents["marts/index_coverage"] == {"staging/stg_chunks", "staging/stg_index"}
     assert parents["marts/skipped_documents"] == {"staging/stg_documents", "code/chunks", "markdown/chunks"}
-    assert _parents(models_of(["code"]))["staging/stg_evaluations"] == set()
+    assert _parents(build_model_assets(["code"]))["staging/stg_evaluations"] == set()
 
 
 def _parents(models: dg.AssetsDefinition) -> dict[str, set[str]]:
@@ -123,7 +123,7 @@ def _parents(models: dg.AssetsDefinition) -> dict[str, set[str]]:
 def test_columns_have_comments_and_their_lineage() -> None:
     specs = {
         spec.key.to_user_string(): spec
-        for spec in models_of(["code", "markdown"], owners=["team:search"]).specs
+        for spec in build_model_assets(["code", "markdown"], owners=["team:search"]).specs
     }
     costs = specs["marts/cost_by_source"].metadata
     columns = {column.name: column for column in costs["dagster/column_schema"].columns}
@@ -142,7 +142,7 @@ def test_columns_have_comments_and_their_lineage() -> None:
 
 
 def test_the_code_of_a_model_is_found_where_it_lies() -> None:
-    for spec in models_of(["code"]).specs:
+    for spec in build_model_assets(["code"]).specs:
         (reference,) = spec.metadata["dagster/code_references"].code_references
         assert Path(reference.file_path).is_file()
         assert reference.label == f"dbt_like_sql/{'/'.join(spec.key.path)}.sql"

@@ -73,7 +73,7 @@ def colours(encoded: bytes) -> set[tuple[int, ...]]:
     ids=["one", "few", "many", "series", "shares", "times", "name", "names", "size", "sizes"],
 )
 def test_a_plot_is_a_small_picture(plot: Plot, rows: pa.Table) -> None:
-    encoded = plots.png(plot, rows)
+    encoded = plots.render_png(plot, rows)
     assert len(encoded) <= 40_000
     width, height = Image.open(io.BytesIO(encoded)).size
     assert (width > 500, height > 200) == (True, True)
@@ -81,18 +81,18 @@ def test_a_plot_is_a_small_picture(plot: Plot, rows: pa.Table) -> None:
 
 
 def test_the_same_rows_give_the_same_picture() -> None:
-    assert plots.png(LINE, days(20, 3)) == plots.png(LINE, days(20, 3))
+    assert plots.render_png(LINE, days(20, 3)) == plots.render_png(LINE, days(20, 3))
 
 
 def test_of_many_series_the_largest_are_drawn_and_the_others_together() -> None:
-    nine, forty = plots.png(LINE, days(10, 9)), plots.png(LINE, days(10, 40))
+    nine, forty = plots.render_png(LINE, days(10, 9)), plots.render_png(LINE, days(10, 40))
     grey = (0x9A, 0x9A, 0x9A)
     assert grey in colours(forty)
     assert (0xDD, 0xDD, 0xDD) in colours(nine)  # the grid
 
 
 def test_a_plot_is_an_image_in_markdown() -> None:
-    shown = plots.plotted(LINE, days(3, 2))
+    shown = plots.render_plot(LINE, days(3, 2))
     assert shown is not None
     title, _, encoded = str(shown.value).partition("](data:image/png;base64,")
     assert title == "![P95 (ms) by day, by type"
@@ -100,5 +100,5 @@ def test_a_plot_is_an_image_in_markdown() -> None:
 
 
 def test_nothing_is_drawn_of_no_rows_or_of_bars_without_length() -> None:
-    assert plots.plotted(LINE, days(0)) is None
-    assert plots.plotted(BAR, pa.table({"x": ["docs"], "y": [0.0], "series": [""]})) is None
+    assert plots.render_plot(LINE, days(0)) is None
+    assert plots.render_plot(BAR, pa.table({"x": ["docs"], "y": [0.0], "series": [""]})) is None

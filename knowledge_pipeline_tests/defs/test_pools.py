@@ -18,8 +18,8 @@ OTHER = "another run"
 @pytest.fixture(autouse=True)
 def _every_turn_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for work that is shorter than a turn."""
-    monkeypatch.setattr(embeddings, "TURN_TEXTS", 0)
-    monkeypatch.setattr(index, "TURN_ROWS", 0)
+    monkeypatch.setattr(embeddings, "SLOT_MIN_TEXTS", 0)
+    monkeypatch.setattr(index, "SLOT_MIN_ROWS", 0)
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
-from knowledge_pipeline.defs.runs.progress import progress
+from knowledge_pipeline.defs.runs.progress import build_progress_report
 
 
 def lines(caplog: pytest.LogCaptureFixture, steps: list[tuple[float, str, int, int | None]]) -> list[str]:
     """What is written when these reports come at these seconds."""
     now = [0.0]
     caplog.set_level(logging.INFO)
-    report = progress(logging.getLogger("progress"), "docs", clock=lambda: now[0])
+    report = build_progress_report(logging.getLogger("progress"), "docs", clock=lambda: now[0])
     for second, stage, done, total in steps:
         now[0] = second
         report(stage, done, total)

@@ -10,7 +10,7 @@ import pytest
 
 from knowledge_pipeline.defs.runs import recorded_refresh
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import Workplace, errors
 
 CODE = "def add(left, right):\n    return left + right\n"
@@ -26,15 +26,15 @@ def test_sources_are_refreshed_recorded_and_released_in_one_run(workplace: Workp
     workplace.declare("one", a_py=CODE)
     workplace.declare("gone")
     workplace.declare("docs", "markdown", a_md="# Title\n\nText.\n")
-    recorded = recorded_refresh.materialize(workplace.path)
+    recorded = recorded_refresh.record_refresh(workplace.path)
     assert recorded.failure is not None
     assert recorded.failure.startswith("1 of 3 sources failed, the others are done: gone: ")
-    release = live(workplace.lake)
+    release = find_live_release(workplace.lake)
     assert release is not None
     assert release.rows == 2
-    with recorded_refresh.local_instance(home) as instance:
+    with recorded_refresh.open_local_instance(home) as instance:
         (run,) = instance.get_runs()
-        assert (run.run_id, run.status.value) == (recorded.run, "FAILURE")
+        assert (run.run_id, run.status.value) == (recorded.run_id, "FAILURE")
         assert run.tags["source/docs"] == "yes"
         assert instance.get_materialized_partitions(dg.AssetKey(["code", "index"])) == {"one"}
         assert instance.get_latest_materialization_event(dg.AssetKey("release")) is not None
@@ -43,8 +43,8 @@ def test_sources_are_refreshed_recorded_and_released_in_one_run(workplace: Workp
 def test_only_the_chosen_sources_are_refreshed(workplace: Workplace, home) -> None:
     workplace.declare("one", a_py=CODE)
     workplace.declare("two", a_py=CODE)
-    assert recorded_refresh.materialize(workplace.path, ["two"]).failure is None
-    assert workplace.lake.stored_sources() == {"two": "code"}
+    assert recorded_refresh.record_refresh(workplace.path, ["two"]).failure is None
+    assert workplace.lake.list_stored_sources() == {"two": "code"}
 
 
 @pytest.mark.slow
@@ -59,17 +59,17 @@ def test_a_run_whose_process_was_killed_is_ended_by_the_next_one(workplace: Work
     )
     killed = subprocess.run([sys.executable, "-c", program, str(workplace.path)], capture_output=True)
     assert killed.returncode == -signal.SIGKILL
-    with recorded_refresh.local_instance(home) as instance:
+    with recorded_refresh.open_local_instance(home) as instance:
         assert [run.status.value for run in instance.get_runs()] == ["STARTED"]
-    assert recorded_refresh.materialize(workplace.path).failure is None
-    with recorded_refresh.local_instance(home) as instance:
+    assert recorded_refresh.record_refresh(workplace.path).failure is None
+    with recorded_refresh.open_local_instance(home) as instance:
         assert [run.status.value for run in instance.get_runs()] == ["SUCCESS", "FAILURE"]
 
 
 def test_an_unknown_source_is_named_before_any_run(workplace: Workplace, home) -> None:
     workplace.declare("one", a_py=CODE)
     with pytest.raises(NotFound, match="there is no source 'two'"):
-        recorded_refresh.materialize(workplace.path, ["two"])
+        recorded_refresh.record_refresh(workplace.path, ["two"])
 
 
 def test_the_refresh_job_records_sources_of_any_type(
@@ -83,7 +83,7 @@ def test_the_refresh_job_records_sources_of_any_type(
     for type_, source in (("code", "one"), ("markdown", "docs")):
         for stage in ("snapshot", "chunks", "embeddings", "index"):
             assert instance.get_materialized_partitions(dg.AssetKey([type_, stage])) == {source}
-    noted = workplace.lake.log("refreshes").rows(["source", "stage", "run"]).to_pylist()
+    noted = workplace.lake.log_table("refreshes").read_rows(["source", "stage", "run"]).to_pylist()
     assert len(noted) == 9  # of the code the graph, too
     assert {row["run"] for row in noted} == {result.run_id}
 
@@ -96,8 +96,8 @@ def test_the_refresh_job_fails_when_a_source_failed_and_does_and_releases_the_ot
     result = workplace.run(instance, "refresh")
     (sentence,) = errors(result)
     assert sentence.startswith("1 of 2 sources failed, the others are done: gone: ")
-    assert workplace.lake.stored_sources() == {"one": "code"}
-    release = live(workplace.lake)
+    assert workplace.lake.list_stored_sources() == {"one": "code"}
+    release = find_live_release(workplace.lake)
     assert release is not None
     assert release.rows == 1
 
@@ -111,8 +111,8 @@ def test_the_purge_job_erases_what_is_no_longer_configured_and_nothing_else(
     workplace.forget("old")
     config = {"ops": {"purge_sources": {"config": {"sources": ["old", "kept"]}}}}
     assert workplace.run(instance, "purge", run_config=config).success
-    assert workplace.lake.stored_sources() == {"kept": "code"}
-    release = live(workplace.lake)
+    assert workplace.lake.list_stored_sources() == {"kept": "code"}
+    release = find_live_release(workplace.lake)
     assert release is not None
     assert release.rows == 1
 
@@ -126,8 +126,8 @@ def test_a_source_that_changed_its_type_keeps_only_the_present_one(
     workplace.run(instance, "refresh")
     config = {"ops": {"purge_sources": {"config": {"sources": ["one"]}}}}
     assert workplace.run(instance, "purge", run_config=config).success
-    assert workplace.lake.stored_types("one") == ["markdown"]
-    release = live(workplace.lake)
+    assert workplace.lake.list_stored_types("one") == ["markdown"]
+    release = find_live_release(workplace.lake)
     assert release is not None
     assert release.rows == 1
 
@@ -146,6 +146,6 @@ def test_the_full_reindex_job_makes_every_row_anew(
 
 def test_an_instance_of_our_own_making_sends_no_telemetry(tmp_path, monkeypatch):
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    with recorded_refresh.local_instance(tmp_path / ".dagster") as instance:
+    with recorded_refresh.open_local_instance(tmp_path / ".dagster") as instance:
         assert not instance.telemetry_enabled
     monkeypatch.delenv("DAGSTER_HOME")

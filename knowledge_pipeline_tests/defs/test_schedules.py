@@ -9,7 +9,7 @@ import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.schedules import schedules
+from knowledge_pipeline.defs.schedules import build_schedules
 from knowledge_pipeline.defs.sensors.commits import new_commits
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline_tests.defs.watching import Watch, how_of_run, sources_of_run
@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> Watch:
 
 
 def tick(project: Watch, name: str, instance: dg.DagsterInstance) -> ScheduleExecutionData:
-    by_name = {schedule.name: schedule for schedule in schedules(Settings())}
+    by_name = {schedule.name: schedule for schedule in build_schedules(Settings())}
     resources = {"project": project.resource}
     context = dg.build_schedule_context(instance, scheduled_execution_time=WHEN, resources=resources)
     return by_name[name].evaluate_tick(context)
@@ -33,7 +33,7 @@ def test_schedules_tick_as_the_file_says_and_run_by_themselves() -> None:
     times = {"timezone": "Europe/Berlin", "daily": " 15   2 * * 1-5 "}
     found = {
         one.name: (one.cron_schedule, one.job_name, one.execution_timezone, one.default_status.value)
-        for one in schedules(Settings.model_validate({"schedules": times}))
+        for one in build_schedules(Settings.model_validate({"schedules": times}))
     }
     assert found == {
         "hourly": ("5 * * * *", "refresh", "Europe/Berlin", "RUNNING"),
@@ -59,7 +59,7 @@ def test_schedules_tick_as_the_file_says_and_run_by_themselves() -> None:
 )
 def test_a_time_that_does_not_exist_is_one_clear_sentence(key: str, value: str, says: str) -> None:
     with pytest.raises(ConfigError, match="schedules") as raised:
-        schedules(Settings.model_validate({"schedules": {key: value}}))
+        build_schedules(Settings.model_validate({"schedules": {key: value}}))
     assert says in str(raised.value)
 
 

@@ -10,9 +10,9 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.defs.sensors.configuration import (
+    build_sources_sensor,
     release_after_failures,
     removed_sources,
-    sources_in_config,
 )
 from knowledge_pipeline.defs.sensors.source_changes import ADDITIONS_PER_LOOK
 from knowledge_pipeline_tests.defs.conftest import Workplace
@@ -21,7 +21,7 @@ from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
-    return Watch(tmp_path / "project", sources_in_config(["code", "markdown"]), removed_sources)
+    return Watch(tmp_path / "project", build_sources_sensor(["code", "markdown"]), removed_sources)
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs import settings_assets
 from knowledge_pipeline.defs.settings_assets import (
-    SETTINGS,
+    STAGE_SETTINGS,
+    build_settings_specs,
     changed_settings,
-    digests,
-    report,
-    settings_specs,
+    compute_settings_digests,
+    report_settings,
 )
 from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline_tests.defs.conftest import Workplace
@@ -27,7 +27,7 @@ GIT = {"type": "git", "url": "https://example.com/team/shop.git"}
 def hashes(source: Mapping[str, Any] | None = None, **rest: Any) -> dict[str, str]:
     declared = {"id": "one", "type": "code", "connection": GIT, **(source or {})}
     settings = Settings.model_validate({"sources": [declared], **rest})
-    return digests(settings, settings.sources[0])
+    return compute_settings_digests(settings, settings.sources[0])
 
 
 def changed(source: Mapping[str, Any], **rest: Any) -> set[str]:
@@ -73,9 +73,9 @@ def test_no_secret_is_part_of_a_hash() -> None:
 
 
 def test_every_stage_names_settings_that_are_assets() -> None:
-    assets = {spec.key.path[-1] for spec in settings_specs("code")}
-    assert set(SETTINGS) == set(STAGES)
-    assert {name for names in SETTINGS.values() for name in names} == assets == set(hashes())
+    assets = {spec.key.path[-1] for spec in build_settings_specs("code")}
+    assert set(STAGE_SETTINGS) == set(STAGES)
+    assert {name for names in STAGE_SETTINGS.values() for name in names} == assets == set(hashes())
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_the_sensor_reports_a_change_once_and_nothing_at_first_sight(
     workplace.declare("one", a_py="x = 1\n")
     workplace.declare("two", a_py="x = 1\n")
     assert tick() == []
-    report(instance, workplace.settings, workplace.settings.sources)
+    report_settings(instance, workplace.settings, workplace.settings.sources)
     rewrite(workplace, "two", "chunking: {max_tokens: 64}, exclude: [b.py]")
     assert tick() == [("code/source", "two"), ("code/chunking", "two")]
     assert tick() == []
@@ -122,7 +122,7 @@ def test_the_sensor_reports_many_changes_over_several_ticks(
     monkeypatch.setattr(settings_assets, "REPORTS_PER_TICK", 2)
     for name in ("a", "b", "c", "d", "e"):
         workplace.declare(name, x_py="x = 1\n")
-    report(instance, workplace.settings, workplace.settings.sources)
+    report_settings(instance, workplace.settings, workplace.settings.sources)
     for name in ("a", "b", "c", "d", "e"):
         rewrite(workplace, name, "max_bytes: 5")
     assert [len(tick()) for _ in range(4)] == [2, 2, 1, 0]
@@ -133,30 +133,32 @@ def test_the_sensor_looks_again_after_a_while_though_the_file_is_the_same(
 ) -> None:
     workplace.declare("one", a_py="x = 1\n")
     older = workplace.settings
-    report(instance, older, older.sources)
+    report_settings(instance, older, older.sources)
     rewrite(workplace, "one", "max_bytes: 5")
     assert len(tick()) == 1
-    report(instance, older, older.sources)  # a run that had read the file before the edit
+    report_settings(instance, older, older.sources)  # a run that had read the file before the edit
     assert tick() == []
-    monkeypatch.setattr(settings_assets, "_LOOK_AGAIN_S", 7)  # another span of time begins
+    monkeypatch.setattr(settings_assets, "_RECHECK_S", 7)  # another span of time begins
     assert tick() == [("code/source", "one")]
 
 
 def test_a_file_that_is_wrong_is_told_and_changes_nothing(workplace: Workplace, instance, tick) -> None:
     workplace.declare("one", a_py="x = 1\n")
-    report(instance, workplace.settings, workplace.settings.sources)
+    report_settings(instance, workplace.settings, workplace.settings.sources)
     rewrite(workplace, "one", "max_bites: 5")
     assert tick() == []
 
 
 def test_what_is_reported_is_a_hash(workplace: Workplace, instance: dg.DagsterInstance) -> None:
     workplace.declare("one", a_py="x = 1\n")
-    assert report(instance, workplace.settings, workplace.settings.sources) == 4
-    assert report(instance, workplace.settings, workplace.settings.sources) == 0
+    assert report_settings(instance, workplace.settings, workplace.settings.sources) == 4
+    assert report_settings(instance, workplace.settings, workplace.settings.sources) == 0
     (record,) = instance.fetch_observations(dg.AssetKey(["code", "source"]), limit=5).records
     event = record.asset_observation
     assert event
     assert event.tags == {
-        "dagster/data_version": digests(workplace.settings, workplace.settings.sources[0])["source"]
+        "dagster/data_version": compute_settings_digests(workplace.settings, workplace.settings.sources[0])[
+            "source"
+        ]
     }
     assert not json.loads(json.dumps(dict(event.metadata)))

@@ -7,13 +7,13 @@ from knowledge_pipeline.defs.sensors.source_changes import (
     ADDITIONS_PER_LOOK,
     DELETIONS_PER_LOOK,
     Additions,
-    Key,
     RemovalCursor,
     Removals,
-    additions,
-    read_removals,
-    read_requested,
-    removals,
+    SourceKey,
+    parse_removal_cursor,
+    parse_requested,
+    plan_additions,
+    plan_removals,
 )
 
 KEYS = ["code/a", "code/b", "code/c", "markdown/a"]
@@ -23,25 +23,25 @@ class World:
     """Partitions, store and cursors, changed as Dagster and the jobs would change them."""
 
     def __init__(self) -> None:
-        self.held: set[Key] = set()
-        self.stored: set[Key] = set()
+        self.held: set[SourceKey] = set()
+        self.stored: set[SourceKey] = set()
         self.added_cursor = self.removed_cursor = ""
-        self.refreshed: list[Key] = []
+        self.refreshed: list[SourceKey] = []
 
     def look(
-        self, configured: list[Key], *, dies: bool = False, works: bool = True
+        self, configured: list[SourceKey], *, dies: bool = False, works: bool = True
     ) -> tuple[Additions, Removals]:
         """One tick of each sensor; `dies` before runs and cursors are kept; runs do their work, or fail."""
-        added = additions(configured, self.held, self.stored, read_requested(self.added_cursor))
+        added = plan_additions(configured, self.held, self.stored, parse_requested(self.added_cursor))
         self.held |= set(added.add)
         if not dies:
-            self.added_cursor = added.cursor()
+            self.added_cursor = added.to_cursor()
             self.refreshed += added.refresh
             self.stored |= set(added.refresh) if works else set()
-        removed = removals(configured, self.held, self.stored, read_removals(self.removed_cursor))
+        removed = plan_removals(configured, self.held, self.stored, parse_removal_cursor(self.removed_cursor))
         self.held -= set(removed.delete)
         if not dies:
-            self.removed_cursor = removed.cursor.written()
+            self.removed_cursor = removed.cursor.to_json()
             self.stored -= set(removed.purge) if works else set()
         return added, removed
 
@@ -52,7 +52,7 @@ FILES = st.lists(st.sampled_from(KEYS), unique_by=lambda key: key.partition("/")
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(FILES, st.booleans()), max_size=12), FILES.filter(bool))
 def test_after_any_edits_and_deaths_everything_follows_the_file(
-    history: list[tuple[list[Key], bool]], last: list[Key]
+    history: list[tuple[list[SourceKey], bool]], last: list[SourceKey]
 ) -> None:
     world = World()
     for configured, dies in history:
@@ -61,14 +61,16 @@ def test_after_any_edits_and_deaths_everything_follows_the_file(
         world.look(last)
     assert world.held == world.stored == set(last)
     added, removed = world.look(last)
-    assert not (added.add or added.refresh or removed.purge or removed.delete or removed.left)
+    assert not (added.add or added.refresh or removed.purge or removed.delete or removed.orphaned)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(FILES, max_size=8))
-def test_nothing_is_purged_that_was_there_at_one_of_the_last_two_looks(history: list[list[Key]]) -> None:
+def test_nothing_is_purged_that_was_there_at_one_of_the_last_two_looks(
+    history: list[list[SourceKey]],
+) -> None:
     world = World()
-    before: list[Key] = []
+    before: list[SourceKey] = []
     for configured in history:
         _, found = world.look(configured)
         assert not set(found.purge) & (set(configured) | set(before))
@@ -101,11 +103,11 @@ def test_more_new_sources_than_a_look_takes_follow_at_the_next_ones() -> None:
 
 def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:
     for nonsense in ("", "{", "[]", '{"requested": 3, "missing": 3}', "null", '"x"'):
-        assert read_requested(nonsense) == []
-        assert read_removals(nonsense) == RemovalCursor()
+        assert parse_requested(nonsense) == []
+        assert parse_removal_cursor(nonsense) == RemovalCursor()
 
 
 def test_a_cursor_survives_being_written() -> None:
     cursor = RemovalCursor(["code/b"], ["code/c"])
-    assert read_removals(cursor.written()) == cursor
-    assert read_requested(Additions([], [], ["code/a"]).cursor()) == ["code/a"]
+    assert parse_removal_cursor(cursor.to_json()) == cursor
+    assert parse_requested(Additions([], [], ["code/a"]).to_cursor()) == ["code/a"]

@@ -12,11 +12,11 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.config.settings import SourceType
-from knowledge_pipeline.defs.metadata.asset_specs import stage_specs
-from knowledge_pipeline.defs.metadata.provenance import Provenance, begin, begin_release
-from knowledge_pipeline.defs.partitions import sources_of
-from knowledge_pipeline.defs.settings_assets import unreported
-from knowledge_pipeline.stages.pipeline import STAGES, stages_of
+from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
+from knowledge_pipeline.defs.metadata.provenance import Provenance, track_refresh_inputs, track_release_inputs
+from knowledge_pipeline.defs.partitions import source_partitions
+from knowledge_pipeline.defs.settings_assets import iter_unreported
+from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.defs.staleness import Shown, definitions_of
 
@@ -40,7 +40,7 @@ def shown(project: Project, tmp_path: Path, dagster_home: Path) -> Iterator[Show
 
 def assets(source_type: SourceType, stages: list[str]) -> list[dg.AssetKey]:
     """Those of the stages that the type has."""
-    return [dg.AssetKey([source_type, stage]) for stage in stages if stage in stages_of(source_type)]
+    return [dg.AssetKey([source_type, stage]) for stage in stages if stage in select_stages(source_type)]
 
 
 def one_by_one(shown: Shown, definitions: dg.Definitions, stages: list[str], sources: list[str]) -> None:
@@ -82,7 +82,9 @@ def change(shown: Shown, source: str, **settings: Any) -> None:
     """What an edit of the file and the sensor's next tick do."""
     shown.project.sources[source] |= settings
     settings_now = shown.project.settings
-    for observation in unreported(shown.instance, settings_now, settings_now.sources, unseen=False):
+    for observation in iter_unreported(
+        shown.instance, settings_now, settings_now.sources, include_unseen=False
+    ):
         shown.instance.report_runless_asset_event(observation)
 
 
@@ -157,7 +159,7 @@ def test_a_setting_changed_back_is_no_change(shown: Shown) -> None:
 
 def test_a_setting_changed_while_a_run_reads_is_a_change(shown: Shown, monkeypatch) -> None:
     definitions = definitions_of(shown.project)
-    tags = Provenance.tags
+    tags = Provenance.build_tags
 
     def edited_meanwhile(self, key, partition, version):
         if (key.path[-1], partition) == ("snapshot", "a"):
@@ -165,7 +167,7 @@ def test_a_setting_changed_while_a_run_reads_is_a_change(shown: Shown, monkeypat
         return tags(self, key, partition, version)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Provenance, "tags", edited_meanwhile)
+        patched.setattr(Provenance, "build_tags", edited_meanwhile)
         by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
     assert set(shown.stale(definitions)) == {"a: chunks"}
 
@@ -202,17 +204,19 @@ def test_new_documents_in_a_snapshot_alone_make_the_chunks_stale(shown: Shown, t
 def test_the_tags_are_those_that_dagster_writes(shown: Shown) -> None:
     """But for the versions of settings, which Dagster does not look up, and the pointers' numbers."""
     by_an_op(shown, definitions_of(shown.project), list(STAGES), ["a", "b", "c"])
-    specs = stage_specs("markdown", shown.project.settings)
+    specs = build_stage_specs("markdown", shown.project.settings)
     settings = {
         dg.AssetKey(["markdown", name]).to_user_string() for name in ("source", "chunking", "model", "access")
     }
     looked_up = {f"dagster/input_data_version/{name}" for name in settings}
 
-    @dg.multi_asset(name="plain", specs=specs, partitions_def=sources_of("markdown"), can_subset=True)
+    @dg.multi_asset(name="plain", specs=specs, partitions_def=source_partitions("markdown"), can_subset=True)
     def plain(context: dg.AssetExecutionContext):
-        provenance = begin(shown.instance, shown.project.settings, shown.project.settings.sources)
+        provenance = track_refresh_inputs(
+            shown.instance, shown.project.settings, shown.project.settings.sources
+        )
         for spec in specs:
-            expected[spec.key] = provenance.tags(spec.key, "b", "7")
+            expected[spec.key] = provenance.build_tags(spec.key, "b", "7")
             yield dg.MaterializeResult(spec.key, data_version=dg.DataVersion("7"))
 
     expected: dict[dg.AssetKey, dict[str, str]] = {}
@@ -221,7 +225,7 @@ def test_the_tags_are_those_that_dagster_writes(shown: Shown) -> None:
         event.asset_key: dict(event.materialization.tags or {})
         for event in written.get_asset_materialization_events()
     }
-    assert len(found) == len(stages_of("markdown"))
+    assert len(found) == len(select_stages("markdown"))
     for key, tags in expected.items():
         assert found[key].keys() == tags.keys()
         pointers = {name for name in tags if "/input_event_pointer/" in name}
@@ -273,7 +277,7 @@ def publish(
     shown: Shown, release: dg.AssetKey, between: dict[dg.AssetKey, str], made: dict[dg.AssetKey, str]
 ) -> None:
     """Log a release, and before it what was made of the indexes for it, as an op does."""
-    provenance = begin_release(shown.instance, shown.project.settings, release, "1", between)
+    provenance = track_release_inputs(shown.instance, shown.project.settings, release, "1", between)
     for key, version in {**made, release: "1"}.items():
-        tags = provenance.tags(key, None, version)
+        tags = provenance.build_tags(key, None, version)
         shown.instance.report_runless_asset_event(dg.AssetMaterialization(key, tags=tags))

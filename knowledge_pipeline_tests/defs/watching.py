@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
-from knowledge_pipeline.config.file import load
+from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.resources import ProjectResource
 
@@ -44,7 +44,7 @@ class Watch:
     @property
     def settings(self) -> Settings:
         self.write()
-        return load(self.path)
+        return load_settings(self.path)
 
     @property
     def cursor(self) -> str | None:

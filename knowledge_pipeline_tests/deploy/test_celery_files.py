@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from knowledge_pipeline.defs.runs.executor import BROKER, CELERY_SETTINGS, TAGS_OF_SOURCES
+from knowledge_pipeline.defs.runs.executor import BROKER_VARIABLE, CELERY_SETTINGS, SOURCE_STEP_TAGS
 from knowledge_pipeline_tests.fakes.storage import ROOT
 
 CELERY = ROOT / "deploy" / "celery"
@@ -40,7 +40,7 @@ def test_code_server_and_workers_are_told_the_same_broker_and_executor(services:
     assert shared["KNOWLEDGE_EXECUTOR"] == "celery"
     assert shared.items() <= services["worker"]["environment"].items()
     user = services["broker"]["environment"]["RABBITMQ_DEFAULT_USER"]
-    assert shared[BROKER].startswith(f"pyamqp://{user}:${{KNOWLEDGE_BROKER_PASSWORD:?")
+    assert shared[BROKER_VARIABLE].startswith(f"pyamqp://{user}:${{KNOWLEDGE_BROKER_PASSWORD:?")
 
 
 def test_a_worker_has_what_the_code_server_has(services: dict[str, Any], beside: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ def test_a_worker_has_what_the_code_server_has(services: dict[str, Any], beside:
 
 
 def test_workers_listen_to_every_queue_that_steps_are_put_into(services: dict[str, Any]) -> None:
-    used = {TAGS_OF_SOURCES["dagster-celery/queue"], CELERY_SETTINGS["task_default_queue"]}
+    used = {SOURCE_STEP_TAGS["dagster-celery/queue"], CELERY_SETTINGS["task_default_queue"]}
     unit = re.search(r"^ExecStart=(.+)$", UNIT.read_text(), re.MULTILINE)
     assert unit
     for command in (services["worker"]["command"], shlex.split(unit[1])):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import EMBEDDING, Workplace
 from knowledge_pipeline_tests.deploy.served import Served
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -54,7 +54,7 @@ def test_a_backfill_goes_on_when_the_daemon_is_killed_and_postgresql_restarts(
     served.until(lambda: served.backfill_status(backfill) == "COMPLETED_SUCCESS", timeout_s=300)
     assert sorted(served.until(lambda: served.materialized("code"))) == SOURCES
     assert "SUCCESS" in served.runs().values()
-    release = served.until(lambda: live(workplace.lake))
+    release = served.until(lambda: find_live_release(workplace.lake))
     assert release is not None
     assert release.rows == len(SOURCES)
     assert "FAILURE" not in served.ticks("sources_in_config")

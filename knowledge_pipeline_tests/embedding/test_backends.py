@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import knowledge_pipeline
-from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding import local
-from knowledge_pipeline.embedding.registry import open_embedder, space_of
-from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
+from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
 
 pytestmark = pytest.mark.xdist_group("exported models")  # one process exports them
@@ -21,19 +21,19 @@ MINILM = "all-MiniLM-L6-v2"
 _HARDLY_ANY = ("", "x", "日本 語", "q\udcff")
 
 
-def by(backend: str, model: str = MINILM) -> Embedding:
-    return Embedding.model_validate({"model": model, "backend": backend})
+def by(backend: str, model: str = MINILM) -> EmbeddingSettings:
+    return EmbeddingSettings.model_validate({"model": model, "backend": backend})
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     """The user's cache, empty; models are loaded anew before and after."""
     folder = tmp_path_factory.mktemp("cache")
-    local._load.cache_clear()
+    local._load_model.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield folder
-    local._load.cache_clear()
+    local._load_model.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -58,28 +58,28 @@ def reference(texts) -> np.ndarray:
 
 
 def test_only_what_changes_the_vectors_changes_the_space():
-    names = {backend: space_of(by(backend)).name for backend in ("auto", "torch", "onnx", "onnx-int8")}
+    names = {backend: resolve_space(by(backend)).name for backend in ("auto", "torch", "onnx", "onnx-int8")}
     assert names["auto"] == names["torch"] == names["onnx"] != names["onnx-int8"]
     both = f"{MINILM}+bge-small-en-v1.5"
-    assert space_of(by("onnx-int8", both)).name != space_of(by("auto", both)).name
+    assert resolve_space(by("onnx-int8", both)).name != resolve_space(by("auto", both)).name
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(cache, monkeypatch, texts, reference):
-    monkeypatch.setattr(local, "_WORTH_EXPORTING_TEXTS", 20)
+    monkeypatch.setattr(local, "_MIN_EXPORT_TEXTS", 20)
     auto = open_embedder(by("auto"))
-    if not local._load(auto._folder, MINILM, None, "auto").on_cpu:
+    if not local._load_model(auto._folder, MINILM, None, "auto").on_cpu:
         pytest.skip("on a GPU torch goes on")
     np.testing.assert_allclose(auto.embed(texts[:10]), reference[:10], atol=1e-5)
     assert not list(cache.iterdir())  # this test is the first one with the cache
     np.testing.assert_allclose(auto.embed(texts[10:20]), reference[10:20], atol=1e-5)
     assert [path.suffix for path in (cache / "knowledge_pipeline/onnx").glob("*.onnx")] == [".onnx"]
 
-    local._load.cache_clear()
+    local._load_model.cache_clear()
     again = open_embedder(by("auto"))
     again.embed_query("sessions")
-    assert local._load(again._folder, MINILM, None, "auto").exported
+    assert local._load_model(again._folder, MINILM, None, "auto").uses_onnx
 
 
 @pytest.mark.slow
@@ -147,19 +147,19 @@ def test_where_the_cache_cannot_be_written_torch_goes_on_and_onnx_says_so(
 ):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(local, "_WORTH_EXPORTING_TEXTS", 1)
-    local._load.cache_clear()
+    monkeypatch.setattr(local, "_MIN_EXPORT_TEXTS", 1)
+    local._load_model.cache_clear()
     with caplog.at_level(logging.WARNING):
         np.testing.assert_allclose(open_embedder(by("auto")).embed(texts[:4]), reference[:4], atol=1e-5)
     assert "torch goes on embedding" in caplog.text
-    with pytest.raises(ModelMissing, match="cannot be exported"):
+    with pytest.raises(ModelError, match="cannot be exported"):
         open_embedder(by("onnx")).embed(texts[:1])
-    local._load.cache_clear()
+    local._load_model.cache_clear()
 
 
 @pytest.mark.slow
 def test_a_model_that_is_no_transformer_is_run_by_torch_or_refused(tmp_path):
     tiny = str(build_tiny_model(tmp_path / "tiny"))
     assert open_embedder(by("auto", tiny)).embed(["a text"]).shape == (1, 32)
-    with pytest.raises(ModelMissing, match="cannot be exported to ONNX"):
+    with pytest.raises(ModelError, match="cannot be exported to ONNX"):
         open_embedder(by("onnx", tiny)).embed(["a text"])

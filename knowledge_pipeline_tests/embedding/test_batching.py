@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.embedding.batching import batches
+from knowledge_pipeline.embedding.batching import split_batches
 
 
 @settings(deadline=None)
@@ -11,7 +11,7 @@ from knowledge_pipeline.embedding.batching import batches
     max_tokens=st.integers(1, 100),
 )
 def test_batches_hold_every_text_once_in_order_within_the_limits(sizes, max_texts, max_tokens):
-    parts = list(batches(sizes, max_texts=max_texts, max_tokens=max_tokens))
+    parts = list(split_batches(sizes, max_texts=max_texts, max_tokens=max_tokens))
 
     assert [position for part in parts for position in part] == list(range(len(sizes)))
     for part in parts:
@@ -20,7 +20,7 @@ def test_batches_hold_every_text_once_in_order_within_the_limits(sizes, max_text
 
 
 def test_batches_are_as_full_as_the_limits_allow():
-    assert list(batches([3, 3, 3, 3, 9, 1], max_texts=10, max_tokens=9)) == [
+    assert list(split_batches([3, 3, 3, 3, 9, 1], max_texts=10, max_tokens=9)) == [
         range(0, 3),
         range(3, 4),
         range(4, 5),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
-from knowledge_pipeline.embedding.registry import open_embedder, space_of
+from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline_tests.fakes.tiny_model import DIMENSIONS, build_tiny_model
 
@@ -17,18 +17,18 @@ def tiny(tmp_path_factory):
     return str(build_tiny_model(tmp_path_factory.mktemp("models") / "tiny"))
 
 
-def both(*names: str) -> Embedding:
-    return Embedding(model="+".join(names))
+def both(*names: str) -> EmbeddingSettings:
+    return EmbeddingSettings(model="+".join(names))
 
 
 def test_the_space_of_several_is_as_wide_as_all_of_them(tiny):
-    space = space_of(both(tiny, BGE))
+    space = resolve_space(both(tiny, BGE))
     assert space.dimensions == DIMENSIONS + 384
-    assert space.max_tokens == max(space_of(both(tiny)).max_tokens, space_of(both(BGE)).max_tokens)
+    assert space.max_tokens == max(resolve_space(both(tiny)).max_tokens, resolve_space(both(BGE)).max_tokens)
 
 
 def test_another_order_or_another_model_is_another_space(tiny):
-    names = [space_of(both(*each)).name for each in ((tiny, BGE), (BGE, tiny), (tiny,), (BGE,))]
+    names = [resolve_space(both(*each)).name for each in ((tiny, BGE), (BGE, tiny), (tiny,), (BGE,))]
     assert len(set(names)) == 4
 
 
@@ -63,9 +63,9 @@ def test_texts_count_once_and_tokens_by_every_model(tiny):
 @pytest.mark.parametrize("model", ["+", "a+", "+a", f"{BGE}+{BGE}", "a+ +b"])
 def test_a_missing_or_repeated_name_is_refused(model):
     with pytest.raises(ConfigError, match="give each model once"):
-        space_of(Embedding(model=model))
+        resolve_space(EmbeddingSettings(model=model))
 
 
 def test_vectors_of_several_models_are_not_cut(tiny):
     with pytest.raises(ConfigError, match="one model only"):
-        space_of(Embedding(model=f"{tiny}+{BGE}", dimensions=16))
+        resolve_space(EmbeddingSettings(model=f"{tiny}+{BGE}", dimensions=16))

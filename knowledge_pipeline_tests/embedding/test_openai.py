@@ -9,9 +9,9 @@ from email.utils import format_datetime
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
-from knowledge_pipeline.embedding.registry import open_embedder, space_of
-from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelMissing
+from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
+from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer, word_vector
 
 _TEXTS = [f"text number {number}" for number in range(10)]
@@ -25,7 +25,7 @@ def server():
 
 def embedder_of(server, **changes):
     settings = {"base_url": server.url, "api_key": server.key, "dimensions": server.dimensions} | changes
-    return open_embedder(Embedding(provider="openai", model="fake", **settings))
+    return open_embedder(EmbeddingSettings(provider="openai", model="fake", **settings))
 
 
 def expected(texts):
@@ -222,23 +222,23 @@ def test_tokens_keep_to_the_rate_per_minute(server):
 )
 def test_a_refusal_for_good_fails_at_once_and_says_what_to_fix(server, fault, message):
     server.fail_next(fault)
-    with pytest.raises(ModelMissing, match=message):
+    with pytest.raises(ModelError, match=message):
         embedder_of(server).embed(["text"])
     assert len(server.requests) == 1
 
 
 def test_other_dimensions_than_configured_name_the_right_number(server):
-    with pytest.raises(ModelMissing, match=r"32 dimensions, not 64: set embedding.dimensions to 32"):
+    with pytest.raises(ModelError, match=r"32 dimensions, not 64: set embedding.dimensions to 32"):
         embedder_of(server, dimensions=64).embed(["text"])
 
 
 def test_neither_the_key_nor_the_texts_reach_a_message_or_a_log(server, caplog):
     caplog.set_level(logging.DEBUG)
     wrong = "wrong" + "-key-5678"
-    with pytest.raises(ModelMissing, match=r"401 .*set embedding\.api_key") as refused:
+    with pytest.raises(ModelError, match=r"401 .*set embedding\.api_key") as refused:
         embedder_of(server, api_key=wrong).embed(["a private text"])
     server.fail_next(Fault(400, message=f"cannot embed 'a private text' with {server.key}"))
-    with pytest.raises(ModelMissing) as unclear:
+    with pytest.raises(ModelError) as unclear:
         embedder_of(server).embed(["a private text"])
     told = f"{refused.value} {unclear.value} {caplog.text}"
     assert "embeddings" in caplog.text  # httpx tells the URL
@@ -269,7 +269,7 @@ def test_a_text_that_the_endpoint_finds_too_long_is_halved_and_its_neighbours_le
 
 def test_an_endpoint_that_finds_everything_too_long_is_a_refusal(server):
     server.fail_next(*[Fault(413)] * 20)
-    with pytest.raises(ModelMissing, match="413"):
+    with pytest.raises(ModelError, match="413"):
         embedder_of(server).embed(["some text of a few words"])
 
 
@@ -277,7 +277,7 @@ def test_an_error_in_one_batch_stops_the_others():
     with OpenAIServer(wait_s=0.05) as server:
         server.fail_next(Fault(404))
         started = time.monotonic()
-        with pytest.raises(ModelMissing):
+        with pytest.raises(ModelError):
             embedder_of(server, batch_size=1, requests_per_minute=60, max_concurrent=4).embed(_TEXTS)
         assert time.monotonic() - started < 8  # not the nine seconds that the rate alone would take
         assert len(server.requests) < 4
@@ -299,10 +299,10 @@ def test_connections_are_closed_with_the_embedder(server):
 
 
 def test_a_space_is_told_without_asking_and_changes_with_endpoint_model_dimensions_and_cut():
-    settings = Embedding(
+    settings = EmbeddingSettings(
         provider="openai", model="owner/Text-Large", dimensions=8, base_url="http://nowhere.invalid/v1"
     )
-    space = space_of(settings)
+    space = resolve_space(settings)
     assert space.name.startswith("text-large-")
     assert (space.model, space.dimensions, space.max_tokens) == ("owner/Text-Large", 8, 8191)
 
@@ -313,17 +313,17 @@ def test_a_space_is_told_without_asking_and_changes_with_endpoint_model_dimensio
         {"base_url": "http://x.invalid/v1"},
         {"max_input_tokens": 99},
     ]
-    assert len({space_of(settings.model_copy(update=change)).name for change in changes}) == 5
+    assert len({resolve_space(settings.model_copy(update=change)).name for change in changes}) == 5
     same = {"api_key": "k", "batch_size": 7, "base_url": "http://me:pass@nowhere.invalid/v1/"}
-    assert space_of(settings.model_copy(update=same)) == space
+    assert resolve_space(settings.model_copy(update=same)) == space
 
 
 def test_incomplete_settings_are_refused_before_anything_is_asked():
     with pytest.raises(ConfigError, match=r"embedding\.dimensions is missing"):
-        open_embedder(Embedding(provider="openai"))
+        open_embedder(EmbeddingSettings(provider="openai"))
     for url in ("api.openai.com/v1", "ftp://x/v1", "http://", "https:///v1", ""):
         with pytest.raises(ConfigError, match=r"embedding\.base_url is no URL"):
-            space_of(Embedding(provider="openai", dimensions=8, base_url=url))
+            resolve_space(EmbeddingSettings(provider="openai", dimensions=8, base_url=url))
     with pytest.raises(ConfigError, match="no header can carry") as refused:
-        open_embedder(Embedding(provider="openai", dimensions=8, api_key="sec\nret"))
+        open_embedder(EmbeddingSettings(provider="openai", dimensions=8, api_key="sec\nret"))
     assert "sec" not in str(refused.value)

@@ -2,15 +2,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.embedding.model_folders import model_folder
-from knowledge_pipeline.embedding.tokenizer import encodable, estimated_tokens, model_tokenizer
+from knowledge_pipeline.embedding.model_folders import find_model_folder
+from knowledge_pipeline.embedding.tokenizer import (
+    replace_surrogates,
+    estimate_token_starts,
+    load_model_tokenizer,
+)
 
 _TEXTS = st.text(st.characters(), max_size=200)  # lone surrogates included
 
 
 @pytest.fixture(scope="module")
 def minilm():
-    return model_tokenizer(model_folder("all-MiniLM-L6-v2"))
+    return load_model_tokenizer(find_model_folder("all-MiniLM-L6-v2"))
 
 
 def test_offsets_of_the_model_count_characters_not_bytes(minilm):
@@ -29,7 +33,7 @@ def test_one_token_of_many_characters_counts_as_several(minilm):
 
 @pytest.mark.parametrize("text", ["", "return x", "émigré 漢字 🎉", "a" * 10_000])
 def test_every_offset_lies_in_the_text(minilm, text):
-    for tokenize in (minilm, estimated_tokens):
+    for tokenize in (minilm, estimate_token_starts):
         starts = tokenize(text)
         assert list(starts) == sorted(starts)
         assert all(0 <= at < len(text) for at in starts)
@@ -38,7 +42,7 @@ def test_every_offset_lies_in_the_text(minilm, text):
 @settings(deadline=None, max_examples=60)
 @given(_TEXTS)
 def test_any_text_is_tokenized_in_ascending_order(minilm, text):
-    for tokenize in (minilm, estimated_tokens):
+    for tokenize in (minilm, estimate_token_starts):
         starts = list(tokenize(text))
         assert starts == sorted(starts)
         assert all(0 <= at < len(text) for at in starts)
@@ -47,10 +51,10 @@ def test_any_text_is_tokenized_in_ascending_order(minilm, text):
 @settings(deadline=None)
 @given(_TEXTS)
 def test_making_a_text_encodable_keeps_its_length(text):
-    clean = encodable(text)
+    clean = replace_surrogates(text)
     assert len(clean) == len(text)
-    assert clean.encode().decode() == clean == encodable(clean)
+    assert clean.encode().decode() == clean == replace_surrogates(clean)
 
 
 def test_a_folder_without_a_tokenizer_gets_an_estimate(tmp_path):
-    assert model_tokenizer(tmp_path)("two words") == [0, 4, 8]
+    assert load_model_tokenizer(tmp_path)("two words") == [0, 4, 8]

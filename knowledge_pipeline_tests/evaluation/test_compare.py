@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from knowledge_pipeline.evaluation.compare import changed, compare, difference
-from knowledge_pipeline.evaluation.golden import Place, Question
-from knowledge_pipeline.evaluation.judge import Found, Response
-from knowledge_pipeline.evaluation.scores import estimate
+from knowledge_pipeline.evaluation.compare import compare, compute_difference, list_changed_questions
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
+from knowledge_pipeline.evaluation.judge import QuestionResponse, RetrievedChunk
+from knowledge_pipeline.evaluation.scores import estimate_mean
 
 
-def response(text: str, *paths: str, type: str = "code") -> Response:
+def response(text: str, *paths: str, type: str = "code") -> QuestionResponse:
     """What the question whose answer is `a.py` found."""
-    question = Question(text, (Place("a.py"),), type)  # type: ignore[arg-type]
-    return Response(question, tuple(Found(path, "app", path, path) for path in paths))
+    question = GoldenQuestion(text, (GoldenAnswer("a.py"),), type)  # type: ignore[arg-type]
+    return QuestionResponse(question, tuple(RetrievedChunk(path, "app", path, path) for path in paths))
 
 
 def test_a_comparison_counts_questions_and_keeps_the_means() -> None:
@@ -41,7 +41,7 @@ def test_changed_questions_are_those_that_moved_the_largest_loss_first() -> None
     before = [response("same", "a.py"), response("lost", "a.py"), response("won"), response("slid", "a.py")]
     after = [response("same", "a.py"), response("lost"), response("won", "b.py", "a.py")]
     after.append(response("slid", "b.py", "a.py"))
-    moved = changed(before, after)
+    moved = list_changed_questions(before, after)
     assert [each.question.text for each in moved] == ["lost", "slid", "won"]
     assert [(each.rank_before, each.rank_after) for each in moved] == [(1, None), (1, 2), (None, 2)]
     assert moved[0].change == -1.0 and moved[2].change > 0
@@ -51,15 +51,15 @@ def test_responses_to_other_questions_do_not_compare() -> None:
     with pytest.raises(ValueError, match="different questions"):
         compare([response("q1")], [response("q2")])
     with pytest.raises(ValueError, match="different questions"):
-        changed([response("q1")], [response("q1"), response("q2")])
-    assert compare([], []) == [] and changed([], []) == []
+        list_changed_questions([response("q1")], [response("q1"), response("q2")])
+    assert compare([], []) == [] and list_changed_questions([], []) == []
 
 
 def test_the_interval_is_that_of_a_paired_bootstrap() -> None:
     draw = np.random.default_rng(7)
     before = draw.beta(0.5, 0.5, size=120)
     after = np.clip(before + draw.normal(0.03, 0.1, size=120), 0, 1)
-    made = difference(before, after).change
+    made = compute_difference(before, after).change
     oracle = stats.bootstrap(
         (after, before),
         lambda one, other, axis: one.mean(axis) - other.mean(axis),
@@ -75,23 +75,23 @@ def test_the_interval_is_that_of_a_paired_bootstrap() -> None:
 def test_a_change_that_hides_in_two_intervals_shows_in_the_paired_one() -> None:
     before = np.linspace(0, 0.9, 100)
     after = before + 0.02
-    assert estimate(before).high > estimate(after).low  # side by side nothing can be told
-    assert difference(before, after).verdict == "better"
-    assert difference(after, before).verdict == "worse"
+    assert estimate_mean(before).high > estimate_mean(after).low  # side by side nothing can be told
+    assert compute_difference(before, after).verdict == "better"
+    assert compute_difference(after, before).verdict == "worse"
 
 
 def test_nothing_is_decided_where_the_interval_holds_zero() -> None:
-    assert difference(np.ones(5), np.ones(5)).verdict == "undecided"
-    few = difference(np.array([0.0, 1.0, 0.5]), np.array([1.0, 0.0, 1.0]))
+    assert compute_difference(np.ones(5), np.ones(5)).verdict == "undecided"
+    few = compute_difference(np.array([0.0, 1.0, 0.5]), np.array([1.0, 0.0, 1.0]))
     assert few.verdict == "undecided" and (few.better, few.worse, few.equal) == (2, 1, 0)
 
 
 def test_a_handful_of_changes_decides_nothing_however_clear_they_are() -> None:
     oracle = [stats.binomtest(count, count).pvalue < 0.05 for count in (5, 6)]
-    verdicts = [difference(np.zeros(count), np.ones(count)).verdict for count in (5, 6)]
+    verdicts = [compute_difference(np.zeros(count), np.ones(count)).verdict for count in (5, 6)]
     assert oracle == [False, True] and verdicts == ["undecided", "better"]
 
 
 def test_rounding_is_no_change() -> None:
-    found = difference(np.array([0.1 + 0.2]), np.array([0.3]))
+    found = compute_difference(np.array([0.1 + 0.2]), np.array([0.3]))
     assert (found.better, found.worse, found.equal) == (0, 0, 1)

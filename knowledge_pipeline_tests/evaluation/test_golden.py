@@ -10,8 +10,8 @@ import pytest
 
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation import golden
-from knowledge_pipeline.evaluation.golden import Place, Question, load
-from knowledge_pipeline.evaluation.golden_yaml import Narrowing
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, load_golden_set
+from knowledge_pipeline.evaluation.golden_yaml import GoldenFilters
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.search.engine import SearchType
 
@@ -34,7 +34,9 @@ def beir(tmp_path: Path) -> Path:
 
 def test_a_bare_list_is_asked_by_meaning_of_everything(tmp_path: Path) -> None:
     path = write(tmp_path / "q.yaml", "- question: where\n  answers: [{path: a.py, symbol: f}]\n")
-    assert load([path]).questions == (Question("where", (Place("a.py", "f"),), file="q.yaml"),)
+    assert load_golden_set([path]).questions == (
+        GoldenQuestion("where", (GoldenAnswer("a.py", "f"),), file="q.yaml"),
+    )
 
 
 def test_what_an_entry_says_replaces_what_the_file_says(tmp_path: Path) -> None:
@@ -50,24 +52,24 @@ questions:
     source: docs
     filters: {paths: [b]}
 """
-    one, two = load([write(tmp_path / "q.yaml", text)]).questions
+    one, two = load_golden_set([write(tmp_path / "q.yaml", text)]).questions
     assert (one.type, one.filters) == (
         "code",
         {"paths": ("src/",), "languages": ("python",), "sources": ("app",)},
     )
     assert (two.type, two.filters["paths"], two.filters["sources"]) == ("semantic", ("b",), ("docs",))
-    assert two.answers == (Place("a.py", relevance=3),)
+    assert two.answers == (GoldenAnswer("a.py", relevance=3),)
 
 
 def test_a_beir_folder_gives_the_judged_queries(beir: Path) -> None:
-    assert load([beir]).questions == (
-        Question("first", (Place("a.md", relevance=2), Place("docs:c.md")), file="set"),
+    assert load_golden_set([beir]).questions == (
+        GoldenQuestion("first", (GoldenAnswer("a.md", relevance=2), GoldenAnswer("docs:c.md")), file="set"),
     )
 
 
 def test_a_yaml_file_may_say_how_a_beir_folder_is_asked(beir: Path) -> None:
     path = write(beir.parent / "q.yaml", "beir: set\ntype: historical\nsource: log\n")
-    (question,) = load([path]).questions
+    (question,) = load_golden_set([path]).questions
     assert (question.type, question.filters, question.text) == ("historical", {"sources": ("log",)}, "first")
 
 
@@ -87,7 +89,7 @@ def test_a_yaml_file_may_say_how_a_beir_folder_is_asked(beir: Path) -> None:
 def test_a_wrong_file_is_told_with_line_and_entry(tmp_path: Path, text: str, said: str) -> None:
     path = write(tmp_path / "q.yaml", text)
     with pytest.raises(ConfigError) as refused:
-        load([path])
+        load_golden_set([path])
     assert said in str(refused.value)
 
 
@@ -104,7 +106,7 @@ def test_a_wrong_file_is_told_with_line_and_entry(tmp_path: Path, text: str, sai
 def test_a_wrong_beir_file_is_told_with_its_line(beir: Path, name: str, text: str, said: str) -> None:
     write(beir / name, text)
     with pytest.raises(ConfigError, match=r"^[^\n]*$") as refused:
-        load([beir])
+        load_golden_set([beir])
     assert said in str(refused.value)
 
 
@@ -112,29 +114,31 @@ def test_a_beir_folder_without_its_parts_says_which(beir: Path) -> None:
     write(beir / "qrels" / "dev.tsv", "q1\ta.md\t0\n")
     (beir / "qrels" / "test.tsv").unlink()
     with pytest.raises(ConfigError, match="no document is judged relevant"):
-        load([beir])
+        load_golden_set([beir])
     (beir / "qrels" / "dev.tsv").unlink()
     with pytest.raises(ConfigError, match="no judgement in"):
-        load([beir])
+        load_golden_set([beir])
     (beir / "queries.jsonl").unlink()
     with pytest.raises(ConfigError, match=r"queries\.jsonl cannot be read"):
-        load([beir])
+        load_golden_set([beir])
 
 
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^there are no golden questions at .*gone\.yaml: correct [^\n]*$"):
-        load([tmp_path / "gone.yaml"])
+        load_golden_set([tmp_path / "gone.yaml"])
 
 
 def test_the_digest_follows_what_is_asked_and_not_the_order(tmp_path: Path) -> None:
     one, two = "- {question: a, answers: [{path: a}]}\n", "- {question: b, answers: [{path: b}]}\n"
     first = write(tmp_path / "1.yaml", one + two)
     second = write(tmp_path / "2.yaml", "# as before\n" + two + one)
-    assert load([first]).digest == load([second]).digest
+    assert load_golden_set([first]).digest == load_golden_set([second]).digest
     for changed in (one, one + two.replace("path: b", "path: c"), one + two.replace("b,", "b?,")):
-        assert load([write(tmp_path / "3.yaml", changed)]).digest != load([first]).digest
+        assert (
+            load_golden_set([write(tmp_path / "3.yaml", changed)]).digest != load_golden_set([first]).digest
+        )
 
 
 def test_types_and_filters_are_those_of_the_search() -> None:
     assert get_args(golden.SearchType) == get_args(SearchType)
-    assert set(Narrowing.model_fields) == {field.name for field in fields(Filters)}
+    assert set(GoldenFilters.model_fields) == {field.name for field in fields(Filters)}

@@ -18,8 +18,8 @@ def test_every_example_is_valid_and_switches_something_on(example, tmp_path, mon
     monkeypatch.setenv("OPENAI_API_KEY", "any-key")
     path = tmp_path / "knowledge.yaml"
     path.write_text(example)
-    query = file.load(path).query
-    assert query.uses_of_language_model() or query.decompose == "rules" or query.expansion == "corpus"
+    query = file.load_settings(path).query
+    assert query.list_language_model_keys() or query.decompose == "rules" or query.expansion == "corpus"
 
 
 def test_there_are_examples():

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.config.settings import LanguageModelSettings
-from knowledge_pipeline.errors import ConfigError, LanguageModelUnavailable, ModelMissing
+from knowledge_pipeline.errors import ConfigError, LanguageModelUnavailable, ModelError
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.llm.model_calls import Call, Completion, Message, Payer, on_behalf_of
+from knowledge_pipeline.llm.model_calls import Completion, Message, ModelCall, UsageAccount, on_behalf_of
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 
@@ -35,7 +35,7 @@ class Asked:
     """What came of several completions of one model, in order: completions or errors."""
 
     def __init__(self, settings: LanguageModelSettings, times: int = 1, **how: Any) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[ModelCall] = []
         self.seconds: list[float] = []
         self.outcomes = asyncio.run(self._ask(LanguageModel(settings, record=self.calls.append), times, how))
 
@@ -145,10 +145,10 @@ _PASSING_TROUBLE = [
 
 
 def test_trouble_that_passes_is_tried_again():
-    async def requests_despite(fault: Fault) -> tuple[int, list[Call]]:
+    async def requests_despite(fault: Fault) -> tuple[int, list[ModelCall]]:
         with ChatServer() as server:
             server.fail_next(fault)
-            calls: list[Call] = []
+            calls: list[ModelCall] = []
             model = LanguageModel(settings_of(server), record=calls.append)
             assert (await model.complete(HELLO)).text == "so be it"
             await model.aclose()
@@ -247,15 +247,15 @@ def test_a_refusal_for_good_says_what_to_fix_and_the_endpoint_is_left_alone_for_
 ):
     server.fail_next(fault)
     for outcome in Asked(settings_of(server), times=2).outcomes:
-        assert isinstance(outcome, ModelMissing) and message in str(outcome)
+        assert isinstance(outcome, ModelError) and message in str(outcome)
     assert len(server.requests) == 1
 
 
 def test_a_request_that_alone_is_refused_does_not_stop_the_next(server):
     server.fail_next(Fault(400, message="the prompt is odd"), Fault(413))
     first, second, third = Asked(settings_of(server), times=3).outcomes
-    assert isinstance(first, ModelMissing) and "400: check language_model.model ('fake')" in str(first)
-    assert isinstance(second, ModelMissing) and isinstance(third, Completion)
+    assert isinstance(first, ModelError) and "400: check language_model.model ('fake')" in str(first)
+    assert isinstance(second, ModelError) and isinstance(third, Completion)
 
 
 def test_an_endpoint_that_is_down_costs_the_next_question_nothing():
@@ -290,7 +290,7 @@ def test_neither_the_key_nor_the_texts_reach_a_message_or_a_log(server, caplog):
     wrong = "wrong" + "-key-5678"
     server.fail_next(Fault(400, message=f"cannot complete 'hello there' with {server.key}"))
     outcomes = [Asked(settings_of(server)).outcomes[0], Asked(settings_of(server, api_key=wrong)).outcomes[0]]
-    assert [type(outcome) for outcome in outcomes] == [ModelMissing, ModelMissing]
+    assert [type(outcome) for outcome in outcomes] == [ModelError, ModelError]
     assert "set language_model.api_key" in str(outcomes[1])
     told = f"{outcomes} {caplog.text}"
     assert "chat/completions" in caplog.text  # httpx tells the URL
@@ -320,7 +320,7 @@ def test_a_model_can_be_asked_from_one_event_loop_after_another(server):
 
 
 def test_a_call_goes_on_the_account_it_was_made_for(server):
-    calls: list[Call] = []
+    calls: list[ModelCall] = []
 
     async def ask() -> None:
         model = LanguageModel(settings_of(server), record=calls.append)
@@ -330,7 +330,7 @@ def test_a_call_goes_on_the_account_it_was_made_for(server):
         await model.aclose()
 
     asyncio.run(ask())
-    assert {call.payer for call in calls} == {Payer("s-1", "shop"), Payer()}
+    assert {call.account for call in calls} == {UsageAccount("s-1", "shop"), UsageAccount()}
 
 
 def test_wrong_settings_are_refused_before_anything_is_asked():

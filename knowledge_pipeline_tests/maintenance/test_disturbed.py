@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.maintenance import maintain as maintenance
-from knowledge_pipeline.maintenance.work import Upkeep
+from knowledge_pipeline.maintenance.work import MaintenanceOptions
 from knowledge_pipeline.stages import pipeline, release
 from knowledge_pipeline.store import lance_storage
-from knowledge_pipeline.store.release import live, releases
+from knowledge_pipeline.store.release import find_live_release, list_releases
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.maintenance.test_maintenance import AT_ONCE, maintain, texts
 
@@ -33,7 +33,7 @@ def write(project: Project, source: str, turn: int) -> None:
         (folder / f"m{number}.py").write_text(f"def f{number}():\n    return {source!r}, {number}, {turn}\n")
 
 
-def declared(root: Path, embedding: Embedding) -> Project:
+def declared(root: Path, embedding: EmbeddingSettings) -> Project:
     """The project over the folders that lie there."""
     project = Project(root, embedding)
     for source in SOURCES:
@@ -41,7 +41,7 @@ def declared(root: Path, embedding: Embedding) -> Project:
     return project
 
 
-def churned(root: Path, embedding: Embedding, *, turns: int) -> Project:
+def churned(root: Path, embedding: EmbeddingSettings, *, turns: int) -> Project:
     """Two sources, edited and refreshed many times: many versions, fragments and unused vectors."""
     project = declared(root, embedding)
     for turn in range(turns):
@@ -51,22 +51,24 @@ def churned(root: Path, embedding: Embedding, *, turns: int) -> Project:
     return project
 
 
-def maintain_over_and_over(root: Path, embedding: Embedding, seconds: float, grace_s: float) -> None:
+def maintain_over_and_over(root: Path, embedding: EmbeddingSettings, seconds: float, grace_s: float) -> None:
     """A process that does maintenance until its time is up, or it is killed."""
     project, end = declared(root, embedding), time.monotonic() + seconds
     while time.monotonic() < end:
-        maintained = maintenance.refresh(project.lake, project.settings, asked=Upkeep(grace_s=grace_s))
+        maintained = maintenance.refresh(
+            project.lake, project.settings, options=MaintenanceOptions(grace_s=grace_s)
+        )
         if broken := {what: why for what, why in maintained.skipped.items() if "being refreshed" not in why}:
             raise SystemExit(str(broken))
 
 
-def refresh_over_and_over(root: Path, embedding: Embedding, source: str, turns: int) -> None:
+def refresh_over_and_over(root: Path, embedding: EmbeddingSettings, source: str, turns: int) -> None:
     """A process that edits and refreshes one source."""
     project = declared(root, embedding)
     for turn in range(1, turns + 1):
         write(project, source, turn)
         outcome = pipeline.refresh(
-            project.lake, project.settings, pipeline.chosen(project.settings, [source])
+            project.lake, project.settings, pipeline.select_sources(project.settings, [source])
         )
         failed = {name: error for name, error in outcome.failures.items() if name != "release"}
         if failed:
@@ -107,7 +109,7 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
     calm = tmp_path / "calm"
     shutil.copytree(project.lake.root, calm / "store")
     shutil.copytree(project.root / "folders", calm / "folders")
-    held, said, size = tables(project), texts(project), lance_storage.size(project.lake.root)
+    held, said, size = tables(project), texts(project), lance_storage.compute_size(project.lake.root)
     undisturbed = declared(calm, project.embedding)
     began = time.monotonic()
     maintain(undisturbed)
@@ -130,10 +132,10 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
     assert project.refresh().failures == {}
     assert (texts(project), tables(project)) == (said, held)
     assert maintain(project).skipped == {}
-    assert maintain(project).done == {}
+    assert maintain(project).actions == {}
     assert shape(project) == shape(undisturbed)
     assert (texts(project), tables(project)) == (said, held)
-    assert lance_storage.size(project.lake.root) < size
+    assert lance_storage.compute_size(project.lake.root) < size
     write(project, "one", 99)
     assert project.refresh().failures == {}
     assert texts(project) != said
@@ -169,16 +171,16 @@ def test_many_refreshes_and_maintenances_keep_every_release_readable(project: Pr
         if turn == 0:
             project = declared(project.root, project.embedding)
         assert project.refresh().failures == {}
-        now = live(project.lake)
+        now = find_live_release(project.lake)
         assert now is not None
         said[now.release] = texts(project)
         if turn % 4 == 3 and (made := maintain(project, AT_ONCE).release):
             said[made.release] = said[now.release]
-    kept = [each.release for each in releases(project.lake)]
+    kept = [each.release for each in list_releases(project.lake)]
     assert len(kept) == project.settings.releases.keep
     for number in kept[1:]:  # the first one goes as soon as another one is made
         settings = project.settings.model_copy(
             update={"releases": project.settings.releases.model_copy(update={"keep": 100})}
         )
-        release.rollback(project.lake, settings, number)
+        release.roll_back_release(project.lake, settings, number)
         assert texts(project) == said[number]

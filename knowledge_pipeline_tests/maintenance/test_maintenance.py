@@ -15,41 +15,41 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding, GitConnection, Settings
+from knowledge_pipeline.config.settings import EmbeddingSettings, GitConnection, Settings
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.maintenance import maintain as maintenance
-from knowledge_pipeline.maintenance.work import Maintained, Upkeep
+from knowledge_pipeline.maintenance.work import MaintenanceOptions, MaintenanceReport
 from knowledge_pipeline.sources.git.mirror import Mirror
-from knowledge_pipeline.sources.git.remote import remote_of
+from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.stages import release
 from knowledge_pipeline.store import lance_storage, logs, table_files
 from knowledge_pipeline.store.filters import Filter
-from knowledge_pipeline.store.locks import lock
+from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.readers import open_index
-from knowledge_pipeline.store.release import live, releases, roll_back
+from knowledge_pipeline.store.release import find_live_release, list_releases, restore_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
-AT_ONCE = Upkeep(grace_s=0.0)
+AT_ONCE = MaintenanceOptions(grace_s=0.0)
 WEEKS_S = 30 * 86_400.0
 
 
-def maintain(project: Project, asked: Upkeep = AT_ONCE) -> Maintained:
+def maintain(project: Project, asked: MaintenanceOptions = AT_ONCE) -> MaintenanceReport:
     """A maintenance that goes by the project's settings."""
-    return maintenance.refresh(project.lake, project.settings, asked=asked)
+    return maintenance.refresh(project.lake, project.settings, options=asked)
 
 
 def texts(project: Project) -> list[str]:
     """What the live release holds."""
 
     async def read() -> list[str]:
-        now = live(project.lake)
+        now = find_live_release(project.lake)
         assert now is not None
         found: list[str] = []
         for space, version in now.tables.items():
             reader = await open_index(project.lake.root, space, version)
-            rows = await reader.rows(Filter("true"), limit=100_000, columns=["text"])
+            rows = await reader.find_rows(Filter("true"), limit=100_000, columns=["text"])
             found += [row["text"] for row in rows]
         return sorted(found)
 
@@ -58,7 +58,7 @@ def texts(project: Project) -> list[str]:
 
 def vectors(project: Project) -> Table:
     """The only embeddings there are."""
-    ((table,),) = table_files.vector_tables(project.lake).values()
+    ((table,),) = table_files.list_vector_tables(project.lake).values()
     return table
 
 
@@ -75,7 +75,7 @@ def listed(root: Path) -> dict[str, int]:
     return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in files}
 
 
-def started(root: Path, embedding: Embedding) -> Project:
+def started(root: Path, embedding: EmbeddingSettings) -> Project:
     """A source of four files, refreshed and released."""
     made, project = root / "repo", Project(root, embedding)
     made.mkdir(exist_ok=True)
@@ -102,9 +102,9 @@ def templates(tmp_path_factory: pytest.TempPathFactory, embedding_server: OpenAI
     for name, turns in (("fresh", 0), ("churned", 9)):
         (root / name).mkdir()
         project = started(root / name, embedding_by(embedding_server))
-        said = {live(project.lake).release: texts(project)}  # type: ignore[union-attr]
+        said = {find_live_release(project.lake).release: texts(project)}  # type: ignore[union-attr]
         for _ in edit(project, turns):
-            said[live(project.lake).release] = texts(project)  # type: ignore[union-attr]
+            said[find_live_release(project.lake).release] = texts(project)  # type: ignore[union-attr]
         (root / f"{name}.json").write_text(json.dumps(said))
     return root
 
@@ -130,18 +130,18 @@ def churned(project: Project, templates: Path) -> Project:
 
 def test_a_churned_store_is_smaller_afterwards_and_says_the_same(churned: Project, templates: Path) -> None:
     project, said = churned, json.loads((templates / "churned.json").read_text())
-    held, found, size = tables(project), texts(project), lance_storage.size(project.lake.root)
+    held, found, size = tables(project), texts(project), lance_storage.compute_size(project.lake.root)
     done = maintain(project)
-    assert done.touched and done.skipped == {}
-    assert lance_storage.size(project.lake.root) < size
+    assert done.has_changes and done.skipped == {}
+    assert lance_storage.compute_size(project.lake.root) < size
     released = 4096 if done.release else 0  # at most: its row, its tags, and what that table drops meanwhile
-    assert abs(size - lance_storage.size(project.lake.root) - done.freed) <= released
+    assert abs(size - lance_storage.compute_size(project.lake.root) - done.freed_bytes) <= released
     assert (tables(project), texts(project)) == (held, found)
-    kept = [each.release for each in releases(project.lake) if each != done.release]
+    kept = [each.release for each in list_releases(project.lake) if each != done.release]
     assert len(kept) >= 9
     for number in kept:
-        with project.lake.index_lock():
-            roll_back(project.lake, number, keep=100)
+        with project.lake.lock_index():
+            restore_release(project.lake, number, keep=100)
         assert texts(project) == said[str(number)]
 
 
@@ -150,7 +150,7 @@ def test_a_second_maintenance_touches_no_file(churned: Project) -> None:
     maintain(project)
     before = listed(project.lake.root)
     again = maintain(project)
-    assert (again.done, again.freed, again.release) == ({}, 0, None)
+    assert (again.actions, again.freed_bytes, again.release) == ({}, 0, None)
     assert listed(project.lake.root) == before
 
 
@@ -159,15 +159,15 @@ def test_a_refresh_after_it_finds_nothing_to_do(churned: Project) -> None:
     project.refresh()  # the folder is a copy, whose files are read once more
     maintain(project)
     outcome = project.refresh()
-    assert not any(stats.touched for stats in outcome.stats)
+    assert not any(stats.has_changes for stats in outcome.stats)
 
 
 def test_a_version_stays_for_a_while_after_another_took_its_place(project: Project, folder: Path) -> None:
     list(edit(project, 2))
-    assert "versions" not in maintain(project, Upkeep()).done
+    assert "versions" not in maintain(project, MaintenanceOptions()).actions
     for table in (project.lake.root / "snapshot").glob("*/*.lance"):
         grow_old(table)
-    done = maintain(project, Upkeep()).done["versions"]
+    done = maintain(project, MaintenanceOptions()).actions["versions"]
     assert done.touched == ["snapshot/code/main.lance"] and done.removed >= 2
 
 
@@ -175,11 +175,11 @@ def test_vectors_are_collected_once_most_are_unused_and_used_ones_never(
     project: Project, folder: Path
 ) -> None:
     list(edit(project, 4))  # every file once: half of the eight vectors
-    assert "vectors" not in maintain(project).done
+    assert "vectors" not in maintain(project).actions
     list(edit(project, 1, first=5))
-    done = maintain(project).done
+    done = maintain(project).actions
     used = {row["text_key"] for rows in tables(project).values() for row in rows if "text_key" in row}
-    assert set(vectors(project).rows(["text_key"])["text_key"].to_pylist()) == used
+    assert set(vectors(project).read_rows(["text_key"])["text_key"].to_pylist()) == used
     assert done["vectors"].removed == 5
 
 
@@ -196,16 +196,16 @@ def test_an_edit_taken_back_within_the_tolerated_share_is_not_embedded_again(
 
 def test_a_source_that_is_being_refreshed_is_left_for_the_next_time(churned: Project) -> None:
     project = churned
-    with project.lake.source_lock("main"):
+    with project.lake.lock_source("main"):
         done = maintain(project)
     assert done.skipped == {"main": "it is being refreshed"}
-    assert not any("main.lance" in path for each in done.done.values() for path in each.touched)
+    assert not any("main.lance" in path for each in done.actions.values() for path in each.touched)
     assert maintain(project).skipped == {}
 
 
 def test_two_maintenances_do_not_overlap(project: Project, folder: Path) -> None:
     with (
-        lock(project.lake.root / "locks", "maintenance", timeout_s=0),
+        acquire_lock(project.lake.root / "locks", "maintenance", timeout_s=0),
         pytest.raises(Busy, match="the maintenance of this store"),
     ):
         maintain(project)
@@ -215,22 +215,22 @@ def test_a_dry_run_tells_and_changes_nothing(churned: Project) -> None:
     project = churned
     before = listed(project.lake.root)
     told = maintain(project, replace(AT_ONCE, dry_run=True))
-    assert told.touched and told.freed == 0
+    assert told.has_changes and told.freed_bytes == 0
     assert listed(project.lake.root) == before
     done = maintain(project)
-    assert set(told.done["versions"].touched) <= set(done.done["versions"].touched)
+    assert set(told.actions["versions"].touched) <= set(done.actions["versions"].touched)
 
 
 def test_of_a_store_that_is_not_there_nothing_is_made(project: Project) -> None:
-    assert not maintain(project).touched
+    assert not maintain(project).has_changes
     assert not project.lake.root.exists()
 
 
 def test_what_a_killed_writer_left_goes(project: Project, folder: Path) -> None:
     debris = project.lake.root / "chunks" / "code" / "main.lance" / "data" / "0101.lance"
     debris.write_bytes(b"half a fragment")
-    done = maintain(project, Upkeep())
-    assert done.done["versions"].touched == ["chunks/code/main.lance"]
+    done = maintain(project, MaintenanceOptions())
+    assert done.actions["versions"].touched == ["chunks/code/main.lance"]
     assert not debris.exists()
 
 
@@ -238,9 +238,9 @@ def test_the_vectors_of_a_model_that_was_left_go_after_a_week(project: Project, 
     (old,) = (project.lake.root / "embeddings").glob("*")
     project.embedding = project.embedding.model_copy(update={"model": "another"})
     grow_old(old)
-    assert old.exists() and "leftovers" not in maintain(project).done  # it is not left before a refresh
+    assert old.exists() and "leftovers" not in maintain(project).actions  # it is not left before a refresh
     project.refresh()
-    assert "leftovers" in maintain(project).done
+    assert "leftovers" in maintain(project).actions
     assert not list(old.glob("*")) and len(texts(project)) == 4
 
 
@@ -248,29 +248,29 @@ def test_an_index_that_is_empty_goes_once_no_release_names_it(project: Project, 
     (old,) = (project.lake.root / "index").glob("*.lance")
     project.embedding = project.embedding.model_copy(update={"model": "another"})
     project.refresh()
-    assert live(project.lake).tables.keys() == project.lake.spaces().keys() - {old.stem}  # type: ignore[union-attr]
+    assert find_live_release(project.lake).tables.keys() == project.lake.list_spaces().keys() - {old.stem}  # type: ignore[union-attr]
     maintain(project)
-    release.rollback(project.lake, project.settings, 1)
+    release.roll_back_release(project.lake, project.settings, 1)
     assert len(texts(project)) == 4
     project.refresh()
     only_one = Settings.model_validate({**project.settings.model_dump(), "releases": {"keep": 1}})
-    done = maintenance.refresh(project.lake, only_one, asked=AT_ONCE)
-    assert done.done["releases"].removed == 3
+    done = maintenance.refresh(project.lake, only_one, options=AT_ONCE)
+    assert done.actions["releases"].removed == 3
     assert not old.exists() and len(texts(project)) == 4
 
 
 def test_a_rewritten_index_is_released_unless_something_in_it_is_not(project: Project, folder: Path) -> None:
-    ((space, size),) = project.lake.spaces().items()
-    project.lake.index(space, size).erase_deleted()  # makes a version only where rows were deleted
+    ((space, size),) = project.lake.list_spaces().items()
+    project.lake.index(space, size).purge_deleted_rows()  # makes a version only where rows were deleted
     list(edit(project, 1))
-    project.lake.index(space, size).erase_deleted()
-    before = live(project.lake)
+    project.lake.index(space, size).purge_deleted_rows()
+    before = find_live_release(project.lake)
     made = maintain(project)
-    now = live(project.lake)
+    now = find_live_release(project.lake)
     assert before is not None and now is not None
     assert made.release == now and now.release == before.release + 1
     assert now.tables == {space: project.lake.index(space, size).version}
-    release.rollback(project.lake, project.settings, 1)
+    release.roll_back_release(project.lake, project.settings, 1)
     assert maintain(project).release is None
 
 
@@ -278,14 +278,14 @@ def test_what_nobody_reads_any_more_goes_and_the_rest_stays(project: Project, fo
     read = GitConnection(type="git", url="https://example.com/read.git")
     forgotten = GitConnection(type="git", url="https://example.com/forgotten.git")
     project.sources["git"] = {"id": "git", "type": "code", "connection": read.model_dump()}
-    mirrors = [Mirror(remote_of(each), project.lake.cache).repository for each in (read, forgotten)]
+    mirrors = [Mirror(build_remote(each), project.lake.cache).repository for each in (read, forgotten)]
     outside = project.root / "outside"
     for made in [*mirrors, outside, project.lake.root / "marts"]:
         made.mkdir(parents=True)
         (made / "a.unfinished").write_text("x")
     link = project.lake.cache / "mirrors" / "0123"
     link.symlink_to(outside)
-    assert "leftovers" not in maintain(project).done  # too young
+    assert "leftovers" not in maintain(project).actions  # too young
     for old in (project.lake.cache, project.lake.root / "marts", outside):
         grow_old(old)
     os.utime(link, (1, 1), follow_symlinks=False)
@@ -293,7 +293,7 @@ def test_what_nobody_reads_any_more_goes_and_the_rest_stays(project: Project, fo
     assert [path.exists() for path in mirrors] == [True, False]
     assert not list((project.lake.root / "marts").iterdir())
     assert (outside / "a.unfinished").exists() and not os.path.lexists(link)
-    assert done.done["leftovers"].tables == 3
+    assert done.actions["leftovers"].touched_count == 3
 
 
 def test_mirrors_stay_while_an_address_is_not_known(project: Project, folder: Path) -> None:
@@ -325,10 +325,12 @@ def logged(query: int, at: datetime) -> dict[str, Any]:
 def test_old_log_entries_go_and_the_log_is_one_piece(project: Project) -> None:
     now = datetime.now(UTC)
     for number in range(20):
-        table = project.lake.log("queries")
-        logs.append(project.lake, "queries", [logged(number, now - timedelta(days=40 * number))])
+        table = project.lake.log_table("queries")
+        logs.append_rows(project.lake, "queries", [logged(number, now - timedelta(days=40 * number))])
     done = maintain(project)
-    assert done.done["logs"].removed == 10  # from 400 days on
-    assert sorted(table.rows(["query_id"])["query_id"].to_pylist(), key=int) == [str(n) for n in range(10)]
-    assert len(project.lake.log("queries").opened().to_lance().get_fragments()) < 10
-    assert maintain(project).done == {}
+    assert done.actions["logs"].removed == 10  # from 400 days on
+    assert sorted(table.read_rows(["query_id"])["query_id"].to_pylist(), key=int) == [
+        str(n) for n in range(10)
+    ]
+    assert len(project.lake.log_table("queries").open_lancedb().to_lance().get_fragments()) < 10
+    assert maintain(project).actions == {}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config.settings import Embedding, Settings
-from knowledge_pipeline.embedding.registry import space_of
+from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.query.search.rows import DIMENSIONS
@@ -33,7 +33,7 @@ def lake(settings: Settings) -> Lake:
 
 @pytest.fixture
 def space(settings: Settings) -> str:
-    return space_of(settings.embedding).name
+    return resolve_space(settings.embedding).name
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def base(settings: Settings) -> Iterator[KnowledgeBase]:
         yield opened
 
 
-def endpoint(server: OpenAIServer, **changes: object) -> Embedding:
+def endpoint(server: OpenAIServer, **changes: object) -> EmbeddingSettings:
     """Settings of the fake endpoint."""
     known = {"base_url": server.url, "api_key": server.key, "model": "fake", "dimensions": server.dimensions}
-    return Embedding.model_validate({"provider": "openai", "max_tries": 1, **known, **changes})
+    return EmbeddingSettings.model_validate({"provider": "openai", "max_tries": 1, **known, **changes})

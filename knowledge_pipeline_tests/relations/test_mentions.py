@@ -8,15 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.relations.mentions import KINDS, mentions_in, mentions_of_front_matter, mentions_told
-from knowledge_pipeline.relations.names import Ground
+from knowledge_pipeline.relations.mentions import (
+    KINDS,
+    extract_front_matter_mentions,
+    extract_mentions,
+    extract_metadata_mentions,
+)
+from knowledge_pipeline.relations.names import DocumentContext
 
-PULL = Ground("pulls", "github_pr", "pull/40", repo="ann/app")
-CODE = Ground("code", "code", "src/a.py", repo="ann/app")
+PULL = DocumentContext("pulls", "github_pr", "pull/40", repo="ann/app")
+CODE = DocumentContext("code", "code", "src/a.py", repo="ann/app")
 
 
-def found(text: str, ground: Ground = PULL) -> list[tuple[str, str]]:
-    return [(each.kind, each.target) for each in mentions_in(text, ground)]
+def found(text: str, ground: DocumentContext = PULL) -> list[tuple[str, str]]:
+    return [(each.kind, each.target) for each in extract_mentions(text, ground)]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +58,9 @@ def test_a_number_in_code_is_an_issue_where_it_is_called_one() -> None:
 
 
 def test_numbers_mean_nothing_in_a_chat_without_a_repository() -> None:
-    assert found("we are #1, PROJ-2 too", Ground("chat", "slack", "general")) == [("references", "PROJ-2")]
+    assert found("we are #1, PROJ-2 too", DocumentContext("chat", "slack", "general")) == [
+        ("references", "PROJ-2")
+    ]
 
 
 def test_what_a_service_says_and_what_was_changed() -> None:
@@ -66,7 +73,7 @@ def test_what_a_service_says_and_what_was_changed() -> None:
         "files": ["src/a.py"],
         "merge_commit": "0123456789abcdef0123456789abcdef01234567",
     }
-    assert [(each.kind, each.name) for each in mentions_told(told, PULL)] == [
+    assert [(each.kind, each.name) for each in extract_metadata_mentions(told, PULL)] == [
         ("closes", "issue:ann/app#3"),
         ("references", "key:PROJ-9"),
         ("changes", "file:ann/app/src/a.py"),
@@ -76,8 +83,8 @@ def test_what_a_service_says_and_what_was_changed() -> None:
 
 def test_front_matter_names_relations() -> None:
     matter = {"supersedes": ["0003", "0004-old.md"], "related": "PROJ-1", "implements": "", "closes": None}
-    adr = Ground("adrs", "markdown", "adr/0007.md", repo="app")
-    assert [(each.kind, each.name) for each in mentions_of_front_matter(matter, adr)] == [
+    adr = DocumentContext("adrs", "markdown", "adr/0007.md", repo="app")
+    assert [(each.kind, each.name) for each in extract_front_matter_mentions(matter, adr)] == [
         ("supersedes", "called:adrs/0003"),
         ("supersedes", "file:app/adr/0004-old.md"),
         ("references", "key:PROJ-1"),
@@ -87,7 +94,7 @@ def test_front_matter_names_relations() -> None:
 @given(st.text() | st.text(alphabet="#!/-:.0aAPROJ12 \nhtps()[]"))
 def test_any_text_is_read(text: str) -> None:
     for ground in (PULL, CODE):
-        for mention in mentions_in(text, ground):
+        for mention in extract_mentions(text, ground):
             assert mention.kind in KINDS
             assert mention.target in text
 
@@ -98,7 +105,7 @@ def test_the_time_grows_with_the_text(piece: str) -> None:
 
     def seconds(count: int) -> float:
         started = time.perf_counter()
-        mentions_in(piece * count, PULL)
+        extract_mentions(piece * count, PULL)
         return time.perf_counter() - started
 
     small = min(seconds(2_000) for _ in range(3))

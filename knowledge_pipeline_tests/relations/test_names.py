@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.relations.names import Ground, name_of, names_of
+from knowledge_pipeline.relations.names import DocumentContext, list_names, resolve_name
 
-DOCS = Ground("docs", "markdown", "docs/guide/start.md", repo="Ann/app")
+DOCS = DocumentContext("docs", "markdown", "docs/guide/start.md", repo="Ann/app")
 
 
 @pytest.mark.parametrize(
@@ -44,54 +44,64 @@ DOCS = Ground("docs", "markdown", "docs/guide/start.md", repo="Ann/app")
     ],
 )
 def test_what_is_written_has_one_name(written: str, name: str | None) -> None:
-    assert name_of(written, DOCS) == name
+    assert resolve_name(written, DOCS) == name
 
 
 def test_a_number_means_nothing_where_there_is_no_repository() -> None:
-    assert name_of("#12", Ground("chat", "slack", "general")) is None
+    assert resolve_name("#12", DocumentContext("chat", "slack", "general")) is None
 
 
 @pytest.mark.parametrize(
     ("ground", "uri", "known", "mention"),
     [
-        (Ground("t", "jira", "PROJ/PROJ-12"), "issue/10012", {"metadata": {"key": "PROJ-12"}}, "PROJ-12"),
         (
-            Ground("p", "github_pr", "pull/12"),
+            DocumentContext("t", "jira", "PROJ/PROJ-12"),
+            "issue/10012",
+            {"metadata": {"key": "PROJ-12"}},
+            "PROJ-12",
+        ),
+        (
+            DocumentContext("p", "github_pr", "pull/12"),
             "pull/12",
             {"url": "https://github.com/ann/app/pull/12"},
             "ann/app#12",
         ),
-        (Ground("h", "git_history", "commit/0123"), "commit/0123456789abcdef", {}, "0123456789"),
+        (DocumentContext("h", "git_history", "commit/0123"), "commit/0123456789abcdef", {}, "0123456789"),
         (
-            Ground("w", "confluence", "OPS/On call", host="wiki.example.org"),
+            DocumentContext("w", "confluence", "OPS/On call", host="wiki.example.org"),
             "page/98765",
             {"title": "On call", "metadata": {"wiki_space": "OPS"}},
             "https://wiki.example.org/display/OPS/On+call",
         ),
-        (Ground("docs", "markdown", "docs/guide/other.md", repo="Ann/app"), "x", {}, "other.md"),
-        (Ground("docs", "archive", "adr/0007-lance.md"), "x", {}, "0007"),
-        (Ground("docs", "archive", "adr/a.md"), "x", {"metadata": {"id": "ADR-7"}}, "ADR-7"),
-        (Ground("docs", "markdown", "a.md"), "x", {"title": "Choice of a store"}, "Choice of a store"),
+        (DocumentContext("docs", "markdown", "docs/guide/other.md", repo="Ann/app"), "x", {}, "other.md"),
+        (DocumentContext("docs", "archive", "adr/0007-lance.md"), "x", {}, "0007"),
+        (DocumentContext("docs", "archive", "adr/a.md"), "x", {"metadata": {"id": "ADR-7"}}, "ADR-7"),
+        (
+            DocumentContext("docs", "markdown", "a.md"),
+            "x",
+            {"title": "Choice of a store"},
+            "Choice of a store",
+        ),
     ],
 )
 def test_a_document_answers_to_what_others_write(
-    ground: Ground, uri: str, known: dict[str, object], mention: str
+    ground: DocumentContext, uri: str, known: dict[str, object], mention: str
 ) -> None:
     told = {"url": None, "title": "", "metadata": {}, **known}
-    assert name_of(mention, DOCS) in names_of(ground, uri, **told)  # pyright: ignore[reportArgumentType]
+    assert resolve_name(mention, DOCS) in list_names(ground, uri, **told)  # pyright: ignore[reportArgumentType]
 
 
 def test_an_issue_answers_in_a_clone_that_knows_only_its_folder() -> None:
-    issue = Ground("i", "github_issues", "issue/12")
-    names = names_of(issue, "issue/12", url="https://github.com/ann/app/issues/12", title="", metadata={})
-    assert name_of("#12", Ground("h", "git_history", "c", repo="app")) in names
-    assert name_of("#12", Ground("h", "git_history", "c", repo="lib")) not in names
+    issue = DocumentContext("i", "github_issues", "issue/12")
+    names = list_names(issue, "issue/12", url="https://github.com/ann/app/issues/12", title="", metadata={})
+    assert resolve_name("#12", DocumentContext("h", "git_history", "c", repo="app")) in names
+    assert resolve_name("#12", DocumentContext("h", "git_history", "c", repo="lib")) not in names
 
 
 @given(st.text(), st.sampled_from(["markdown", "code", "confluence", "slack"]))
 def test_nothing_that_is_written_is_refused(written: str, source_type: str) -> None:
     for text in (written, f"https://{written}", f"https://host/{written}", f"a/{written}#1"):
-        name = name_of(text, Ground("docs", source_type, "a/b.md", repo="ann/app", host="host"))
+        name = resolve_name(text, DocumentContext("docs", source_type, "a/b.md", repo="ann/app", host="host"))
         assert name is None or name.partition(":")[0] in {
             "key", "issue", "commit", "file", "page", "called", "url",
         }  # fmt: skip

@@ -1,11 +1,11 @@
 import pytest
 
-from knowledge_pipeline.config.settings import Sanitize
+from knowledge_pipeline.config.settings import SanitizeSettings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 
 
 def cleaned(text):
-    return sanitize(text, Sanitize(secrets="off", personal_data="redact"))
+    return sanitize(text, SanitizeSettings(secrets="off", personal_data="redact"))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def cleaned(text):
 def test_personal_data_is_redacted_and_nothing_beside_it(kind, text, around):
     result = cleaned(around.format(text))
     assert result.text == around.format(f"[REDACTED:{kind}]")
-    assert dict(result.found) == {kind: 1}
+    assert dict(result.findings_by_kind) == {kind: 1}
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_plain_digits_count_after_their_name(text, clean):
 )
 def test_versions_ids_dates_and_numbers_with_a_wrong_checksum_are_left_alone(text):
     result = cleaned(text)
-    assert (result.text, dict(result.found)) == (text, {})
+    assert (result.text, dict(result.findings_by_kind)) == (text, {})
 
 
 def test_one_text_may_hold_many_of_many_kinds():
     text = "a@b.org, c@d.org; +49 30 901820\n" * 50 + "4111 1111 1111 1111"
-    assert dict(cleaned(text).found) == {"email": 100, "phone_number": 50, "card_number": 1}
+    assert dict(cleaned(text).findings_by_kind) == {"email": 100, "phone_number": 50, "card_number": 1}

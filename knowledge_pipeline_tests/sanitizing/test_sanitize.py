@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config.settings import Sanitize
+from knowledge_pipeline.config.settings import SanitizeSettings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.sanitizing.sanitize import Sanitized, fingerprint, sanitize
+from knowledge_pipeline.sanitizing.sanitize import SanitizedText, fingerprint, sanitize
 from knowledge_pipeline_tests.sanitizing.fake_secrets import TOKENS, letters, private_key
 
-_BOTH = Sanitize(secrets="redact", personal_data="redact")
+_BOTH = SanitizeSettings(secrets="redact", personal_data="redact")
 _SECRET = next(iter(TOKENS))
 _PIECES = [
     *TOKENS,
@@ -57,7 +57,7 @@ _TEXTS = st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=5)), max_
 @given(_TEXTS)
 def test_sanitizing_twice_equals_once(text):
     once = sanitize(text, _BOTH)
-    assert sanitize(once.text, _BOTH) == Sanitized(once.text)
+    assert sanitize(once.text, _BOTH) == SanitizedText(once.text)
 
 
 @settings(deadline=None, max_examples=400)
@@ -75,7 +75,7 @@ def _breaks(text):
 def test_any_text_at_all_is_taken(text):
     result = sanitize(text, _BOTH)
     assert not result.dropped
-    assert bool(result.found) == (result.text != text)
+    assert bool(result.findings_by_kind) == (result.text != text)
 
 
 @settings(deadline=None, max_examples=300)
@@ -87,45 +87,45 @@ def test_any_sequence_of_digits_and_marks_is_taken(text):
 
 def test_a_clean_text_is_returned_as_it_is():
     text = "def add(a, b):\n    return a + b\n"
-    assert sanitize(text, _BOTH) == Sanitized(text)
+    assert sanitize(text, _BOTH) == SanitizedText(text)
 
 
 def test_off_does_nothing():
     text = f"{_SECRET} user@example.com"
-    assert sanitize(text, Sanitize(secrets="off", personal_data="off")) == Sanitized(text)
+    assert sanitize(text, SanitizeSettings(secrets="off", personal_data="off")) == SanitizedText(text)
 
 
 def test_each_class_is_treated_as_configured():
     text = f"{_SECRET} user@example.com"
-    secrets = sanitize(text, Sanitize(secrets="redact", personal_data="off"))
-    assert (secrets.text, secrets.found) == ("[REDACTED:aws_key] user@example.com", {"aws_key": 1})
-    personal = sanitize(text, Sanitize(secrets="off", personal_data="redact"))
-    assert (personal.text, personal.found) == (f"{_SECRET} [REDACTED:email]", {"email": 1})
+    secrets = sanitize(text, SanitizeSettings(secrets="redact", personal_data="off"))
+    assert (secrets.text, secrets.findings_by_kind) == ("[REDACTED:aws_key] user@example.com", {"aws_key": 1})
+    personal = sanitize(text, SanitizeSettings(secrets="off", personal_data="redact"))
+    assert (personal.text, personal.findings_by_kind) == (f"{_SECRET} [REDACTED:email]", {"email": 1})
 
 
 def test_drop_drops_a_text_that_holds_anything_of_the_class_and_says_what():
-    dropping = Sanitize(secrets="drop", personal_data="redact")
-    assert sanitize(f"a {_SECRET} b@example.com", dropping) == Sanitized(
+    dropping = SanitizeSettings(secrets="drop", personal_data="redact")
+    assert sanitize(f"a {_SECRET} b@example.com", dropping) == SanitizedText(
         "", {"aws_key": 1, "email": 1}, dropped=True
     )
     only_personal = sanitize("b@example.com", dropping)
     assert (only_personal.text, only_personal.dropped) == ("[REDACTED:email]", False)
-    assert sanitize("nothing", dropping) == Sanitized("nothing")
+    assert sanitize("nothing", dropping) == SanitizedText("nothing")
 
 
 def test_overlapping_findings_leave_nothing_of_either():
     token = "ghp" + "_" + letters("gh", 36)
     result = sanitize(f'api_key = "{token}.{letters("more", 20)}"', _BOTH)
     assert result.text in ('api_key = "[REDACTED:github_token]"', 'api_key = "[REDACTED:assigned_secret]"')
-    assert sum(result.found.values()) == 1
+    assert sum(result.findings_by_kind.values()) == 1
 
 
 def test_the_fingerprint_changes_with_settings_and_version(monkeypatch):
     treatments = ("off", "redact", "drop")
-    every = [Sanitize(secrets=one, personal_data=other) for one in treatments for other in treatments]
+    every = [SanitizeSettings(secrets=one, personal_data=other) for one in treatments for other in treatments]
     before = [fingerprint(settings) for settings in every]
     assert len(set(before)) == 9
-    assert fingerprint(Sanitize()) == fingerprint(Sanitize(secrets="redact"))
+    assert fingerprint(SanitizeSettings()) == fingerprint(SanitizeSettings(secrets="redact"))
 
     monkeypatch.setattr(sanitizing, "VERSION", sanitizing.VERSION + 1)
     changed = [fingerprint(settings) != old for settings, old in zip(every, before, strict=True)]
@@ -175,5 +175,5 @@ def test_ordinary_code_is_read_fast():
         f"def function_{n}(token, key):\n    return lookup(token)[key] + {n}\n\n" for n in range(15_000)
     )
     started = time.process_time()
-    assert sanitize(code, Sanitize()).text is code
+    assert sanitize(code, SanitizeSettings()).text is code
     assert len(code) / 1e6 / (time.process_time() - started) > 2  # MB/s; 19 on an idle machine

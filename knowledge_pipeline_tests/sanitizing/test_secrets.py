@@ -12,7 +12,7 @@ from detect_secrets.plugins.slack import SlackDetector
 from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from knowledge_pipeline.config.settings import Sanitize
+from knowledge_pipeline.config.settings import SanitizeSettings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline_tests.sanitizing.fake_secrets import TOKENS, hexadecimal, letters, private_key
 
@@ -33,12 +33,12 @@ _UNKNOWN_TO_ORACLE = ("github" + "_pat_", "rk" + "_test_")
 
 
 def cleaned(text):
-    return sanitize(text, Sanitize(secrets="redact", personal_data="off"))
+    return sanitize(text, SanitizeSettings(secrets="redact", personal_data="off"))
 
 
 def assert_left_alone(text):
     result = cleaned(text)
-    assert (result.text, dict(result.found)) == (text, {})
+    assert (result.text, dict(result.findings_by_kind)) == (text, {})
 
 
 @pytest.mark.parametrize("token", TOKENS, ids=lambda token: f"{TOKENS[token]}-{token[:6]}")
@@ -49,7 +49,7 @@ def test_a_token_of_a_known_form_is_redacted_and_nothing_beside_it(token, around
     kind = TOKENS[token]
     result = cleaned(around.format(token))
     assert result.text == around.format(f"[REDACTED:{kind}]")
-    assert dict(result.found) == {kind: 1}
+    assert dict(result.findings_by_kind) == {kind: 1}
 
 
 @pytest.mark.parametrize("token", TOKENS, ids=lambda token: f"{TOKENS[token]}-{token[:6]}")
@@ -102,7 +102,7 @@ def test_a_private_key_is_found_as_code_and_configuration_write_it(code):
         key = key if '"""' in code else key.replace("\n", "\\n")
     text = code.format(key)
     result = cleaned(text)
-    assert dict(result.found) == {"private_key": 1}
+    assert dict(result.findings_by_kind) == {"private_key": 1}
     assert result.text.count("\n") == text.count("\n") and letters("RSA 0", 64) not in result.text
     assert result.text.replace("\r", "").replace("\n", "") == code.format("[REDACTED:private_key]").replace(
         "\r", ""

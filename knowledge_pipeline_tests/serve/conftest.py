@@ -28,7 +28,7 @@ def own_world(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(name, value)
     root = tmp_path / "world"
     shutil.copytree(world.root, root, ignore=shutil.ignore_patterns("logs"))  # what other tests asked
-    settings = file.load(root / "knowledge.yaml")
+    settings = file.load_settings(root / "knowledge.yaml")
     return World(root, settings, world.environment, world.tokens, world.ids)
 
 

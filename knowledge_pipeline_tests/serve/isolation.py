@@ -282,7 +282,7 @@ class Siege:
     def _without(self, hidden: Iterable[Held]) -> Running:
         root = self._folder / f"oracle{len(self._oracles)}"
         shutil.copytree(self._world.root, root)
-        settings = file.load(root / "knowledge.yaml")
+        settings = file.load_settings(root / "knowledge.yaml")
         for source in hidden:
             purge_source(Lake(settings.store), settings, source.id)
         return self._started(settings, root / "knowledge.yaml")

@@ -11,12 +11,12 @@ import pytest
 from knowledge_pipeline.errors import Forbidden, NotFound
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.visible_graph import GraphRows
+from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.log import feedback
 from knowledge_pipeline.query.search import engine
 from knowledge_pipeline.query.search.cache import AnswerCache
-from knowledge_pipeline.serve.declared_sources import Declared
+from knowledge_pipeline.serve.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.tokens import Token
 from knowledge_pipeline.store import filters
@@ -35,11 +35,11 @@ class Plant:
 
 
 def _filter(widened: Callable[[Access], filters.Filter]) -> Callable[[Patch], None]:
-    return lambda patch: patch.setattr(accesses, "filter", widened)
+    return lambda patch: patch.setattr(accesses, "build_visibility_filter", widened)
 
 
 def _tenants_private(access: Access) -> filters.Filter:
-    own = filters.eq("tenant", access.tenant) if access.tenant else filters.NOTHING
+    own = filters.eq("tenant", access.tenant) if access.tenant else filters.MATCH_NONE
     return filters.eq("visibility", "public") | own
 
 
@@ -59,8 +59,8 @@ def _as_operator(method: str) -> Callable[[Patch], None]:
 
 
 def _graph(patch: Patch) -> None:
-    made = GraphRows.of
-    patch.setattr(GraphRows, "of", lambda reader, _: made(reader, Access.operator()))
+    made = VisibleGraph.for_access
+    patch.setattr(VisibleGraph, "for_access", lambda reader, _: made(reader, Access.operator()))
 
 
 def _cache(patch: Patch) -> None:
@@ -70,13 +70,13 @@ def _cache(patch: Patch) -> None:
 
 
 def _or(patch: Patch) -> None:
-    where = engine.where
+    where = engine.compile_filter
 
     def either(access: Access, *narrowed: Any) -> filters.Filter:
         widened = Access.operator() if any(each.sources or each.paths for each in narrowed) else access
         return where(widened, *narrowed)
 
-    patch.setattr(engine, "where", either)
+    patch.setattr(engine, "compile_filter", either)
 
 
 def _telling_error(patch: Patch) -> None:
@@ -105,40 +105,40 @@ def _explained(patch: Patch) -> None:
 
 
 def _managed(patch: Patch) -> None:
-    patch.setattr(Declared, "managed_by", lambda declared, _: declared.sources())
+    patch.setattr(DeclaredSources, "list_managed", lambda declared, _: declared.sources())
 
 
 def _ended(patch: Patch) -> None:
-    patch.setattr(Token, "valid", lambda *_: True)
+    patch.setattr(Token, "is_valid", lambda *_: True)
 
 
 def _door(door: str) -> Callable[[Patch], None]:
     """One door takes whoever has a token for the operator."""
 
     def plant(patch: Patch) -> None:
-        holder = Service._holder
+        holder = Service._identity_of_token
 
         def everything(service: Service, held: Token, origin: Any) -> Any:
             asker = holder(service, held, origin)
             return replace(asker, access=Access.operator(door)) if origin.door == door else asker
 
-        patch.setattr(Service, "_holder", everything)
+        patch.setattr(Service, "_identity_of_token", everything)
 
     return plant
 
 
 def _anonymous(patch: Patch) -> None:
-    made = Service._anonymous
+    made = Service._identity_of_anonymous
     patch.setattr(
         Service,
-        "_anonymous",
+        "_identity_of_anonymous",
         lambda service, origin: replace(made(service, origin), access=Access.operator(origin.door)),
     )
 
 
 def judged_by_all(patch: Patch) -> None:
     """Everybody's questions can be judged by everybody."""
-    patch.setattr(feedback, "_known", lambda log, query_id, _: log.asked(query_id) is not None)
+    patch.setattr(feedback, "_is_known_query", lambda log, query_id, _: log.asked(query_id) is not None)
 
 
 QUICK = {
@@ -151,7 +151,7 @@ QUICK = {
 SLOW = {
     "an error tells that there is something": Plant(_telling_error, "acme", "http", compared=True),
     "an explanation tells what was left out": Plant(_explained, "gil", "http"),
-    "everybody sees everything": Plant(_filter(lambda _: ~filters.NOTHING), "ida", "python"),
+    "everybody sees everything": Plant(_filter(lambda _: ~filters.MATCH_NONE), "ida", "python"),
     "a tenant's is for all tenants": Plant(_filter(_other_tenants), "anonymous", "page"),
     "like a file forgets who asks": Plant(_as_operator("asimilar"), "public", "http"),
     "by id forgets who asks": Plant(_as_operator("aget"), "acme", "page"),

@@ -13,9 +13,9 @@ from typing import Any, Self
 import httpx
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.endpoints.address import trusted
-from knowledge_pipeline.serve.refresh_queue import Refreshes
-from knowledge_pipeline.serve.server import server_of
+from knowledge_pipeline.endpoints.address import get_ssl_context
+from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.serve.server import build_server
 from knowledge_pipeline.serve.service import Service
 
 
@@ -27,14 +27,14 @@ class Running:
         settings: Settings,
         *,
         config: Path | None = None,
-        refreshes: Refreshes | None = None,
+        refreshes: RefreshQueue | None = None,
         **serve: Any,
     ) -> None:
         changed = settings.serve.model_copy(update=serve)
         settings = settings.model_copy(update={"serve": changed})
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
         self.service = Service(settings, config=config)
-        self._server = server_of(self.service, refreshes)
+        self._server = build_server(self.service, refreshes)
         self._thread = threading.Thread(target=self._run, name="http-server", daemon=True)
         self._clients: list[httpx.Client] = []
 
@@ -45,7 +45,9 @@ class Running:
     def client(self, token: str | None = None, **headers: str) -> httpx.Client:
         """A client that sends this token with every request; closed with the server."""
         sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **headers}
-        made = httpx.Client(base_url=self.url, headers=sent, timeout=30, trust_env=False, verify=trusted())
+        made = httpx.Client(
+            base_url=self.url, headers=sent, timeout=30, trust_env=False, verify=get_ssl_context()
+        )
         self._clients.append(made)
         return made
 

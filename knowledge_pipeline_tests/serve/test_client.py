@@ -69,7 +69,7 @@ def test_feedback_is_taken_for_an_answer_and_refused_for_none(client):
 def test_what_is_not_there_and_what_makes_no_sense_are_our_errors(client, server):
     with pytest.raises(errors.NotFound):
         client.get("globex-docs:README.md")
-    with pytest.raises(errors.QuestionRefused):
+    with pytest.raises(errors.InvalidQuery):
         client.search("")
     with (
         KnowledgeClient(server.url, "kpt_00000000_nothing") as stranger,

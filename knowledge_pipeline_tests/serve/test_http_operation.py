@@ -12,8 +12,8 @@ import time
 import pytest
 
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.operation import Webhooks
-from knowledge_pipeline.serve.refresh_queue import Refreshes
+from knowledge_pipeline.config.operation import WebhookSettings
+from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_http_search import API, ask, refused
 from knowledge_pipeline_tests.serve.test_webhooks import github, gitlab
@@ -28,7 +28,7 @@ def refreshing(own_world, tmp_path):
     """A server over a world of its own, whose refreshes print nothing and end well."""
     calls = tmp_path / "calls"
     script = f"import sys; open({str(calls)!r}, 'a').write(' '.join(sys.argv[1:]) + chr(10))"
-    refreshes = Refreshes(own_world.config, program=(sys.executable, "-S", "-c", script))
+    refreshes = RefreshQueue(own_world.config, cli_command=(sys.executable, "-S", "-c", script))
     with Running(own_world.settings, config=own_world.config, refreshes=refreshes) as running:
         yield running
 
@@ -73,7 +73,7 @@ def test_a_source_is_declared_and_removed(operator, own_world):
     again = operator.post(f"{API}/sources", json=entry)
     assert "already" in refused(again, 422, "ConfigError")
     assert operator.delete(f"{API}/sources/new-docs").json() == {"removed": "new-docs", "erasing": None}
-    assert file.load(own_world.config).sources == own_world.settings.sources
+    assert file.load_settings(own_world.config).sources == own_world.settings.sources
     gone = refused(operator.delete(f"{API}/sources/new-docs"), 404, "NotFound")
     assert str(own_world.root) not in gone
 
@@ -222,7 +222,7 @@ def test_a_webhook_may_be_larger_than_a_question_and_not_endless(refreshing, own
 
 
 def test_without_a_secret_webhooks_are_refused(world):
-    with Running(world.settings, config=world.config, webhooks=Webhooks()) as own:
+    with Running(world.settings, config=world.config, webhooks=WebhookSettings()) as own:
         assert "github_secret" in refused(own.client().post("/webhooks/github", json={}), 403, "Forbidden")
         assert "gitlab_token" in refused(own.client().post("/webhooks/gitlab", json={}), 403, "Forbidden")
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode, checks
 
-from knowledge_pipeline.serve.refresh_queue import Refreshes
+from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline_tests.serve.running import Running
 
 # `positive_data_acceptance` is left out: no schema can say which templates, sources and dates there are.
@@ -33,7 +33,7 @@ def strict(world, tmp_path_factory):
     """Asks everybody for a token; its knowledge.yaml is its own, and its refreshes do nothing."""
     config = tmp_path_factory.mktemp("schema") / "knowledge.yaml"
     shutil.copy(world.config, config)
-    refreshes = Refreshes(config, program=(sys.executable, "-S", "-c", "pass"))
+    refreshes = RefreshQueue(config, cli_command=(sys.executable, "-S", "-c", "pass"))
     with Running(world.settings, config=config, refreshes=refreshes, anonymous="off") as running:
         yield running
 

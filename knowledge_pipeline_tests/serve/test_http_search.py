@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.serve.http.models import FiltersAsked
+from knowledge_pipeline.serve.http.models import SearchFilters
 from knowledge_pipeline.serve.http.models_graph import GraphFilters
 from knowledge_pipeline.serve.http.streaming import wants_events
 from knowledge_pipeline_tests.serve.world import SEERS
@@ -49,7 +49,7 @@ def test_an_answer_says_what_it_is_from_and_explains_itself_where_asked(asking):
 
 
 def test_the_filters_are_those_of_the_knowledge_base():
-    assert list(FiltersAsked.model_fields) == list(Filters.__dataclass_fields__)
+    assert list(SearchFilters.model_fields) == list(Filters.__dataclass_fields__)
 
 
 def test_filters_narrow_what_is_found(asking):
@@ -226,7 +226,7 @@ def test_events_are_sent_to_those_who_prefer_them(accept, wanted):
 
 @pytest.mark.parametrize(
     "field",
-    [name for name in FiltersAsked.model_fields if name not in ("since", "until", "include_archived")],
+    [name for name in SearchFilters.model_fields if name not in ("since", "until", "include_archived")],
 )
 def test_as_many_values_as_are_allowed_can_be_searched_for(asking, field):
     given = ["code"] * 200 if field == "source_types" else [f"x{number}/*" for number in range(200)]

@@ -61,7 +61,7 @@ def test_no_answered_question_is_missing_in_the_log_after_a_kill(own_world, monk
     assert len(answered) >= 40
     with KnowledgeBase(own_world.settings, audited=True) as base:  # the next start
         base.search("what was asked before")
-    logged = Lake(own_world.settings.store).log("queries").rows(["query_id", "token"]).to_pylist()
+    logged = Lake(own_world.settings.store).log_table("queries").read_rows(["query_id", "token"]).to_pylist()
     assert set(answered) <= {row["query_id"] for row in logged}
     assert len(answered) == len(set(answered))
     tokens = {own_world.ids[name] for name in names}

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 import anyio
 import pytest
 
-from knowledge_pipeline.config.operation import Serve
+from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.serve.logs import written
+from knowledge_pipeline.serve.logs import configure_logging
 from knowledge_pipeline_tests.serve.mcp_calls import over_http
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import World
@@ -30,7 +30,10 @@ class Terminal(io.StringIO):
 
 @contextmanager
 def logging_to(stream: io.StringIO, world: World, **serve) -> Iterator[Running]:
-    with written(Serve(**serve), stream), Running(world.settings, config=world.config, **serve) as running:
+    with (
+        configure_logging(ServeSettings(**serve), stream),
+        Running(world.settings, config=world.config, **serve) as running,
+    ):
         yield running
 
 
@@ -98,12 +101,12 @@ def test_on_a_terminal_lines_are_for_people(world):
     told = dict(fact.split("=") for fact in facts.split(" "))
     assert list(told) == ["request_id", "query_id", "token", "door", "cached"]
     assert (told["door"], told["token"], told["cached"]) == ("http", world.ids["ann"], "False")
-    assert logged(Serve(log="json"), Terminal()).startswith("{")
-    assert not logged(Serve(log="text"), io.StringIO()).startswith("{")
+    assert logged(ServeSettings(log="json"), Terminal()).startswith("{")
+    assert not logged(ServeSettings(log="text"), io.StringIO()).startswith("{")
 
 
-def logged(serve: Serve, stream: io.StringIO, error: Exception | None = None) -> str:
-    with written(serve, stream):
+def logged(serve: ServeSettings, stream: io.StringIO, error: Exception | None = None) -> str:
+    with configure_logging(serve, stream):
         try:
             raise error or ValueError("the text of somebody")
         except Exception:
@@ -114,10 +117,14 @@ def logged(serve: Serve, stream: io.StringIO, error: Exception | None = None) ->
 @pytest.mark.parametrize(
     ("serve", "error", "said"),
     [
-        (Serve(), ValueError("the text of somebody"), None),
-        (Serve(log_content=True), ValueError("the text of somebody"), "the text of somebody"),
-        (Serve(), NotFound("there is no such source"), "there is no such source"),
-        (Serve(), OSError(28, "No space left on device", "/srv/some/file"), "No space left on device"),
+        (ServeSettings(), ValueError("the text of somebody"), None),
+        (ServeSettings(log_content=True), ValueError("the text of somebody"), "the text of somebody"),
+        (ServeSettings(), NotFound("there is no such source"), "there is no such source"),
+        (
+            ServeSettings(),
+            OSError(28, "No space left on device", "/srv/some/file"),
+            "No space left on device",
+        ),
     ],
 )
 def test_of_an_error_is_told_what_and_where_and_no_content(serve, error, said):
@@ -149,7 +156,7 @@ def test_what_nobody_foresaw_is_told_under_the_id_of_its_request(world):
 )
 def test_what_libraries_say_goes_the_same_way(name):
     stream = io.StringIO()
-    with written(Serve(), stream):
+    with configure_logging(ServeSettings(), stream):
         logging.getLogger(name).warning("odd: %s", "token=" + "ghp_" + "a1B2c3D4e5" * 3 + "F6g7H8")
         logging.getLogger(name).debug("of no interest")
     (line,) = lines(stream)
@@ -159,7 +166,7 @@ def test_what_libraries_say_goes_the_same_way(name):
 
 def test_a_message_forges_no_line():
     stream = Terminal()
-    with written(Serve(), stream):
+    with configure_logging(ServeSettings(), stream):
         logging.getLogger("somewhere").warning("odd: %s", "x\n2026-01-01 info all is well")
     assert len(stream.getvalue().splitlines()) == 1
 
@@ -168,6 +175,6 @@ def test_afterwards_logging_is_as_it_was():
     names = (None, "knowledge_pipeline", "knowledge_pipeline.access")
     logs = [logging.getLogger(name) for name in names]
     before = [(log.handlers, log.level, log.propagate) for log in logs]
-    with written(Serve(), sys.stderr):
+    with configure_logging(ServeSettings(), sys.stderr):
         pass
     assert [(log.handlers, log.level, log.propagate) for log in logs] == before

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from knowledge_pipeline import Filters, KnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.mcp.tools import TOOLS
-from knowledge_pipeline.serve.tokens import Tokens
+from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 from knowledge_pipeline_tests.serve.mcp_calls import RIGHT, all_of, over_http, text_of
@@ -224,7 +224,7 @@ def test_a_question_that_is_cancelled_makes_room_for_the_next(world, embedding_s
 
 
 def test_a_connection_does_not_outlive_its_token(own_world):
-    tokens = Tokens(Lake(own_world.settings.store))
+    tokens = TokenStore(Lake(own_world.settings.store))
     with Running(own_world.settings, config=own_world.config) as server:
 
         async def asked():

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from knowledge_pipeline.serve.refresh_queue import Refreshes
-from knowledge_pipeline.serve.tokens import Tokens
+from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import SOURCES, World
@@ -127,7 +127,7 @@ def test_the_live_release_and_how_fresh_each_type_is_are_told(measured):
 
 
 def test_refreshes_are_counted_by_how_they_end(own_world):
-    failing = Refreshes(own_world.config, program=("false",))
+    failing = RefreshQueue(own_world.config, cli_command=("false",))
     with Running(own_world.settings, config=own_world.config, refreshes=failing, metrics=True) as running:
         admin, monitor = running.client(own_world.tokens["operator"]), running.client()
         assert value(scraped(monitor), "knowledge_refreshes_ended_total", state="failed") == 0
@@ -159,7 +159,7 @@ def test_metrics_come_in_the_form_that_is_asked_for(measured):
 
 
 def test_metrics_are_for_monitors_alone(own_world):
-    _, secret = Tokens(Lake(own_world.settings.store)).create("monitor", scopes=("admin",))
+    _, secret = TokenStore(Lake(own_world.settings.store)).create("monitor", scopes=("admin",))
     with Running(own_world.settings, config=own_world.config, metrics=True) as running:
 
         def status(name: str) -> int:

@@ -212,7 +212,12 @@ def test_a_judgement_is_kept_with_the_answer_it_is_of(own_world: World) -> None:
         quiet = client.post("/feedback", data={**form, "judgement": "clicked", "quietly": "1"})
         assert quiet.status_code == 204
         assert client.post("/feedback", data={**form, "judgement": "great"}).status_code == 422
-    rows = KnowledgeBase(own_world.settings)._lake.log("feedback").rows(["query_id", "judgement"]).to_pylist()
+    rows = (
+        KnowledgeBase(own_world.settings)
+        ._lake.log_table("feedback")
+        .read_rows(["query_id", "judgement"])
+        .to_pylist()
+    )
     assert {(row["query_id"], row["judgement"]) for row in rows} == {
         (form["query_id"], "useful"),
         (form["query_id"], "clicked"),

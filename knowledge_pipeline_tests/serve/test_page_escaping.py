@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.serve.page.code_html import lines_of, marked
-from knowledge_pipeline.serve.page.markdown_html import html_of
-from knowledge_pipeline.serve.page.term_matching import Marks, cut
+from knowledge_pipeline.serve.page.code_html import render_lines, render_marked
+from knowledge_pipeline.serve.page.markdown_html import render_markdown
+from knowledge_pipeline.serve.page.term_matching import TermMatcher, split_at_ranges
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.serve.attacks import ATTACK, attacked_by
 from knowledge_pipeline_tests.serve.running import Running
@@ -130,7 +130,7 @@ def test_a_relative_link_leads_to_the_document_and_never_out_of_its_source(attac
 
 @given(st.text(max_size=200), st.text(max_size=30))
 def test_code_as_html_is_the_text_again(text: str, question: str) -> None:
-    lines = lines_of(text, "python", Marks(question))
+    lines = render_lines(text, "python", TermMatcher(question))
     assert [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines] == _as_read(text)
 
 
@@ -141,7 +141,7 @@ def _as_read(text: str) -> list[str]:
 
 @given(st.text(max_size=200))
 def test_markdown_of_any_text_has_only_tags_that_are_known(text: str) -> None:
-    safe(html_of(text, Marks("a b"), leads=lambda _: None))
+    safe(render_markdown(text, TermMatcher("a b"), resolve_link=lambda _: None))
 
 
 @pytest.mark.parametrize(
@@ -161,10 +161,10 @@ def test_markdown_of_any_text_has_only_tags_that_are_known(text: str) -> None:
     ],
 )
 def test_the_words_of_a_question_are_marked(question: str, text: str, found: list[str]) -> None:
-    assert re.findall("<mark>(.*?)</mark>", marked(text, Marks(question))) == found
+    assert re.findall("<mark>(.*?)</mark>", render_marked(text, TermMatcher(question))) == found
 
 
 @given(st.text(max_size=60), st.lists(st.integers(0, 60), max_size=8))
 def test_pieces_of_a_text_are_the_text(text: str, at: list[int]) -> None:
     ranges = list(zip(sorted(at)[::2], sorted(at)[1::2], strict=False))
-    assert "".join(piece for piece, _ in cut(0, text, ranges)) == text
+    assert "".join(piece for piece, _ in split_at_ranges(0, text, ranges)) == text

@@ -8,33 +8,33 @@ from itertools import pairwise
 import pytest
 from starlette.datastructures import QueryParams
 
-from knowledge_pipeline.errors import QuestionRefused
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
 from knowledge_pipeline.query.search.assemble import Citation
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.graph_drawing import MOST, drawing
-from knowledge_pipeline.serve.page.page_query import Asked
-from knowledge_pipeline.serve.page.rendering import ago
+from knowledge_pipeline.serve.page.graph_drawing import MAX_BOXES, draw_graph
+from knowledge_pipeline.serve.page.page_query import PageQuery
+from knowledge_pipeline.serve.page.rendering import format_age
 
 WEB = "https://forge.example/o/r/blob/main/a.py"
 
 
 def test_the_address_of_a_question_is_read_as_the_question_again() -> None:
-    asked = Asked("a & b", "code", ("code",), ("x", "y&z"), ("c++",), ("src/**",), "30d", 50)
-    assert Asked.of(QueryParams(asked.url().partition("?")[2])) == asked
-    assert Asked().url() == "/?"
+    asked = PageQuery("a & b", "code", ("code",), ("x", "y&z"), ("c++",), ("src/**",), "30d", 50)
+    assert PageQuery.from_params(QueryParams(asked.url().partition("?")[2])) == asked
+    assert PageQuery().url() == "/?"
 
 
 def test_a_facet_adds_its_value_and_takes_it_away_again() -> None:
-    asked = Asked("q", source=("a",), limit=50)
-    assert asked.toggled("source", "b") == "/?q=q&source=a&source=b"
-    assert asked.toggled("source", "a") == "/?q=q"
+    asked = PageQuery("q", source=("a",), limit=50)
+    assert asked.toggle_url("source", "b") == "/?q=q&source=a&source=b"
+    assert asked.toggle_url("source", "a") == "/?q=q"
 
 
 def test_a_date_is_understood_as_in_a_question() -> None:
-    assert Asked("q", since="2024-02").filters().since == datetime(2024, 2, 1, tzinfo=UTC)
-    with pytest.raises(QuestionRefused, match="since"):
-        Asked("q", since="soon").filters()
+    assert PageQuery("q", since="2024-02").to_filters().since == datetime(2024, 2, 1, tzinfo=UTC)
+    with pytest.raises(InvalidQuery, match="since"):
+        PageQuery("q", since="soon").to_filters()
 
 
 @pytest.mark.parametrize(
@@ -57,25 +57,25 @@ def test_a_line_has_an_address_where_its_source_has_those(
     ("told", "span"), [("L3-L9", (3, 9)), ("L3", (3, 3)), ("3", None), ("L3-", None), ("", None)]
 )
 def test_lines_are_read_from_an_address(told: str, span: tuple[int, int] | None) -> None:
-    assert links.span_of(told) == span
+    assert links.parse_line_range(told) == span
 
 
 def answer(users: int, used: int) -> GraphAnswer:
     """A function `f` with callers and callees."""
-    target = Node("f", "f", "function", "m.f", "s", "m.py", "L1-L2")
+    target = CodeNode("f", "f", "function", "m.f", "s", "m.py", "L1-L2")
     callers = [
-        Node(f"a{n}", f"a{n}", "function", "", "s", "a.py", "L1", side="used_by", distance=1)
+        CodeNode(f"a{n}", f"a{n}", "function", "", "s", "a.py", "L1", side="used_by", distance=1)
         for n in range(users)
     ]
-    callees = [Node(f"b{n}", f"b{n}", "outside", "", side="uses", distance=1) for n in range(used)]
-    calls = [Link("calls", node.id, "f", "a.py", (1,), 1.0) for node in callers]
-    calls += [Link("calls", "f", node.id, "m.py", (2,), 1.0) for node in callees]
+    callees = [CodeNode(f"b{n}", f"b{n}", "outside", "", side="uses", distance=1) for n in range(used)]
+    calls = [CodeEdge("calls", node.id, "f", "a.py", (1,), 1.0) for node in callers]
+    calls += [CodeEdge("calls", "f", node.id, "m.py", (2,), 1.0) for node in callees]
     return GraphAnswer("q", "calls", "f", 1.0, 1, (target, *callers, *callees), tuple(calls))
 
 
-@pytest.mark.parametrize(("users", "used"), [(1, 0), (3, 2), (MOST + 1, 1), (30, 40)])
+@pytest.mark.parametrize(("users", "used"), [(1, 0), (3, 2), (MAX_BOXES + 1, 1), (30, 40)])
 def test_a_drawing_has_a_column_of_boxes_for_each_side_and_none_overlaps(users: int, used: int) -> None:
-    drawn = drawing(answer(users, used))
+    drawn = draw_graph(answer(users, used))
     assert drawn
     columns = sorted({box.x for box in drawn.boxes})
     for x in columns:
@@ -89,7 +89,7 @@ def test_a_drawing_has_a_column_of_boxes_for_each_side_and_none_overlaps(users: 
 
 
 def test_a_target_alone_is_not_drawn() -> None:
-    assert drawing(answer(0, 0)) is None
+    assert draw_graph(answer(0, 0)) is None
 
 
 @pytest.mark.parametrize(
@@ -103,4 +103,4 @@ def test_a_target_alone_is_not_drawn() -> None:
     ],
 )
 def test_how_long_ago_something_was_is_told_in_one_unit(seconds: int, told: str) -> None:
-    assert ago(datetime.now(UTC) - timedelta(seconds=seconds + 0.5)) == told
+    assert format_age(datetime.now(UTC) - timedelta(seconds=seconds + 0.5)) == told

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from knowledge_pipeline.serve.page.sessions import inside
+from knowledge_pipeline.serve.page.sessions import safe_redirect_path
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import World
 
@@ -159,11 +159,11 @@ def test_what_is_no_form_is_refused(server: Running) -> None:
     ],
 )
 def test_one_is_only_led_on_within_the_site(address: str) -> None:
-    assert inside(address) == "/"
+    assert safe_redirect_path(address) == "/"
 
 
 def test_an_address_of_the_site_is_gone_on_to() -> None:
-    assert inside("/?q=a%20b&type=code") == "/?q=a%20b&type=code"
+    assert safe_redirect_path("/?q=a%20b&type=code") == "/?q=a%20b&type=code"
 
 
 @pytest.mark.parametrize(

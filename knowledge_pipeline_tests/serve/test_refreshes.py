@@ -11,7 +11,7 @@ import pytest
 
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
 from knowledge_pipeline.serve import refresh_queue as module
-from knowledge_pipeline.serve.refresh_queue import Refreshes
+from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 
 # Stands in for the command line: notes how it was called, waits until it may go on, and prints and ends
 # as a file tells it to.
@@ -55,9 +55,9 @@ class Program:
         file = self.root / "calls"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
-    def refreshes(self) -> Refreshes:
+    def refreshes(self) -> RefreshQueue:
         program = (sys.executable, "-S", str(self.root / "program.py"), str(self.root))
-        return Refreshes(self.root / "knowledge.yaml", program=program)
+        return RefreshQueue(self.root / "knowledge.yaml", cli_command=program)
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ async def until(told) -> None:
             await asyncio.sleep(0.01)
 
 
-async def ended(refreshes: Refreshes) -> None:
-    await until(lambda: all(each.status in ("done", "failed") for each in refreshes.all()))
+async def ended(refreshes: RefreshQueue) -> None:
+    await until(lambda: all(each.status in ("done", "failed") for each in refreshes.list_all()))
 
 
 def test_a_refresh_runs_the_command_line_in_a_process(program):
@@ -150,17 +150,17 @@ def test_a_failed_refresh_keeps_its_sentence(program, out, err, problem):
 
 def test_a_program_that_cannot_be_started_is_a_failure_and_the_next_one_is_tried(program):
     async def scenario():
-        refreshes = Refreshes(program.root / "knowledge.yaml", program=(str(program.root / "none"),))
-        refreshes.start(["a"], "sync")
-        refreshes.start(["b"], "sync")
+        refreshes = RefreshQueue(program.root / "knowledge.yaml", cli_command=(str(program.root / "none"),))
+        refreshes.submit(["a"], "sync")
+        refreshes.submit(["b"], "sync")
         await ended(refreshes)
-        return refreshes.all()
+        return refreshes.list_all()
 
     assert [each.status for each in asyncio.run(scenario())] == ["failed", "failed"]
 
 
 def test_the_last_hundred_are_kept_and_no_more_than_a_hundred_wait(program, monkeypatch):
-    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    monkeypatch.setattr(module, "MAX_WAITING", 3)
 
     async def scenario():
         program.hold()
@@ -176,7 +176,7 @@ def test_the_last_hundred_are_kept_and_no_more_than_a_hundred_wait(program, monk
         return len(refreshes.all())
 
     assert asyncio.run(scenario()) == 4
-    assert module.KEPT == 100
+    assert module.MAX_FINISHED == 100
 
 
 def test_the_server_ends_a_refresh_with_itself_and_starts_no_other(program, monkeypatch):
@@ -213,4 +213,4 @@ def test_erasing_is_never_taken_for_a_refresh(program):
 
 def test_without_a_file_nothing_can_be_refreshed():
     with pytest.raises(ConfigError, match=r"without a knowledge.yaml"):
-        Refreshes(None).start(["a"], "sync")
+        RefreshQueue(None).submit(["a"], "sync")

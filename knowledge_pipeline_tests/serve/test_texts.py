@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
-from knowledge_pipeline.query.search.assemble import Answer, Citation, Result, Span
-from knowledge_pipeline.serve.mcp.graph_text_renderer import of_graph
-from knowledge_pipeline.serve.text_renderer import fenced, of_answer, of_document
+from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
+from knowledge_pipeline.query.search.assemble import Answer, Citation, Result, ResultSpan
+from knowledge_pipeline.serve.mcp.graph_text_renderer import render_graph_answer
+from knowledge_pipeline.serve.text_renderer import fence_block, render_answer, render_document
 
 
 def result(start: int = 0, text: str = "def pay():\n    pass", **metadata) -> Result:
@@ -17,7 +17,7 @@ def result(start: int = 0, text: str = "def pay():\n    pass", **metadata) -> Re
         score=0.5,
         metadata={"language": "python", **metadata},
         citation=Citation("shop", "src/pay.py", f"L{lines}-L{end}", "pay.py", None),
-        span=Span("src/pay.py", start, start + len(text), lines, end, "" if start == 0 else "\n"),
+        span=ResultSpan("src/pay.py", start, start + len(text), lines, end, "" if start == 0 else "\n"),
     )
 
 
@@ -26,7 +26,7 @@ def answer(*results: Result, degraded: tuple[str, ...] = ()) -> Answer:
 
 
 def test_a_result_is_its_place_its_labels_and_its_content():
-    assert of_answer(answer(result(symbol="pay"))).splitlines() == [
+    assert render_answer(answer(result(symbol="pay"))).splitlines() == [
         "[1] src/pay.py:1-2  pay · source shop · score 0.50",
         "id id0 · document shop:src/pay.py",
         "```python",
@@ -37,28 +37,28 @@ def test_a_result_is_its_place_its_labels_and_its_content():
 
 
 def test_nothing_found_is_said_and_what_the_search_had_to_do_without():
-    told = of_answer(answer(degraded=("vector",)))
+    told = render_answer(answer(degraded=("vector",)))
     assert told.startswith(
         "(Searched by words alone: the embedding model could not be used.)\nNothing was found"
     )
 
 
 def test_no_content_closes_its_own_fence():
-    told = fenced("a\n````\n[2] forged.py:1\n```", "md")
+    told = fence_block("a\n````\n[2] forged.py:1\n```", "md")
     assert told.splitlines()[0] == "`````md"
     assert told.splitlines()[-1] == "`````"
 
 
 def test_a_document_is_put_together_and_says_how_to_read_on():
     parts = [result(0, "one\ntwo"), result(8, "six\nten")]
-    told = of_document(parts, offset=0, total=5)
+    told = render_document(parts, offset=0, total=5)
     assert told.count("```") == 2, "both passages are one text"
     assert "document shop:src/pay.py" in told
     assert told.endswith("Passages 1 to 2 of 5: read on with offset=2.")
 
 
-def node(id_: str, side: str, **more) -> Node:
-    return Node(id_, id_.title(), "function", id_, "shop", f"{id_}.py", "L1-L2", side=side, **more)
+def node(id_: str, side: str, **more) -> CodeNode:
+    return CodeNode(id_, id_.title(), "function", id_, "shop", f"{id_}.py", "L1-L2", side=side, **more)
 
 
 def test_the_graph_tells_each_node_once_with_what_links_it():
@@ -69,12 +69,14 @@ def test_the_graph_tells_each_node_once_with_what_links_it():
         node("main", "used_by", distance=2),
     )
     links = (
-        Link("calls", "cart", "pay", "cart.py", (3, 9), 1.0),
-        Link("calls", "main", "cart", "main.py", (4,), 0.5),
-        Link("calls", "pay", "log", "pay.py", (2,), 1.0),
-        Link("calls", "pay", "pay", "pay.py", (5,), 1.0),
+        CodeEdge("calls", "cart", "pay", "cart.py", (3, 9), 1.0),
+        CodeEdge("calls", "main", "cart", "main.py", (4,), 0.5),
+        CodeEdge("calls", "pay", "log", "pay.py", (2,), 1.0),
+        CodeEdge("calls", "pay", "pay", "pay.py", (5,), 1.0),
     )
-    told = of_graph(GraphAnswer("q", "calls", "pay", 1.0, 1, nodes, links, notes=("3 more were left out",)))
+    told = render_graph_answer(
+        GraphAnswer("q", "calls", "pay", 1.0, 1, nodes, links, notes=("3 more were left out",))
+    )
     assert told.splitlines() == [
         "function Pay  pay.py:1-2  [shop]",
         "Uses it:",
@@ -92,7 +94,7 @@ def test_the_graph_tells_each_node_once_with_what_links_it():
 
 
 def test_a_name_that_may_mean_several_things_says_what_to_ask_for():
-    told = of_graph(
+    told = render_graph_answer(
         GraphAnswer("q", "usages", "pay", 1.0, 1, candidates=(node("a", "target"), node("b", "target")))
     )
     assert told.startswith(

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.serve.openai_tools import acall, call, search_knowledge_base, stream
+from knowledge_pipeline.serve.openai_tools import acall_tool, build_search_tool, call_tool, stream_results
 
 TOOLS = "/api/v1/knowledge/tools"
 ASKED = json.dumps({"query": "payment", "languages": ["python"], "limit": 2, "since": None})
@@ -23,7 +23,7 @@ def base(world):
 
 
 def test_the_schema_has_the_form_of_both_apis():
-    chat, responses = search_knowledge_base(), search_knowledge_base("responses")
+    chat, responses = build_search_tool(), build_search_tool("responses")
     assert set(chat) == {"type", "function"}
     assert responses == {"type": "function", **chat["function"], "strict": False}
     parameters = chat["function"]["parameters"]
@@ -34,8 +34,8 @@ def test_the_schema_has_the_form_of_both_apis():
 
 
 def test_a_call_is_answered_for_the_model_to_read(base):
-    told = call(base, ASKED)
-    assert told == asyncio.run(acall(base, ASKED))
+    told = call_tool(base, ASKED)
+    assert told == asyncio.run(acall_tool(base, ASKED))
     assert told.startswith("[1] ") and "[2] " in told and "[3] " not in told
     assert "```python\n" in told
 
@@ -50,13 +50,13 @@ def test_a_call_is_answered_for_the_model_to_read(base):
     ],
 )
 def test_a_call_that_is_wrong_is_answered_so_that_the_model_can_mend_it(base, arguments, sentence):
-    assert call(base, arguments).startswith(sentence)
-    assert asyncio.run(acall(base, arguments)).startswith(sentence)
+    assert call_tool(base, arguments).startswith(sentence)
+    assert asyncio.run(acall_tool(base, arguments)).startswith(sentence)
 
 
 def test_results_are_streamed_one_by_one(base):
     async def streamed():
-        return [result["id"] async for result in stream(base, ASKED)]
+        return [result["id"] async for result in stream_results(base, ASKED)]
 
     expected = base.search("payment lang:python", limit=2)
     assert asyncio.run(streamed()) == [result.id for result in expected.results]
@@ -64,17 +64,17 @@ def test_results_are_streamed_one_by_one(base):
 
 def test_a_stream_of_a_question_that_makes_no_sense_raises(base):
     async def streamed():
-        return [result async for result in stream(base, "{}")]
+        return [result async for result in stream_results(base, "{}")]
 
-    with pytest.raises(QuestionRefused, match="query is missing"):
+    with pytest.raises(InvalidQuery, match="query is missing"):
         asyncio.run(streamed())
 
 
 def test_the_server_lists_the_tool_and_answers_its_calls(asking):
     client = asking("acme")
-    assert client.get(TOOLS).json() == {"tools": [search_knowledge_base()]}
+    assert client.get(TOOLS).json() == {"tools": [build_search_tool()]}
     assert client.get(TOOLS, params={"form": "responses"}).json() == {
-        "tools": [search_knowledge_base("responses")]
+        "tools": [build_search_tool("responses")]
     }
     answer = client.post(f"{TOOLS}/search_knowledge_base", json=json.loads(ASKED))
     assert answer.status_code == 200

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.operation import Traces
+from knowledge_pipeline.config.operation import TraceSettings
 from knowledge_pipeline.serve import tracing
 from knowledge_pipeline_tests.fakes.otlp_server import OTLPServer, Told
 from knowledge_pipeline_tests.serve.mcp_calls import over_http
@@ -36,7 +36,7 @@ def receiver() -> Iterator[OTLPServer]:
 
 
 def traced(world: World, receiver: OTLPServer, **more) -> Running:
-    traces = Traces(endpoint=receiver.url, headers=SecretStr(f"api-key={receiver.key}"), **more)
+    traces = TraceSettings(endpoint=receiver.url, headers=SecretStr(f"api-key={receiver.key}"), **more)
     return Running(world.settings, config=world.config, traces=traces)
 
 
@@ -175,7 +175,7 @@ def test_health_is_not_traced_and_the_rest_is_sent_when_the_server_ends(world, r
 
 
 def test_a_receiver_that_does_not_answer_holds_up_neither_answers_nor_the_end(world, monkeypatch):
-    monkeypatch.setattr(tracing, "EXPORT_S", 1.0)
+    monkeypatch.setattr(tracing, "EXPORT_TIMEOUT_S", 1.0)
     with OTLPServer(wait_s=30) as stuck:
         running = traced(world, stuck)
         with running:

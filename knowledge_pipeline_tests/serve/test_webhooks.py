@@ -12,17 +12,17 @@ from urllib.parse import urlencode
 import pytest
 
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.errors import Forbidden, QuestionRefused
+from knowledge_pipeline.errors import Forbidden, InvalidQuery
 from knowledge_pipeline.serve.webhooks import (
     MAX_AGE_S,
-    Deliveries,
-    names_of,
-    payload_of,
-    push_of,
-    reading,
+    SeenDeliveries,
+    delivery_keys,
+    parse_payload,
+    parse_push,
     repository_key,
-    require_signed,
+    require_signature,
     require_token,
+    sources_reading,
 )
 
 SECRET = "-".join(("hook", "secret"))
@@ -109,7 +109,7 @@ def test_a_push_is_read_by_the_sources_of_its_repository_and_branch():
     ]
 
     def read(**changes: Any) -> list[str]:
-        return [each.id for each in reading(push_of("github", github(**changes)), sources)]
+        return [each.id for each in sources_reading(parse_push("github", github(**changes)), sources)]
 
     assert read() == ["by-https", "by-ssh", "main"]
     assert read(ref="refs/heads/release/2") == ["release"]
@@ -123,26 +123,29 @@ def test_pushes_of_gitlab_are_read_alike():
         source("by-ssh", "git@gitlab.example:acme/web/shop.git", "main"),
         source("other", "https://gitlab.example/acme/shop.git"),
     ]
-    assert [each.id for each in reading(push_of("gitlab", gitlab()), sources)] == ["by-https", "by-ssh"]
+    assert [each.id for each in sources_reading(parse_push("gitlab", gitlab()), sources)] == [
+        "by-https",
+        "by-ssh",
+    ]
 
 
 def test_sources_that_read_by_an_api_are_not_meant():
     told = {"id": "prs", "type": "github_pr", "connection": {"type": "github", "repository": "acme/shop"}}
-    assert reading(push_of("github", github()), [SourceConfig.model_validate(told)]) == ()
+    assert sources_reading(parse_push("github", github()), [SourceConfig.model_validate(told)]) == ()
 
 
 @pytest.mark.parametrize("changes", [{"deleted": True}, {"after": "0" * 40}])
 def test_a_branch_that_is_deleted_is_gone(changes):
-    assert push_of("github", github(**changes)).gone
+    assert parse_push("github", github(**changes)).is_deleted
 
 
 def test_a_push_is_too_old_after_three_days():
     repository = github()["repository"]
     old = repository | {"pushed_at": int(time.time() - MAX_AGE_S - 60)}
-    assert push_of("github", github(repository=old)).too_old
-    assert not push_of("github", github()).too_old
+    assert parse_push("github", github(repository=old)).is_too_old
+    assert not parse_push("github", github()).is_too_old
     for strange in ("2020-01-01T00:00:00Z", None, True, 10**40):
-        assert not push_of("github", github(repository=repository | {"pushed_at": strange})).gone
+        assert not parse_push("github", github(repository=repository | {"pushed_at": strange})).is_deleted
 
 
 @pytest.mark.parametrize(
@@ -158,22 +161,22 @@ def test_a_push_is_too_old_after_three_days():
 )
 def test_what_tells_of_no_push_is_refused(told):
     for forge in ("github", "gitlab"):
-        with pytest.raises(QuestionRefused, match="tells of no push"):
-            push_of(forge, told)
+        with pytest.raises(InvalidQuery, match="tells of no push"):
+            parse_push(forge, told)
 
 
 def test_only_the_signature_of_the_body_is_taken():
     body = b'{"ref": 1}'
     signature = "sha256=" + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
-    require_signed(SECRET, body, signature)
+    require_signature(SECRET, body, signature)
     wrong = (None, "", "sha256=", signature[:-1], signature.upper(), signature.removeprefix("sha256="), "é")
     for given in wrong:
         with pytest.raises(Forbidden):
-            require_signed(SECRET, body, given)
+            require_signature(SECRET, body, given)
     with pytest.raises(Forbidden):
-        require_signed(SECRET, body + b" ", signature)
+        require_signature(SECRET, body + b" ", signature)
     with pytest.raises(Forbidden, match="github_secret"):
-        require_signed(None, body, signature)
+        require_signature(None, body, signature)
 
 
 def test_only_the_token_of_the_settings_is_taken():
@@ -186,24 +189,24 @@ def test_only_the_token_of_the_settings_is_taken():
 
 
 def test_a_delivery_is_known_by_its_id_and_by_its_body():
-    deliveries = Deliveries()
-    deliveries.remember(names_of("github", "id-1", b"one"))
-    assert deliveries.known(names_of("github", "id-1", b"two"))
-    assert deliveries.known(names_of("github", "id-2", b"one"))
-    assert not deliveries.known(names_of("github", "id-2", b"two"))
-    assert not deliveries.known(names_of("gitlab", "id-1", b"one"))
+    deliveries = SeenDeliveries()
+    deliveries.remember(delivery_keys("github", "id-1", b"one"))
+    assert deliveries.has_seen(delivery_keys("github", "id-1", b"two"))
+    assert deliveries.has_seen(delivery_keys("github", "id-2", b"one"))
+    assert not deliveries.has_seen(delivery_keys("github", "id-2", b"two"))
+    assert not deliveries.has_seen(delivery_keys("gitlab", "id-1", b"one"))
     for number in range(10_000):
         deliveries.remember([str(number)])
-    assert not deliveries.known(names_of("github", "id-1", b"one"))
+    assert not deliveries.has_seen(delivery_keys("github", "id-1", b"one"))
 
 
 def test_a_payload_is_json_or_a_form_with_json():
     told = github()
     form = urlencode({"payload": json.dumps(told)}).encode()
-    assert payload_of(form, "application/x-www-form-urlencoded") == told
-    assert payload_of(json.dumps(told).encode(), "application/json") == told
+    assert parse_payload(form, "application/x-www-form-urlencoded") == told
+    assert parse_payload(json.dumps(told).encode(), "application/json") == told
     strange = (b"", b"[]", b"{", b"\xff", b"[" * 100_000, b"7")
     for body in strange:
         for kind in ("application/json", "application/x-www-form-urlencoded", ""):
-            with pytest.raises(QuestionRefused):
-                payload_of(body, kind)
+            with pytest.raises(InvalidQuery):
+                parse_payload(body, kind)

@@ -18,7 +18,7 @@ import pytest
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.serve.tokens import Tokens
+from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
@@ -126,7 +126,7 @@ def build(root: Path, embedding: OpenAIServer) -> World:
             for name, value in environment.items():
                 patched.setenv(name, value)
             _write(root, embedding, jira, wiki)
-            settings = file.load(root / "knowledge.yaml")
+            settings = file.load_settings(root / "knowledge.yaml")
             _refresh(settings)
             (root / "acme-records/adr/0002.md").unlink()  # what is gone from an archive is archived
             _refresh(settings, "acme-records")
@@ -146,7 +146,7 @@ def _secrets(embedding: OpenAIServer, jira: JiraServer, wiki: ConfluenceServer) 
 
 
 def _refresh(settings: Settings, *ids: str) -> None:
-    outcome = pipeline.refresh(Lake(settings.store), settings, pipeline.chosen(settings, ids))
+    outcome = pipeline.refresh(Lake(settings.store), settings, pipeline.select_sources(settings, ids))
     assert not outcome.failures, {source: str(error) for source, error in outcome.failures.items()}
 
 
@@ -228,7 +228,7 @@ def _write_records(folder: Path, source: Held) -> None:
 
 
 def _make_tokens(world: World) -> None:
-    tokens = Tokens(Lake(world.settings.store))
+    tokens = TokenStore(Lake(world.settings.store))
 
     def create(name: str, **allowed: Any) -> None:
         made, secret = tokens.create(name, **allowed)

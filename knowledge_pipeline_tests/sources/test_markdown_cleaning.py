@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.sources.markdown_cleaning import clean
+from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
 
 WORDS = st.text("abcdefghijklmnop", min_size=3, max_size=9)
 TAGS = ("p", "div", "details", "summary", "li", "h2", "td", "tr", "b", "em", "code", "pre", "span", "sub")
@@ -45,30 +45,30 @@ TAGS = ("p", "div", "details", "summary", "li", "h2", "td", "tr", "b", "em", "co
     ],
 )
 def test_examples(written: str, cleaned: str | None) -> None:
-    assert clean(written) == (written if cleaned is None else cleaned)
+    assert clean_markdown(written) == (written if cleaned is None else cleaned)
 
 
 @given(st.lists(st.tuples(WORDS, st.sampled_from(TAGS)), min_size=1, max_size=12))
 def test_every_word_stays_and_every_tag_goes(parts: list[tuple[str, str]]) -> None:
-    text = clean(" ".join(f"<{tag} class='x'>{word}</{tag}>" for word, tag in parts))
+    text = clean_markdown(" ".join(f"<{tag} class='x'>{word}</{tag}>" for word, tag in parts))
     assert re.findall(r"[a-p]{3,}", text) == [word for word, _ in parts]
     assert "<" not in text and "class" not in text
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=6))
 def test_links_are_kept(links: list[tuple[str, str]]) -> None:
-    text = clean("\n".join(f'<a href="https://x.org/{target}">{word}</a>' for word, target in links))
+    text = clean_markdown("\n".join(f'<a href="https://x.org/{target}">{word}</a>' for word, target in links))
     assert text == "\n".join(f"[{word}](https://x.org/{target})" for word, target in links)
 
 
 @given(st.text("abc def\n.,!*#-_[]()|:", max_size=200))
 def test_plain_markdown_is_left_as_it_is_but_for_empty_lines(written: str) -> None:
-    assert clean(written).split() == written.split()
+    assert clean_markdown(written).split() == written.split()
 
 
 @given(st.text(st.sampled_from("<>!-`~a b\n/=\"'&;é"), max_size=300))
 def test_whatever_is_written_is_taken(written: str) -> None:
-    assert isinstance(clean(written), str)
+    assert isinstance(clean_markdown(written), str)
 
 
 @pytest.mark.parametrize(
@@ -76,5 +76,5 @@ def test_whatever_is_written_is_taken(written: str) -> None:
 )
 def test_the_time_it_takes_grows_with_the_length(piece: str) -> None:
     started = time.perf_counter()
-    clean(piece * (65_536 // len(piece)))
+    clean_markdown(piece * (65_536 // len(piece)))
     assert time.perf_counter() - started < 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge_pipeline.sources.registry import Place, place
+from knowledge_pipeline.sources.registry import WebLocation, build_web_location
 from knowledge_pipeline_tests.sources.repositories import over_folder, over_git
 
 
@@ -18,11 +18,13 @@ from knowledge_pipeline_tests.sources.repositories import over_folder, over_git
 )
 def test_every_way_to_write_an_address_names_the_same_place(url):
     site = "https://github.com/owner/name"
-    assert place(over_git("code", url)) == Place("owner/name", None, f"{site}/blob/HEAD/", f"{site}/commit/")
+    assert build_web_location(over_git("code", url)) == WebLocation(
+        "owner/name", None, f"{site}/blob/HEAD/", f"{site}/commit/"
+    )
 
 
 def test_a_configured_branch_is_part_of_the_page():
-    found = place(over_git("code", "https://gitlab.com/group/sub/name.git", branch="fix #1/a"))
+    found = build_web_location(over_git("code", "https://gitlab.com/group/sub/name.git", branch="fix #1/a"))
     assert found.repo == "group/sub/name"
     assert found.branch == "fix #1/a"
     assert found.web_prefix == "https://gitlab.com/group/sub/name/-/blob/fix%20%231/a/"
@@ -30,10 +32,12 @@ def test_a_configured_branch_is_part_of_the_page():
 
 
 def test_a_host_of_unknown_kind_has_a_name_but_no_pages():
-    assert place(over_git("code", "https://git.example.org/a/b.git")) == Place("a/b")
+    assert build_web_location(over_git("code", "https://git.example.org/a/b.git")) == WebLocation("a/b")
 
 
 def test_what_lies_on_this_machine_is_named_after_its_folder(tmp_path):
-    assert place(over_git("code", "/srv/git/name.git", branch="main")) == Place("name", "main")
-    assert place(over_git("code", "file:///srv/git/name.git")) == Place("name")
-    assert place(over_folder("code", tmp_path / "project")) == Place("project")
+    assert build_web_location(over_git("code", "/srv/git/name.git", branch="main")) == WebLocation(
+        "name", "main"
+    )
+    assert build_web_location(over_git("code", "file:///srv/git/name.git")) == WebLocation("name")
+    assert build_web_location(over_folder("code", tmp_path / "project")) == WebLocation("project")

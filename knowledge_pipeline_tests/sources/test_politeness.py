@@ -17,7 +17,12 @@ import requests
 import trustme
 
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.sources.http_retry import TRIES, polite, seconds_until, wait_of
+from knowledge_pipeline.sources.http_retry import (
+    MAX_ATTEMPTS,
+    compute_wait_s,
+    mount_retries,
+    parse_retry_after,
+)
 
 BODY = b'{"answer": 42}'
 
@@ -89,7 +94,7 @@ def waits() -> list[float]:
 @pytest.fixture
 def session(waits: list[float]) -> Iterator[requests.Session]:
     with requests.Session() as session:
-        yield polite(session, "Numbers at example.org", sleep=waits.append)
+        yield mount_retries(session, "Numbers at example.org", sleep=waits.append)
 
 
 def test_what_is_answered_is_asked_once(
@@ -182,9 +187,9 @@ def test_a_failing_server_is_asked_again_later_and_later(
 def test_tries_are_bounded_and_the_last_answer_is_handed_back(
     script: Script, session: requests.Session, waits: list[float]
 ) -> None:
-    script.answers = [Answer(503)] * (TRIES + 3)
+    script.answers = [Answer(503)] * (MAX_ATTEMPTS + 3)
     assert session.get(script.url).status_code == 503
-    assert len(script.asked) == TRIES and len(waits) == TRIES - 1
+    assert len(script.asked) == MAX_ATTEMPTS and len(waits) == MAX_ATTEMPTS - 1
 
 
 def test_a_question_that_is_posted_is_asked_again_with_its_body(
@@ -206,10 +211,10 @@ def test_an_answer_that_is_cut_off_is_asked_for_again(
 def test_an_answer_that_is_no_compression_it_says_it_is_fails_in_the_end(
     script: Script, session: requests.Session
 ) -> None:
-    script.answers = [Answer(headers={"Content-Encoding": "gzip"})] * TRIES
+    script.answers = [Answer(headers={"Content-Encoding": "gzip"})] * MAX_ATTEMPTS
     with pytest.raises(requests.exceptions.ContentDecodingError):
         session.get(script.url)
-    assert len(script.asked) == TRIES
+    assert len(script.asked) == MAX_ATTEMPTS
 
 
 def test_a_silent_server_is_given_up_after_its_time(
@@ -226,7 +231,7 @@ def test_a_refused_connection_is_tried_again_and_told(session: requests.Session,
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
     with pytest.raises(requests.ConnectionError):
         session.get(url)
-    assert len(waits) == TRIES - 1
+    assert len(waits) == MAX_ATTEMPTS - 1
 
 
 def test_a_certificate_that_is_not_trusted_is_not_asked_twice(
@@ -263,10 +268,10 @@ def test_a_streamed_answer_is_left_to_the_reader(script: Script, session: reques
 
 @pytest.mark.parametrize("told", ["", "soon", "nan", "0", "-3"])
 def test_a_wait_that_cannot_be_told_is_our_own(told: str) -> None:
-    waited = wait_of(429, {"Retry-After": told}, 3)
+    waited = compute_wait_s(429, {"Retry-After": told}, 3)
     assert waited is not None and 2.0 <= waited <= 4.0
 
 
 def test_even_the_end_of_time_is_a_time() -> None:
-    assert (seconds_until("inf") or 0) > 1e9
-    assert (seconds_until("99999999999999") or 0) > 1e9
+    assert (parse_retry_after("inf") or 0) > 1e9
+    assert (parse_retry_after("99999999999999") or 0) > 1e9

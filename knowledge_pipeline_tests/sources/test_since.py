@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from knowledge_pipeline.sources.time_window import oldest_wanted
+from knowledge_pipeline.sources.time_window import parse_since
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -20,4 +20,4 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
     ],
 )
 def test_since_is_a_date_or_a_span(since, moment):
-    assert oldest_wanted(since, NOW) == moment
+    assert parse_since(since, NOW) == moment

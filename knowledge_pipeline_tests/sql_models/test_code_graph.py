@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.sql_models import run
-from knowledge_pipeline.sql_models.files import load
+from knowledge_pipeline.sql_models.files import load_models
 from knowledge_pipeline_tests.conftest import Project
 
 FILES = {
@@ -58,7 +58,7 @@ def graphed(project: Project, tmp_path: Path) -> Project:
 
 
 def rows(project: Project, name: str) -> list[dict[str, Any]]:
-    return run.rows(project.lake, load(), name, limit=None).rows.to_pylist()
+    return run.query_model(project.lake, load_models(), name, limit=None).rows.to_pylist()
 
 
 def test_files_that_import_each_other_are_one_circle(graphed: Project):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.sql_models.files import Model, Plot, load, needed
+from knowledge_pipeline.sql_models.files import Model, Plot, load_models, select_required_models
 
 MART = """-- What there is,
 -- in two lines.
@@ -40,7 +40,7 @@ def models_in(folder: Path, **files: str) -> list[Model]:
         layer, _, stem = name.partition("__")
         (folder / layer).mkdir(parents=True, exist_ok=True)
         (folder / layer / f"{stem}.sql").write_text(text)
-    return load(folder)
+    return load_models(folder)
 
 
 def test_a_model_says_what_it_is(tmp_path: Path) -> None:
@@ -78,17 +78,17 @@ def test_stars_unions_windows_and_joins_are_traced(tmp_path: Path) -> None:
 
 
 def test_what_a_model_reads_comes_before_it(tmp_path: Path) -> None:
-    names = [model.name for model in load()]
+    names = [model.name for model in load_models()]
     assert all(
         names.index(read) < names.index(model.name)
-        for model in load()
+        for model in load_models()
         for read in model.reads
         if read in names
     )
 
 
 def test_what_is_needed_for_a_model_is_found() -> None:
-    assert [model.name for model in needed(load(), ["index_covers_every_chunk"])] == [
+    assert [model.name for model in select_required_models(load_models(), ["index_covers_every_chunk"])] == [
         "stg_chunks",
         "stg_index",
         "index_coverage",
@@ -97,7 +97,7 @@ def test_what_is_needed_for_a_model_is_found() -> None:
 
 
 def test_every_model_says_what_a_row_is_and_every_mart_what_it_answers() -> None:
-    for model in load():
+    for model in load_models():
         assert model.about, model.name
         assert (model.layer == "tests") != model.grain.startswith("one row per "), model.name
         assert (model.layer == "marts") == bool(model.answers), model.name
@@ -106,21 +106,21 @@ def test_every_model_says_what_a_row_is_and_every_mart_what_it_answers() -> None
 def test_files_are_read_once_and_again_after_an_edit(tmp_path: Path, own_cache: Path) -> None:
     first = models_in(tmp_path, staging__stg=STAGING)
     (kept,) = own_cache.rglob("*.json")
-    assert load(tmp_path) == first
+    assert load_models(tmp_path) == first
     kept.write_text("broken")
-    assert load(tmp_path) == first
+    assert load_models(tmp_path) == first
     (edited,) = models_in(tmp_path, staging__stg=STAGING.replace("tokens", "anchor"))
     assert list(edited.columns) == ["source", "anchor"]
 
 
 def test_reading_files_again_needs_neither_sqlglot_nor_duckdb(own_cache: Path) -> None:
-    load()
+    load_models()
     code = (
         "import sys; from knowledge_pipeline.sql_models.files import load; models = load();"
         "print(len(models), 'sqlglot' in sys.modules, 'duckdb' in sys.modules, 'dagster' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(len(load())), "False", "False", "False"]
+    assert done.stdout.split() == [str(len(load_models())), "False", "False", "False"]
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, own_cache: Path) -> None:
@@ -151,4 +151,4 @@ def test_a_wrong_model_is_refused_by_name(tmp_path: Path, files: dict[str, str],
 
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there are no SQL models in /"):
-        load(tmp_path / "nowhere")
+        load_models(tmp_path / "nowhere")

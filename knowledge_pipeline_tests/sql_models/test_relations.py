@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.sql_models import run
-from knowledge_pipeline.sql_models.files import load
+from knowledge_pipeline.sql_models.files import load_models
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 from knowledge_pipeline_tests.sql_models.test_run import schemas_batch
 from knowledge_pipeline_tests.stages.test_relations import git
 
-LOADED = load()
+LOADED = load_models()
 
 
 def of(project: Project, name: str) -> list[dict[str, Any]]:
-    return run.rows(project.lake, LOADED, name, limit=None).rows.to_pylist()
+    return run.query_model(project.lake, LOADED, name, limit=None).rows.to_pylist()
 
 
 def links_of(project: Project, source: str) -> set[tuple[str, str, str, str | None]]:

@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from knowledge_pipeline.errors import ConfigError, NotFound, QuestionRefused
+from knowledge_pipeline.errors import ConfigError, InvalidQuery, NotFound
 from knowledge_pipeline.sql_models import run
-from knowledge_pipeline.sql_models.files import Model, load
+from knowledge_pipeline.sql_models.files import Model, load_models
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.duckdb_session import opened
+from knowledge_pipeline.store.duckdb_session import open_duckdb
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.logs import append
+from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline_tests.conftest import Project
 
 DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ Rows = list[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def loaded() -> list[Model]:
-    return load()
+    return load_models()
 
 
 @pytest.fixture
@@ -40,11 +40,11 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.fixture
 def told(loaded: list[Model], lake: Lake) -> Callable[[str], Rows]:
     """The rows of a model over the store that is otherwise empty."""
-    return lambda name: run.rows(lake, loaded, name, limit=None).rows.to_pylist()
+    return lambda name: run.query_model(lake, loaded, name, limit=None).rows.to_pylist()
 
 
 def of(project: Project, loaded: list[Model], name: str) -> Rows:
-    return run.rows(project.lake, loaded, name, limit=None).rows.to_pylist()
+    return run.query_model(project.lake, loaded, name, limit=None).rows.to_pylist()
 
 
 def write(folder: Path, **files: str | bytes) -> Path:
@@ -152,7 +152,7 @@ def test_marts_say_how_much_there_is(indexed: Project, loaded: list[Model]) -> N
 
 def test_coverage_falls_when_rows_are_missing(indexed: Project, loaded: list[Model]) -> None:
     assert {row["coverage"] for row in of(indexed, loaded, "index_coverage")} == {1}
-    for space, dimensions in indexed.lake.spaces().items():
+    for space, dimensions in indexed.lake.list_spaces().items():
         indexed.lake.index(space, dimensions).delete_where(eq("source", "docs"))
     assert of(indexed, loaded, "index_coverage")[0]["source"] == "docs"
     (missing,) = of(indexed, loaded, "index_covers_every_chunk")
@@ -161,8 +161,8 @@ def test_coverage_falls_when_rows_are_missing(indexed: Project, loaded: list[Mod
 
 def test_an_index_row_without_a_chunk_is_found(indexed: Project, loaded: list[Model]) -> None:
     chunks = indexed.lake.chunks("markdown", "copy")
-    (id_,) = chunks.rows(["id"])["id"].to_pylist()
-    chunks.delete([id_])
+    (id_,) = chunks.read_rows(["id"])["id"].to_pylist()
+    chunks.delete_keys([id_])
     assert [row["id"] for row in of(indexed, loaded, "index_rows_have_a_chunk")] == [id_]
 
 
@@ -268,7 +268,7 @@ def schemas_batch(rows: Rows, schema: Any) -> Any:
 
 def test_freshness_is_the_age_of_the_last_refresh_to_the_end(lake: Lake, told: Callable[[str], Rows]) -> None:
     now = datetime.now(UTC)
-    append(
+    append_rows(
         lake,
         "refreshes",
         [
@@ -282,7 +282,7 @@ def test_freshness_is_the_age_of_the_last_refresh_to_the_end(lake: Lake, told: C
 
 
 def test_a_source_that_was_never_noted_is_the_stalest(indexed: Project, loaded: list[Model]) -> None:
-    append(indexed.lake, "refreshes", [refreshed("new", datetime.now(UTC))])
+    append_rows(indexed.lake, "refreshes", [refreshed("new", datetime.now(UTC))])
     rows = of(indexed, loaded, "freshness")
     assert {row["source"] for row in rows} == {"code", "docs", "copy", "new"}
     assert all(row["newest_document"] is None for row in rows if row["source"] == "new")
@@ -290,7 +290,7 @@ def test_a_source_that_was_never_noted_is_the_stalest(indexed: Project, loaded: 
 
 def test_costs_are_told_by_source_session_project_and_day(lake: Lake, told: Callable[[str], Rows]) -> None:
     embedding = {"kind": "embedding", "model": "small"}
-    append(
+    append_rows(
         lake,
         "llm_calls",
         [
@@ -321,7 +321,7 @@ def test_costs_are_told_by_source_session_project_and_day(lake: Lake, told: Call
         (2, 0.25),
         (10, 4.0),
     ]
-    append(lake, "llm_calls", [called(DAY, -1.0)])
+    append_rows(lake, "llm_calls", [called(DAY, -1.0)])
     assert [row["cost"] for row in told("costs_are_not_negative")] == [-1.0]
 
 
@@ -332,8 +332,8 @@ def test_the_query_log_tells_latency_and_what_became_of_results(
     asks[0] |= {"cached": True}
     asks[1] |= {"results": 0, "text": "where is it", "degraded": ["rerank"]}
     asks.append(asked("night", at=DAY.replace(hour=23, minute=59), type="semantic"))
-    append(lake, "queries", asks)
-    append(lake, "feedback", [judged("q3", "clicked"), judged("q3", "clicked"), judged("q4", "useless")])
+    append_rows(lake, "queries", asks)
+    append_rows(lake, "feedback", [judged("q3", "clicked"), judged("q3", "clicked"), judged("q4", "useless")])
     code, semantic = told("queries_by_day")
     assert (semantic["type"], semantic["day"]) == ("semantic", date(2026, 3, 1))
     assert code["queries"] == 100
@@ -350,7 +350,7 @@ def test_the_query_log_tells_latency_and_the_cache_s_part_by_door(
 ) -> None:
     cached = [asked(f"c{n}", took_ms=1.0, cached=True, door="http", token="t1") for n in range(3)]
     slow = asked("slow", took_ms=40.0, door="http", token="t2", degraded=["vector"])
-    append(lake, "queries", [*cached, slow, asked("agent", took_ms=7.0, door="mcp", token="t1")])
+    append_rows(lake, "queries", [*cached, slow, asked("agent", took_ms=7.0, door="mcp", token="t1")])
     http, mcp = told("queries_by_door")
     assert [(row["door"], row["queries"], row["tokens"]) for row in (http, mcp)] == [
         ("http", 4, 2),
@@ -366,8 +366,8 @@ def test_what_people_judged_is_told_as_golden_questions_name_it(
 ) -> None:
     chunks = {row["uri"]: row["id"] for row in of(indexed, loaded, "stg_chunks") if row["source"] == "docs"}
     guide, other = chunks["docs/guide.md"], chunks["docs/other.md"]
-    append(indexed.lake, "queries", [asked("q1"), asked("q2"), asked("q3", text="where")])
-    append(
+    append_rows(indexed.lake, "queries", [asked("q1"), asked("q2"), asked("q3", text="where")])
+    append_rows(
         indexed.lake,
         "feedback",
         [
@@ -390,8 +390,8 @@ def test_what_people_judged_is_told_as_golden_questions_name_it(
 def test_a_question_noted_twice_and_feedback_without_one_are_found(
     lake: Lake, told: Callable[[str], Rows]
 ) -> None:
-    append(lake, "queries", [asked("q1"), asked("q1")])
-    append(lake, "feedback", [judged("q1", "useful"), judged("q2", "useful")])
+    append_rows(lake, "queries", [asked("q1"), asked("q1")])
+    append_rows(lake, "feedback", [judged("q1", "useful"), judged("q2", "useful")])
     assert [row["query_id"] for row in told("questions_are_unique")] == ["q1"]
     assert [row["query_id"] for row in told("feedback_is_of_a_question")] == ["q2"]
 
@@ -400,7 +400,7 @@ def test_quality_is_told_with_the_release_of_the_tables(lake: Lake, told: Callab
     release = {"release": 7, "created_at": DAY, "tables": '{"b":1,"a":3}', "rows": 10, "restores": None}
     lake.releases().append([schemas_batch([release], schemas.RELEASES)])
     later = DAY + timedelta(days=1)
-    append(
+    append_rows(
         lake,
         "evaluations",
         [
@@ -416,7 +416,7 @@ def test_quality_is_told_with_the_release_of_the_tables(lake: Lake, told: Callab
 
 
 def test_rows_of_a_source_last_until_its_next_refresh(lake: Lake, told: Callable[[str], Rows]) -> None:
-    append(
+    append_rows(
         lake,
         "refreshes",
         [
@@ -435,7 +435,7 @@ def test_rows_of_a_source_last_until_its_next_refresh(lake: Lake, told: Callable
 
 def test_throughput_counts_refreshes_that_made_something(lake: Lake, told: Callable[[str], Rows]) -> None:
     embedding = {"stage": "embeddings"}
-    append(
+    append_rows(
         lake,
         "refreshes",
         [refreshed("a", DAY, added=30, changed=10, **embedding), refreshed("b", DAY, **embedding)],
@@ -456,7 +456,7 @@ def test_one_model_runs_with_what_it_reads_and_alone_is_kept(indexed: Project, l
 
 def test_texts_and_vectors_are_never_loaded(indexed: Project, loaded: list[Model]) -> None:
     for name in ("raw_documents", "raw_chunks", "raw_index"):
-        answer = run.ask(indexed.lake, loaded, f"select * from {name}", limit=1)
+        answer = run.run_query(indexed.lake, loaded, f"select * from {name}", limit=1)
         assert not {"text", "header", "words", "vector"} & set(answer.rows.schema.names)
         assert answer.total > 1
 
@@ -466,7 +466,7 @@ def test_a_query_joins_models_and_raw_tables(indexed: Project, loaded: list[Mode
     with big as (select source from chunks_by_source where documents > 1)
     select raw_chunks.source, count(*) as n from raw_chunks join big using (source) group by 1 order by 1;
     """
-    answer = run.ask(indexed.lake, loaded, query, limit=1)
+    answer = run.run_query(indexed.lake, loaded, query, limit=1)
     assert (answer.rows.to_pylist()[0]["source"], answer.total) == ("code", 2)
     assert not (indexed.lake.root / "marts").exists()
 
@@ -502,8 +502,8 @@ def test_a_query_reaches_nothing_but_the_tables(
 ) -> None:
     file = tmp_path / "secret.txt"
     file.write_text("secret")
-    with pytest.raises(QuestionRefused, match=message) as refused:
-        run.ask(lake, loaded, query.format(file=file), limit=1)
+    with pytest.raises(InvalidQuery, match=message) as refused:
+        run.run_query(lake, loaded, query.format(file=file), limit=1)
     assert "\n" not in str(refused.value)
     assert file.read_text() == "secret"
 
@@ -511,16 +511,16 @@ def test_a_query_reaches_nothing_but_the_tables(
 def test_local_variables_of_the_program_are_no_tables(lake: Lake, loaded: list[Model]) -> None:
     secret = schemas_batch([], schemas.RELEASES)
     assert secret.num_rows == 0
-    with opened(lake) as duck, pytest.raises(ConfigError, match="secret does not exist"):
+    with open_duckdb(lake) as duck, pytest.raises(ConfigError, match="secret does not exist"):
         duck.create_view("v", "select * from secret")
 
 
 def test_a_model_that_is_not_there_is_named(lake: Lake, loaded: list[Model]) -> None:
     with pytest.raises(NotFound, match="no SQL model 'chunk'"):
-        run.rows(lake, loaded, "chunk", limit=None)
+        run.query_model(lake, loaded, "chunk", limit=None)
 
 
 def test_a_table_larger_than_the_memory_is_sorted_all_the_same(tmp_path: Path) -> None:
-    with opened(Lake(tmp_path), memory_limit="60MB") as duck:
+    with open_duckdb(Lake(tmp_path), memory_limit="60MB") as duck:
         duck.create_table("large", "select i, md5(i::varchar) as text from range(3_000_000) numbers(i)")
-        assert duck.rows("select * from large order by text", limit=1).num_rows == 1
+        assert duck.fetch_rows("select * from large order by text", limit=1).num_rows == 1

@@ -103,7 +103,7 @@ def _index_row(source: str, number: int) -> dict[str, Any]:
 def run(lake: Lake) -> dict[str, Any]:
     """Run all models and tests; rows by model, seconds, and the most memory this process had."""
     started = time.perf_counter()
-    made = {one.model.name: (one.rows, one.seconds) for one in models.refresh(lake, files.load())}
+    made = {one.model.name: (one.rows, one.seconds) for one in models.refresh(lake, files.load_models())}
     return {"made": made, "seconds": round(time.perf_counter() - started, 1), "peak_mb": _peak_mb()}
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.config.query import Reranking
+from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import QuerySettings
-from knowledge_pipeline.evaluation.golden import Place, Question
-from knowledge_pipeline.stages.ablation import ask_steps, steps
-from knowledge_pipeline.stages.evaluate import newest
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
+from knowledge_pipeline.stages.ablation import build_step_settings, run_steps
+from knowledge_pipeline.stages.evaluate import newest_index_versions
 from knowledge_pipeline_tests.conftest import Project
 
 
 def test_the_steps_of_a_search_without_rerank() -> None:
-    made = steps(QuerySettings(fusion="reciprocal_rank", vector_weight=0.3))
+    made = build_step_settings(QuerySettings(fusion="reciprocal_rank", vector_weight=0.3))
     assert list(made) == ["vector", "bm25", "fused"]
     alone = {step: (made[step].fusion, made[step].vector_weight) for step in ("vector", "bm25")}
     assert alone == {"vector": ("weighted", 1.0), "bm25": ("weighted", 0.0)}
@@ -21,19 +21,19 @@ def test_the_steps_of_a_search_without_rerank() -> None:
 
 
 def test_only_the_last_step_reranks() -> None:
-    query = QuerySettings(rerank=Reranking(model="some", types=("code",)))
-    made = steps(query)
+    query = QuerySettings(rerank=RerankSettings(model="some", types=("code",)))
+    made = build_step_settings(query)
     assert list(made) == ["vector", "bm25", "fused", "reranked"] and made["reranked"] == query
     assert all(not made[step].rerank.types for step in ("vector", "bm25", "fused"))
 
 
 def test_every_step_that_is_on_is_added_to_fused_alone() -> None:
-    rerank = Reranking(kind="llm", types=("semantic",))
+    rerank = RerankSettings(kind="llm", types=("semantic",))
     query = QuerySettings(hyde=True, expansion="corpus", decompose="rules", rerank=rerank)
-    made = steps(query)
+    made = build_step_settings(query)
     assert list(made) == ["vector", "bm25", "fused", "hyde", "expansion", "decompose", "reranked", "all"]
     fused = made["fused"]
-    assert fused == QuerySettings(rerank=Reranking(kind="llm"))
+    assert fused == QuerySettings(rerank=RerankSettings(kind="llm"))
     assert made["expansion"] == fused.model_copy(update={"expansion": "corpus"})
     assert made["reranked"] == fused.model_copy(update={"rerank": rerank})
     assert made["all"] == query
@@ -41,7 +41,12 @@ def test_every_step_that_is_on_is_added_to_fused_alone() -> None:
 
 
 def test_one_step_that_is_on_is_not_shown_twice() -> None:
-    assert list(steps(QuerySettings(decompose="rules"))) == ["vector", "bm25", "fused", "decompose"]
+    assert list(build_step_settings(QuerySettings(decompose="rules"))) == [
+        "vector",
+        "bm25",
+        "fused",
+        "decompose",
+    ]
 
 
 def test_the_same_questions_are_asked_of_every_step(project: Project, tmp_path: Path) -> None:
@@ -51,16 +56,16 @@ def test_the_same_questions_are_asked_of_every_step(project: Project, tmp_path: 
     (folder / "retries.py").write_text("def retry_request(send):\n    return send()\n")
     project.declare("app", "code", folder)
     project.refresh()
-    asked = [Question("sign session", (Place("sessions.py"),), "code")]
+    asked = [GoldenQuestion("sign session", (GoldenAnswer("sessions.py"),), "code")]
     reported: list[str] = []
-    made = ask_steps(
+    made = run_steps(
         project.lake,
         project.settings,
         asked,
-        newest(project.lake),
-        report_for=lambda step: lambda stage, done, total: reported.append(step),
+        newest_index_versions(project.lake),
+        progress_for=lambda step: lambda stage, done, total: reported.append(step),
     )
     assert reported == list(made) == ["vector", "bm25", "fused"]
-    assert all(found.found[0].path == "sessions.py" for (found,) in made.values())
+    assert all(found.chunks[0].path == "sessions.py" for (found,) in made.values())
     (fused,) = made["fused"]
     assert {"retrieve", "fuse"} <= fused.timings_ms.keys() and fused.degraded == ()

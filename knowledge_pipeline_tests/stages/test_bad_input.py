@@ -99,7 +99,7 @@ def test_each_bad_file_is_skipped_with_its_reason_or_taken(
     syntax = [row for row in rows(project, "chunks", "main", "code") if row["uri"] == "syntax_error.py"]
     assert syntax and all("lines" in row["metadata"] or row["symbol"] for row in syntax)
     once = tables(project)
-    assert not any(stats.touched for stats in project.refresh().stats)
+    assert not any(stats.has_changes for stats in project.refresh().stats)
     assert tables(project) == once
 
 
@@ -178,4 +178,4 @@ def test_a_submodule_is_recorded_as_one(project: Project, tmp_path: Path) -> Non
     assert project.refresh().failures == {}
     for id_ in ("over_git", "over_folder"):
         assert "submodule" in str(reasons(project, id_, "code").get("vendored_inner"))
-        assert project.lake.chunks("code", id_).count(is_null("skipped")) == 1
+        assert project.lake.chunks("code", id_).count_rows(is_null("skipped")) == 1

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.readers import IndexReader, Scored, open_index
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project
 
 
@@ -27,23 +27,23 @@ def versions_and_bytes(project: Project) -> dict[str, tuple[int, int]]:
 
 async def lost_rows(project: Project) -> tuple[list[str], list[str]]:
     """Ids that a full-text or a vector search for the row's own content does not find."""
-    now = live(project.lake)
+    now = find_live_release(project.lake)
     assert now is not None
     ((space, version),) = now.tables.items()
     reader = await open_index(project.lake.root, space, version)
     live_rows = eq("archived", False)
-    rows = await reader.rows(live_rows, limit=10_000, columns=["id", "symbol", "vector"])
+    rows = await reader.find_rows(live_rows, limit=10_000, columns=["id", "symbol", "vector"])
     by_words, by_vector = [], []
     for row in rows:
-        found = await reader.matching(row["symbol"], live_rows, limit=len(rows))
+        found = await reader.search_text(row["symbol"], live_rows, limit=len(rows))
         by_words += [row["id"]] if row["id"] not in await ids_of(reader, found) else []
-        near = await reader.nearest(np.array(row["vector"], "f4"), live_rows, limit=5)
+        near = await reader.search_vector(np.array(row["vector"], "f4"), live_rows, limit=5)
         by_vector += [row["id"]] if row["id"] not in await ids_of(reader, near) else []
     return by_words, by_vector
 
 
-async def ids_of(reader: IndexReader, found: list[Scored]) -> set[str]:
-    return {row["id"] for row in (await reader.taken([each.row for each in found], ["id"])).values()}
+async def ids_of(reader: IndexReader, found: list[ScoredRow]) -> set[str]:
+    return {row["id"] for row in (await reader.take_rows([each.row_id for each in found], ["id"])).values()}
 
 
 @pytest.mark.slow

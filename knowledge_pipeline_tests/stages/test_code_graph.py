@@ -13,13 +13,13 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.maintenance import maintain
 from knowledge_pipeline.maintenance.purge import purge_documents, purge_former_types, purge_source
-from knowledge_pipeline.maintenance.work import Upkeep
+from knowledge_pipeline.maintenance.work import MaintenanceOptions
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.stages.code_graph import refresh
-from knowledge_pipeline.stages.context import Pass
-from knowledge_pipeline.stages.release import rollback
+from knowledge_pipeline.stages.context import RefreshContext
+from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.release import releases
+from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project
 
@@ -62,9 +62,9 @@ def code(project: Project, folder: Path) -> Project:
 
 def rows(project: Project, name: str) -> list[dict[str, Any]]:
     """All rows in a fixed order, but for the time of writing."""
-    table = project.lake.graph(name)
+    table = project.lake.graph_table(name)
     columns = [column for column in table.schema.names if column != "indexed_at"]
-    return sorted(table.rows(columns).to_pylist(), key=lambda row: row["id"])
+    return sorted(table.read_rows(columns).to_pylist(), key=lambda row: row["id"])
 
 
 def state(project: Project) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -79,7 +79,7 @@ def calls(project: Project) -> set[tuple[str, str, str | None]]:
 def run(project: Project, source: str = "app", **options: Any):
     settings = project.settings
     (found,) = [each for each in settings.sources if each.id == source]
-    return refresh.refresh(Pass(project.lake, settings, found, **options))
+    return refresh.refresh(RefreshContext(project.lake, settings, found, **options))
 
 
 def test_a_refresh_builds_the_graph_and_releases_it(code: Project):
@@ -89,17 +89,17 @@ def test_a_refresh_builds_the_graph_and_releases_it(code: Project):
     assert ("Store.get", "Store.find", "lib/store.py") in calls(code)
     with KnowledgeBase.open(code.settings) as base:
         answer = base.graph.find_usages("Store.get")
-    assert [node.name for node in answer.found] == ["main"]
+    assert [node.name for node in answer.matches] == ["main"]
     assert answer.release == outcome.release.version  # pyright: ignore
 
 
 def test_refreshing_twice_writes_nothing(code: Project):
     code.refresh()
-    before = {name: table.version for name, table in code.lake.graphs().items()}
+    before = {name: table.version for name, table in code.lake.graph_tables().items()}
     stats = run(code)
     assert (stats.added, stats.changed, stats.removed, stats.unchanged) == (0, 0, 0, 3)
-    assert {name: table.version for name, table in code.lake.graphs().items()} == before
-    assert code.refresh().release.touched is False  # pyright: ignore
+    assert {name: table.version for name, table in code.lake.graph_tables().items()} == before
+    assert code.refresh().release.has_changes is False  # pyright: ignore
 
 
 def test_a_change_within_a_body_makes_one_file_anew(code: Project, folder: Path):
@@ -151,7 +151,7 @@ def test_a_removed_file_leaves_the_graph_and_what_it_was_asked_for(code: Project
     assert {row["path"] for row in rows(code, "symbols")} == {"app.py"}
     assert {row["path"] for row in rows(code, "edges")} == {"app.py"}
     assert all(row["target_path"] in (None, "app.py") for row in rows(code, "edges"))
-    assert code.lake.facts("code", "app").count() == 1
+    assert code.lake.facts("code", "app").count_rows() == 1
 
 
 def test_a_release_that_is_not_made_leaves_questions_as_they_were(code: Project, folder: Path):
@@ -160,9 +160,9 @@ def test_a_release_that_is_not_made_leaves_questions_as_they_were(code: Project,
     from knowledge_pipeline.stages.pipeline import refresh_source
 
     settings = code.settings
-    refresh_source(Pass(code.lake, settings, settings.sources[0]))
+    refresh_source(RefreshContext(code.lake, settings, settings.sources[0]))
     with KnowledgeBase.open(settings) as base:
-        assert [node.name for node in base.graph.find_usages("Store.get").found] == ["main"]
+        assert [node.name for node in base.graph.find_usages("Store.get").matches] == ["main"]
 
 
 def test_an_empty_file_makes_a_package(code: Project, folder: Path):
@@ -201,11 +201,11 @@ def test_what_a_package_re_exports_is_known_by_both_names(code: Project, tmp_pat
     code.refresh()
     with KnowledgeBase.open(code.settings) as base:
         usages = base.graph.find_references("lib.store.Store")
-        assert {(node.source, node.name) for node in usages.found} >= {("web", "view"), ("web", "view.py")}
+        assert {(node.source, node.name) for node in usages.matches} >= {("web", "view"), ("web", "view.py")}
         assert [node.name for node in base.graph.find_references("lib.Store").targets] == ["Store"]
-        assert "view" in {node.name for node in base.graph.find_references("lib.store.Store.get").found}
+        assert "view" in {node.name for node in base.graph.find_references("lib.store.Store.get").matches}
         impact = base.graph.analyze_dependencies("lib/store.py")
-        assert ("web", "view.py") in {(node.source, node.name) for node in impact.found}
+        assert ("web", "view.py") in {(node.source, node.name) for node in impact.matches}
 
 
 def test_access_follows_the_configuration(code: Project, folder: Path):
@@ -217,7 +217,7 @@ def test_access_follows_the_configuration(code: Project, folder: Path):
     from knowledge_pipeline.errors import NotFound
 
     with KnowledgeBase.open(code.settings) as base:
-        assert base.graph.find_usages("Store.get", access=Access("acme", frozenset({"jane"}))).found
+        assert base.graph.find_usages("Store.get", access=Access("acme", frozenset({"jane"}))).matches
         with pytest.raises(NotFound):
             base.graph.find_usages("Store.get", access=Access.public())
 
@@ -228,14 +228,14 @@ def test_a_secret_in_a_signature_does_not_reach_the_graph(code: Project, folder:
     code.refresh()
     assert any(row["name"] == "login" for row in rows(code, "symbols"))
     assert secret not in str(state(code))
-    assert secret not in str(code.lake.facts("code", "app").rows(["facts"]).to_pylist())
+    assert secret not in str(code.lake.facts("code", "app").read_rows(["facts"]).to_pylist())
 
 
 def test_a_source_that_is_no_code_has_no_graph(project: Project, folder: Path):
     project.declare("docs", "markdown", folder)
     outcome = project.refresh()
     assert [stats.stage for stats in outcome.stats] == ["snapshot", "chunks", "embeddings", "index"]
-    assert project.lake.graphs() == {}
+    assert project.lake.graph_tables() == {}
 
 
 BODIES = ["return 1", "return alpha()", "return beta.run()", "return Gamma().go()", "return helper(2)"]
@@ -341,7 +341,7 @@ def _die_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def _counted(commit: Callable[..., None], made: list[str], allowed: int) -> Callable[..., None]:
     def counting(table: Table, *args: Any, **options: Any) -> None:
         of_graph = table.path.parent.name == "graph" and (
-            options or commit.__name__ != "delete_where" or table.count(*args)
+            options or commit.__name__ != "delete_where" or table.count_rows(*args)
         )
         if of_graph:
             if len(made) == allowed:
@@ -362,7 +362,7 @@ def test_two_sources_do_not_touch_each_other(code: Project, tmp_path: Path):
     (other / "app.py").write_text("x = 1\n")
     code.refresh()
     assert [row for row in rows(code, "edges") if row["source"] == "app"] == mine
-    assert code.lake.graph("symbols").count(eq("source", "other")) >= 1
+    assert code.lake.graph_table("symbols").count_rows(eq("source", "other")) >= 1
 
 
 def test_a_purged_source_leaves_no_trace_in_any_version(code: Project, folder: Path):
@@ -371,7 +371,10 @@ def test_a_purged_source_leaves_no_trace_in_any_version(code: Project, folder: P
     (folder / "lib" / "store.py").write_text(STORE)
     code.refresh()
     purge_source(code.lake, code.settings, "app")
-    assert {name: table.count() for name, table in code.lake.graphs().items()} == {"symbols": 0, "edges": 0}
+    assert {name: table.count_rows() for name, table in code.lake.graph_tables().items()} == {
+        "symbols": 0,
+        "edges": 0,
+    }
     for place in ("graph", "facts"):
         held = [path for path in (code.lake.root / place).rglob("*") if path.is_file()]
         assert not any(word in path.read_bytes() for path in held for word in (b"Zebra", b"find"))
@@ -391,7 +394,7 @@ def test_a_source_of_another_type_loses_its_graph(code: Project, folder: Path):
     code.declare("app", "markdown", folder)
     code.refresh()
     purge_former_types(code.lake, code.settings, "app")
-    assert {table.count() for table in code.lake.graphs().values()} == {0}
+    assert {table.count_rows() for table in code.lake.graph_tables().values()} == {0}
     assert not list((code.lake.root / "facts").rglob("*.lance"))
 
 
@@ -399,18 +402,18 @@ def test_maintenance_keeps_every_answer_and_what_releases_name(code: Project, fo
     for number in range(14):
         (folder / "app.py").write_text(f"{APP}\n\ndef more{number}():\n    main()\n")
         code.refresh()
-    before, first = state(code), releases(code.lake)[-5]
-    done = maintain.refresh(code.lake, code.settings, asked=Upkeep(grace_s=0.0))
-    assert any(name.startswith("graph/") for each in done.done.values() for name in each.touched)
+    before, first = state(code), list_releases(code.lake)[-5]
+    done = maintain.refresh(code.lake, code.settings, options=MaintenanceOptions(grace_s=0.0))
+    assert any(name.startswith("graph/") for each in done.actions.values() for name in each.touched)
     assert state(code) == before
-    rollback(code.lake, code.settings, first.release)
+    roll_back_release(code.lake, code.settings, first.release)
     with KnowledgeBase.open(code.settings) as base:
-        assert [node.name for node in base.graph.find_usages("main").found] == ["more9"]
+        assert [node.name for node in base.graph.find_usages("main").matches] == ["more9"]
 
 
 def test_a_release_is_refused_while_an_edge_leads_nowhere(code: Project):
     code.refresh()
-    symbols = code.lake.graph("symbols")
+    symbols = code.lake.graph_table("symbols")
     symbols.delete_where(eq("name", "Store.get"))
     outcome = code.refresh()
     assert "edges of source 'app' lead to 1 definitions that are not there" in str(

@@ -8,19 +8,21 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline_tests.conftest import Project, tables
 
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def refresh(root: Path, embedding: Embedding, sources: dict[str, dict[str, Any]], ids: list[str]) -> None:
+def refresh(
+    root: Path, embedding: EmbeddingSettings, sources: dict[str, dict[str, Any]], ids: list[str]
+) -> None:
     """Refresh some sources in a process of its own."""
     project = Project(root, embedding)
     project.sources = sources
     settings = project.settings
-    outcome = pipeline.refresh(project.lake, settings, pipeline.chosen(settings, ids))
+    outcome = pipeline.refresh(project.lake, settings, pipeline.select_sources(settings, ids))
     if outcome.failures:
         raise SystemExit(str(outcome.failures))
 

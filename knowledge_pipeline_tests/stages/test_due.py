@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.stages.schedules import Schedule, due
+from knowledge_pipeline.stages.schedules import Schedule, list_scheduled_sources
 
 TRIGGERS = ["realtime", "on_commit", "hourly", "daily", "weekly"]
 
@@ -29,13 +29,13 @@ def test_a_schedule_takes_the_sources_with_its_triggers(schedule: Schedule, expe
     sources = [
         {"id": trigger, "type": "code", "refresh": {"trigger": trigger}} for trigger in reversed(TRIGGERS)
     ]
-    assert {source.id for source in due(settings(*sources), schedule)} == expected
+    assert {source.id for source in list_scheduled_sources(settings(*sources), schedule)} == expected
 
 
 def test_without_a_trigger_that_of_the_type_counts() -> None:
     both = settings({"id": "history", "type": "git_history"}, {"id": "papers", "type": "files"})
-    assert [source.id for source in due(both, "weekly")] == ["history"]
-    assert [source.id for source in due(both, "daily")] == ["papers"]
+    assert [source.id for source in list_scheduled_sources(both, "weekly")] == ["history"]
+    assert [source.id for source in list_scheduled_sources(both, "daily")] == ["papers"]
 
 
 def test_a_reindex_takes_what_asks_for_it_whatever_its_trigger() -> None:
@@ -44,8 +44,8 @@ def test_a_reindex_takes_what_asks_for_it_whatever_its_trigger() -> None:
         {"id": "m", "type": "code", "refresh": {"full_reindex": "monthly"}},
         {"id": "never", "type": "code"},
     )
-    assert [source.id for source in due(both, "weekly_reindex")] == ["w"]
-    assert [source.id for source in due(both, "monthly_reindex")] == ["m"]
+    assert [source.id for source in list_scheduled_sources(both, "weekly_reindex")] == ["w"]
+    assert [source.id for source in list_scheduled_sources(both, "monthly_reindex")] == ["m"]
 
 
 def test_sources_of_one_repository_stand_together() -> None:
@@ -60,5 +60,5 @@ def test_sources_of_one_repository_stand_together() -> None:
         for type_ in ("code", "markdown")
         for number, url in enumerate(urls)
     ]
-    ordered = [source.id for source in due(settings(*sources), "daily")]
+    ordered = [source.id for source in list_scheduled_sources(settings(*sources), "daily")]
     assert ordered == ["code-1", "markdown-1", "code-0", "code-2", "markdown-0", "markdown-2"]

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config.operation import Evaluation
+from knowledge_pipeline.config.operation import EvaluationSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ReleaseRefused
-from knowledge_pipeline.evaluation.golden import Golden, Place, Question
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, GoldenSet
 from knowledge_pipeline.stages import evaluate, pipeline
-from knowledge_pipeline.stages.context import Pass
-from knowledge_pipeline.stages.evaluate import golden_of
+from knowledge_pipeline.stages.context import RefreshContext
+from knowledge_pipeline.stages.evaluate import evaluation_key
 from knowledge_pipeline.stages.pipeline import refresh_source
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project, embedding_by
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
@@ -44,24 +44,24 @@ def folder(project: Project, tmp_path: Path) -> Path:
 
 def settings(project: Project, **evaluation: object) -> Settings:
     """With the questions, and limits."""
-    made = Evaluation.model_validate({"questions": [project.root / "golden.yaml"], **evaluation})
+    made = EvaluationSettings.model_validate({"questions": [project.root / "golden.yaml"], **evaluation})
     return project.settings.model_copy(update={"evaluation": made})
 
 
 def index(project: Project) -> None:
     """Up to the index, releasing nothing."""
-    refresh_source(Pass(project.lake, project.settings, project.settings.sources[0]))
+    refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
 
 
 def logged(project: Project) -> list[dict]:
-    table = project.lake.log("evaluations")
-    return table.rows(table.schema.names).to_pylist()
+    table = project.lake.log_table("evaluations")
+    return table.read_rows(table.schema.names).to_pylist()
 
 
 @pytest.mark.usefixtures("folder")
 def test_the_newest_index_is_asked_before_anything_is_released(project: Project) -> None:
     index(project)
-    assert live(project.lake) is None
+    assert find_live_release(project.lake) is None
     made = evaluate.refresh(project.lake, settings(project))
     assert made is not None and made.scores["all"]["nDCG@10"] == 1.0
     assert made.scores["code"]["questions"] == 2 and made.scores["all"]["p50_ms"] > 0
@@ -72,7 +72,7 @@ def test_the_newest_index_is_asked_before_anything_is_released(project: Project)
         *("p50_ms", "p95_ms", "questions"),
     }
     assert {json.dumps(made.tables) for _ in rows} == {row["tables"] for row in rows}
-    assert {row["golden"] for row in rows} == {made.golden}
+    assert {row["golden"] for row in rows} == {made.golden_key}
 
 
 @pytest.mark.usefixtures("folder")
@@ -93,46 +93,48 @@ def test_other_questions_another_index_or_other_settings_are_asked_anew(
 ) -> None:
     index(project)
     evaluate.refresh(project.lake, settings(project))
-    assert not evaluate.due(project.lake, settings(project))
+    assert not evaluate.needs_evaluation(project.lake, settings(project))
     changed = settings(project)
     query = changed.query.model_copy(update={"vector_weight": 0.9})
-    assert evaluate.due(project.lake, changed.model_copy(update={"query": query}))
+    assert evaluate.needs_evaluation(project.lake, changed.model_copy(update={"query": query}))
     golden = project.root / "golden.yaml"
     golden.write_text(golden.read_text() + "  - {question: more, answers: [{path: retries.py}]}\n")
-    assert evaluate.due(project.lake, settings(project))
+    assert evaluate.needs_evaluation(project.lake, settings(project))
     golden.write_text(QUESTIONS)
     (folder / "new.py").write_text("x = 1\n")
     index(project)
-    assert evaluate.due(project.lake, settings(project))
+    assert evaluate.needs_evaluation(project.lake, settings(project))
 
 
 @pytest.mark.usefixtures("folder")
 def test_without_questions_or_without_an_index_nothing_is_done(project: Project) -> None:
     assert evaluate.refresh(project.lake, settings(project)) is None
-    assert evaluate.problem(project.lake, settings(project)) is None
+    assert evaluate.find_release_problem(project.lake, settings(project)) is None
     index(project)
     assert evaluate.refresh(project.lake, project.settings) is None
-    assert evaluate.problem(project.lake, project.settings) is None
-    assert not evaluate.due(project.lake, project.settings)
+    assert evaluate.find_release_problem(project.lake, project.settings) is None
+    assert not evaluate.needs_evaluation(project.lake, project.settings)
     assert logged(project) == []
 
 
 def test_an_index_that_was_not_asked_is_a_problem(project: Project, folder: Path) -> None:
     index(project)
-    assert "were not asked of the newest index" in (evaluate.problem(project.lake, settings(project)) or "")
+    assert "were not asked of the newest index" in (
+        evaluate.find_release_problem(project.lake, settings(project)) or ""
+    )
     evaluate.refresh(project.lake, settings(project))
-    assert evaluate.problem(project.lake, settings(project)) is None
+    assert evaluate.find_release_problem(project.lake, settings(project)) is None
     (folder / "new.py").write_text("x = 1\n")
     index(project)
-    assert "were not asked" in (evaluate.problem(project.lake, settings(project)) or "")
+    assert "were not asked" in (evaluate.find_release_problem(project.lake, settings(project)) or "")
 
 
 def test_scores_below_the_floor_are_a_problem(project: Project, folder: Path) -> None:
     (folder / "sessions.py").write_text(WORSE)
     index(project)
     evaluate.refresh(project.lake, settings(project))
-    assert evaluate.problem(project.lake, settings(project, floor=0.5)) is None
-    told = evaluate.problem(project.lake, settings(project, floor=0.6)) or ""
+    assert evaluate.find_release_problem(project.lake, settings(project, floor=0.5)) is None
+    told = evaluate.find_release_problem(project.lake, settings(project, floor=0.6)) or ""
     assert "nDCG@10 0.500, below evaluation.floor (0.6)" in told
 
 
@@ -141,7 +143,7 @@ def test_of_what_is_live_already_there_is_nothing_to_forbid(project: Project, fo
     project.refresh()
     chosen = settings(project, floor=0.9)
     assert pipeline.refresh(project.lake, chosen, chosen.sources).failures == {}
-    assert evaluate.problem(project.lake, chosen) is None
+    assert evaluate.find_release_problem(project.lake, chosen) is None
 
 
 def test_a_worse_index_is_indexed_and_not_released(project: Project, folder: Path) -> None:
@@ -150,8 +152,12 @@ def test_a_worse_index_is_indexed_and_not_released(project: Project, folder: Pat
     (folder / "sessions.py").write_text(WORSE)
     refused = pipeline.refresh(project.lake, chosen, chosen.sources).failures["release"]
     assert isinstance(refused, ReleaseRefused) and "below evaluation.floor (0.9)" in str(refused)
-    released = live(project.lake)
-    assert released is not None and released.release == 1 and released.tables != evaluate.newest(project.lake)
+    released = find_live_release(project.lake)
+    assert (
+        released is not None
+        and released.release == 1
+        and released.tables != evaluate.newest_index_versions(project.lake)
+    )
     (folder / "sessions.py").write_text(SIGNED)
     assert pipeline.refresh(project.lake, chosen, chosen.sources).failures == {}
 
@@ -161,8 +167,8 @@ def test_scores_far_below_the_live_release_are_a_problem(project: Project, folde
     (folder / "sessions.py").write_text(WORSE)
     index(project)
     evaluate.refresh(project.lake, settings(project))  # the live release is asked too
-    assert evaluate.problem(project.lake, settings(project, allowed_drop=0.5)) is None
-    told = evaluate.problem(project.lake, settings(project, allowed_drop=0.4)) or ""
+    assert evaluate.find_release_problem(project.lake, settings(project, allowed_drop=0.5)) is None
+    told = evaluate.find_release_problem(project.lake, settings(project, allowed_drop=0.4)) or ""
     assert "nDCG@10 0.500, the live release with 1.000" in told and "(0.4)" in told
 
 
@@ -182,7 +188,7 @@ def test_a_missing_file_of_questions_keeps_the_release_back_in_one_sentence(proj
     outcome = pipeline.refresh(project.lake, chosen, chosen.sources)
     assert isinstance(outcome.failures["release"], ConfigError)
     assert str(outcome.failures["release"]).startswith("there are no golden questions at ")
-    assert live(project.lake) is None and len(outcome.stats) == 5
+    assert find_live_release(project.lake) is None and len(outcome.stats) == 5
 
 
 @pytest.mark.usefixtures("folder")
@@ -203,10 +209,10 @@ def test_a_live_release_that_is_broken_does_not_keep_its_successor_from_being_ev
     project.refresh()
     next((project.lake.root / "index").glob("*.lance")).rename(project.root / "lost.lance")
     index(project)
-    made, released = evaluate.refresh(project.lake, settings(project)), live(project.lake)
+    made, released = evaluate.refresh(project.lake, settings(project)), find_live_release(project.lake)
     assert made is not None and made.scores["all"]["nDCG@10"] == 1.0
     assert released is not None and max(released.tables.values()) > max(made.tables.values())
-    assert evaluate.problem(project.lake, settings(project)) is None
+    assert evaluate.find_release_problem(project.lake, settings(project)) is None
 
 
 def test_the_history_is_one_entry_an_evaluation(project: Project, folder: Path) -> None:
@@ -215,16 +221,16 @@ def test_the_history_is_one_entry_an_evaluation(project: Project, folder: Path) 
     (folder / "sessions.py").write_text(WORSE)
     index(project)
     evaluate.refresh(project.lake, settings(project))
-    past = evaluate.history(project.lake)
+    past = evaluate.list_evaluations(project.lake)
     assert [entry["nDCG@10"] for entry in past] == [1.0, 0.5]
     assert past[0]["at"] < past[1]["at"]  # type: ignore[operator]
 
 
 def test_scores_compare_where_the_same_language_model_was_asked() -> None:
-    golden = Golden((Question("what", (Place("a.py"),)),))
+    golden = GoldenSet((GoldenQuestion("what", (GoldenAnswer("a.py"),)),))
 
     def mark(model: dict[str, object] | None, **query: object) -> str:
-        return golden_of(golden, Settings.model_validate({"language_model": model, "query": query}))
+        return evaluation_key(golden, Settings.model_validate({"language_model": model, "query": query}))
 
     used = {"model": "one", "api_key": "first"}
     assert mark(used, hyde=True) == mark({**used, "api_key": "second", "timeout_s": 5}, hyde=True)

@@ -10,7 +10,7 @@ import pytest
 
 from knowledge_pipeline.errors import EmbeddingUnavailable, SourceRefused, StoreError
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import Pass
+from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
@@ -77,7 +77,7 @@ def test_one_source_that_fails_does_not_stop_the_others(
     (folder / "a.py").write_text("third = 3\n")
     outcome = project.refresh()
     assert list(outcome.failures) == ["absent"]
-    assert any(stats.source == "main" and stats.touched for stats in outcome.stats)
+    assert any(stats.source == "main" and stats.has_changes for stats in outcome.stats)
     assert outcome.release is not None and outcome.release.added == 1
 
 
@@ -128,7 +128,7 @@ def test_an_index_without_vectors_is_refused_before_anything_is_written(
     project: Project, folder: Path
 ) -> None:
     (folder / "a.py").write_text("third = 3\n")
-    this = Pass(project.lake, project.settings, project.settings.sources[0])
+    this = RefreshContext(project.lake, project.settings, project.settings.sources[0])
     pipeline.STAGES["snapshot"](this)
     pipeline.STAGES["chunks"](this)
     before = tables(project)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.identifiers import searchable
-from knowledge_pipeline.records import embedded_text
-from knowledge_pipeline.stages.index import _SMALL
-from knowledge_pipeline.stages.pipeline import Outcome
+from knowledge_pipeline.identifiers import expand_identifiers
+from knowledge_pipeline.records import build_embedded_text
+from knowledge_pipeline.stages.index import _SMALL_DOCUMENT_CHUNKS
+from knowledge_pipeline.stages.pipeline import RefreshOutcome
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, tables
 
-LARGEST = _SMALL[-1]
+LARGEST = _SMALL_DOCUMENT_CHUNKS[-1]
 
 
 def section(name: str) -> str:
@@ -50,17 +50,17 @@ def rows_of(project: Project, path: str) -> list[dict[str, Any]]:
 
 
 def own_words(row: dict[str, Any]) -> str:
-    return searchable(embedded_text(row["header"], row["text"]))
+    return expand_identifiers(build_embedded_text(row["header"], row["text"]))
 
 
-def counts(outcome: Outcome) -> tuple[int, int, int]:
+def counts(outcome: RefreshOutcome) -> tuple[int, int, int]:
     """Index rows added, changed, removed."""
     assert outcome.failures == {}
     (stats,) = (stats for stats in outcome.stats if stats.stage == "index")
     return stats.added, stats.changed, stats.removed
 
 
-@pytest.mark.parametrize("number", _SMALL)
+@pytest.mark.parametrize("number", _SMALL_DOCUMENT_CHUNKS)
 def test_a_chunk_of_a_small_document_says_its_own_words_twice_and_the_others_once(
     project: Project, folder: Path, number: int
 ) -> None:
@@ -69,7 +69,9 @@ def test_a_chunk_of_a_small_document_says_its_own_words_twice_and_the_others_onc
     rows = rows_of(project, "a.md")
     assert len(rows) == number
     for at, row in enumerate(rows):
-        assert row["words"] == "\n\n".join([own_words(row), *(searchable(other["text"]) for other in rows)])
+        assert row["words"] == "\n\n".join(
+            [own_words(row), *(expand_identifiers(other["text"]) for other in rows)]
+        )
         said = Counter(row["words"].replace(".", " ").split())
         assert [said[f"onlypart{letter}"] for letter in "abcd"[:number]] == [
             2 if at == other else 1 for other in range(number)
@@ -166,12 +168,12 @@ def test_siblings_are_read_once_a_batch(
     for at in range(20):
         write(folder, f"{at}.md", names(3))
     asked: list[str] = []
-    read = Table.rows
+    read = Table.read_rows
 
     def heard(table: Table, columns: Any, where: Any = None, **options: Any) -> Any:
         asked.append(str(where.sql) if where else "")
         return read(table, columns, where, **options)
 
-    monkeypatch.setattr(Table, "rows", heard)
+    monkeypatch.setattr(Table, "read_rows", heard)
     project.refresh()
     assert sum("(uri IN (" in sql and "archived" in sql for sql in asked) == 1

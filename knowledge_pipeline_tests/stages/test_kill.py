@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline_tests.conftest import Project, tables
 
@@ -21,7 +21,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 def refresh_and_tell(
-    root: Path, embedding: Embedding, sources: dict[str, dict[str, Any]], tell: Connection
+    root: Path, embedding: EmbeddingSettings, sources: dict[str, dict[str, Any]], tell: Connection
 ) -> None:
     """Refresh in a process of its own, telling each step of progress."""
     project = Project(root, embedding)
@@ -69,5 +69,5 @@ def test_a_kill_in_each_stage_leaves_nothing_behind(
     calm.refresh()
     assert tables(project) == tables(calm)
     once = tables(project)
-    assert not any(stats.touched for stats in project.refresh().stats)
+    assert not any(stats.has_changes for stats in project.refresh().stats)
     assert tables(project) == once

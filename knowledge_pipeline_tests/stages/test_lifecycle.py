@@ -18,8 +18,8 @@ import pytest
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.sources.api_sources import open_service
-from knowledge_pipeline.stages.pipeline import Outcome
+from knowledge_pipeline.sources.api_sources import open_api_source
+from knowledge_pipeline.stages.pipeline import RefreshOutcome
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
@@ -46,7 +46,7 @@ class Lived:
     def calls(self) -> int:
         return len(self.server.requests)
 
-    def refresh(self, **options: Any) -> Outcome:
+    def refresh(self, **options: Any) -> RefreshOutcome:
         outcome = self.project.refresh(**options)
         for failure in outcome.failures.values():
             raise failure
@@ -129,8 +129,8 @@ def lived(request: pytest.FixtureRequest, project: Project) -> Iterator[Lived]:
 @pytest.fixture
 def always_whole(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every listing is due to be a whole one."""
-    with open_service(lived.project.settings.sources[0]) as service:
-        monkeypatch.setattr(type(service), "whole_listing_every", timedelta(0))
+    with open_api_source(lived.project.settings.sources[0]) as service:
+        monkeypatch.setattr(type(service), "full_listing_interval", timedelta(0))
 
 
 def test_what_is_created_is_found_and_what_is_edited_is_found_by_its_new_text(lived: Lived) -> None:
@@ -251,7 +251,7 @@ def test_a_long_limit_is_told_with_its_end_and_the_rest_comes_later(lived: Lived
         lived.refresh()
     lived.server.limit(after=10_000, reset_s=1)
     lived.refresh()
-    rows = lived.project.lake.snapshot(lived.project.settings.sources[0].type, "service").rows(["uri"])
+    rows = lived.project.lake.snapshot(lived.project.settings.sources[0].type, "service").read_rows(["uri"])
     assert rows.num_rows == 12
 
 

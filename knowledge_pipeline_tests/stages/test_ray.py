@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
-from knowledge_pipeline.errors import ModelMissing
-from knowledge_pipeline.stages.embeddings import _COMMIT_TEXTS
+from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.errors import ModelError
+from knowledge_pipeline.stages.embeddings import _TEXTS_PER_COMMIT
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
@@ -48,7 +48,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project_in(root: Path, model: Path, folder: Path, ray: dict[str, Any] | None) -> Project:
     """A project over a folder of code that embeds by the model."""
     root.mkdir()
-    found = Project(root, Embedding.model_validate({"model": str(model), "ray": ray}))
+    found = Project(root, EmbeddingSettings.model_validate({"model": str(model), "ray": ray}))
     found.declare("code", "code", folder, chunking={"min_tokens": 0})
     return found
 
@@ -75,12 +75,12 @@ def cluster() -> Iterator[None]:
 
 
 def embeddings(project: Project) -> Table:
-    ((space, dimensions),) = project.lake.spaces().items()
+    ((space, dimensions),) = project.lake.list_spaces().items()
     return project.lake.embeddings(space, "code", dimensions)
 
 
 def vectors(project: Project) -> dict[str, np.ndarray]:
-    rows = embeddings(project).rows(["text_key", "vector"]).to_pylist()
+    rows = embeddings(project).read_rows(["text_key", "vector"]).to_pylist()
     found = {row["text_key"]: np.array(row["vector"]) for row in rows}
     assert len(found) == len(rows)  # none is there twice
     return found
@@ -132,7 +132,7 @@ def test_a_cluster_leaves_the_tables_of_one_process_in_one_commit(both: tuple[Pr
     same(alone, spread)
     assert len(vectors(spread)) >= TEXTS
     made = {project: embeddings(project).version for project in both}
-    assert made[alone] - made[spread] == len(vectors(spread)) // _COMMIT_TEXTS
+    assert made[alone] - made[spread] == len(vectors(spread)) // _TEXTS_PER_COMMIT
 
 
 @pytest.mark.usefixtures("cluster")
@@ -177,5 +177,5 @@ def test_what_a_worker_cannot_do_is_told_in_its_own_words(tmp_path: Path) -> Non
     assert not project.refresh().failures
     (model / "model.safetensors").write_bytes(weights[: len(weights) // 2])
     failure = project.refresh().failures["code"]
-    assert isinstance(failure, ModelMissing)
+    assert isinstance(failure, ModelError)
     assert "cannot load the model" in str(failure)

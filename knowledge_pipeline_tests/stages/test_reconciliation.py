@@ -210,7 +210,7 @@ def test_refreshing_twice_writes_nothing(project: Project, tmp_path: Path) -> No
     assert (first.failures, second.failures) == ({}, {})
     assert versions(project) == before
     assert tables(project) == once != {}
-    assert not any(stats.touched for stats in second.stats)
+    assert not any(stats.has_changes for stats in second.stats)
 
 
 def test_one_edit_costs_one_document_and_its_vectors(project: Project, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_nothing_is_kept_beside_the_tables(project: Project, tmp_path: Path) -> 
         shutil.rmtree(project.lake.root / place, ignore_errors=True)
     assert {path.suffix for path in project.lake.root.glob("*") if path.is_file()} == set()
     once = tables(project)
-    assert not any(stats.touched for stats in project.refresh().stats)
+    assert not any(stats.has_changes for stats in project.refresh().stats)
     assert tables(project) == once
 
 

@@ -15,7 +15,7 @@ import pytest
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.relations import Relations
+from knowledge_pipeline.query.relations import DocumentRelations
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
@@ -43,7 +43,7 @@ class Organisation:
     pull: str
     issue: str
 
-    def related(self, target: str, **options: Any) -> Relations:
+    def related(self, target: str, **options: Any) -> DocumentRelations:
         with KnowledgeBase(self.project.settings) as knowledge:
             return knowledge.related(target, **options)
 
@@ -182,6 +182,8 @@ def test_what_nobody_has_heard_of_is_said_to_be_unknown(organisation: Organisati
 def test_what_was_asked_is_in_the_log(organisation: Organisation) -> None:
     found = organisation.related("PROJ-1")
     (row,) = (
-        organisation.project.lake.log("queries").rows(["query_id", "type", "text", "results"]).to_pylist()
+        organisation.project.lake.log_table("queries")
+        .read_rows(["query_id", "type", "text", "results"])
+        .to_pylist()
     )
     assert row == {"query_id": found.query_id, "type": "related", "text": "PROJ-1", "results": 4}

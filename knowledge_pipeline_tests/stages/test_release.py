@@ -14,7 +14,7 @@ from knowledge_pipeline.maintenance import purge
 from knowledge_pipeline.stages import release
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.readers import open_index
-from knowledge_pipeline.store.release import live, releases
+from knowledge_pipeline.store.release import find_live_release, list_releases
 from knowledge_pipeline_tests.conftest import Project
 
 EVERYTHING = Filter("true")
@@ -24,11 +24,11 @@ def found(project: Project, where: Filter = EVERYTHING) -> list[str]:
     """Texts that the live release holds."""
 
     async def read() -> list[str]:
-        now = live(project.lake)
+        now = find_live_release(project.lake)
         texts: list[str] = []
         for space, version in now.tables.items() if now else ():
             reader = await open_index(project.lake.root, space, version)
-            texts += [row["text"] for row in await reader.rows(where, limit=10_000, columns=["text"])]
+            texts += [row["text"] for row in await reader.find_rows(where, limit=10_000, columns=["text"])]
         return sorted(texts)
 
     return asyncio.run(read())
@@ -47,10 +47,10 @@ def folder(project: Project, tmp_path: Path) -> Path:
 
 def test_readers_see_what_was_released_and_nothing_else(project: Project, folder: Path) -> None:
     (folder / "a.py").write_text("second = 2\n")
-    from knowledge_pipeline.stages.context import Pass
+    from knowledge_pipeline.stages.context import RefreshContext
     from knowledge_pipeline.stages.pipeline import refresh_source
 
-    refresh_source(Pass(project.lake, project.settings, project.settings.sources[0]))
+    refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
     assert found(project) == ["first = 1"]
     release.refresh(project.lake, project.settings)
     assert found(project) == ["second = 2"]
@@ -61,23 +61,23 @@ def test_a_rollback_brings_the_old_rows_back_and_can_be_rolled_back_itself(
 ) -> None:
     (folder / "a.py").write_text("second = 2\n")
     project.refresh()
-    release.rollback(project.lake, project.settings, 1)
-    assert (found(project), live(project.lake).restores) == (["first = 1"], 1)  # type: ignore[union-attr]
-    release.rollback(project.lake, project.settings, 2)
+    release.roll_back_release(project.lake, project.settings, 1)
+    assert (found(project), find_live_release(project.lake).restores) == (["first = 1"], 1)  # type: ignore[union-attr]
+    release.roll_back_release(project.lake, project.settings, 2)
     assert found(project) == ["second = 2"]
 
 
 def test_a_refresh_after_a_rollback_releases_the_newest_again(project: Project, folder: Path) -> None:
     (folder / "a.py").write_text("second = 2\n")
     project.refresh()
-    release.rollback(project.lake, project.settings, 1)
+    release.roll_back_release(project.lake, project.settings, 1)
     project.refresh()
     assert found(project) == ["second = 2"]
 
 
 def test_a_release_that_is_not_there_is_refused_by_name(project: Project, folder: Path) -> None:
     with pytest.raises(NotFound, match=r"there is no release 99; kept releases: 1"):
-        release.rollback(project.lake, project.settings, 99)
+        release.roll_back_release(project.lake, project.settings, 99)
 
 
 def test_only_the_configured_number_of_releases_is_kept(project: Project, folder: Path) -> None:
@@ -93,9 +93,9 @@ def test_only_the_configured_number_of_releases_is_kept(project: Project, folder
     from knowledge_pipeline.stages import pipeline
 
     pipeline.refresh(project.lake, with_keep, with_keep.sources)
-    assert [known.release for known in releases(project.lake)] == [6, 7, 8]
-    space = next(iter(project.lake.spaces()))
-    tags = project.lake.index(space, 32).opened().tags.list()
+    assert [known.release for known in list_releases(project.lake)] == [6, 7, 8]
+    space = next(iter(project.lake.list_spaces()))
+    tags = project.lake.index(space, 32).open_lancedb().tags.list()
     assert sorted(tags) == ["release-6", "release-7", "release-8"]
 
 
@@ -103,19 +103,19 @@ def test_only_the_configured_number_of_releases_is_kept(project: Project, folder
 def test_a_damaged_index_is_not_released(project: Project, folder: Path, damage: str) -> None:
     (folder / "b.py").write_text("more = 1\n")
     project.refresh()
-    space, dimensions = next(iter(project.lake.spaces().items()))
+    space, dimensions = next(iter(project.lake.list_spaces().items()))
     table = project.lake.index(space, dimensions)
-    first, second = table.rows(table.schema.names).to_pylist()
+    first, second = table.read_rows(table.schema.names).to_pylist()
     now = {"updated_at": datetime.now(UTC)}
     if damage == "missing":
-        table.delete([first["id"]])
+        table.delete_keys([first["id"]])
     elif damage == "double":
-        table.delete([first["id"], second["id"]])
+        table.delete_keys([first["id"], second["id"]])
         table.append([pa.RecordBatch.from_pylist([first | now, first | now], schema=table.schema)])
     else:
         broken = first | now | {"vector": [2.0] * dimensions}
         table.upsert([pa.RecordBatch.from_pylist([broken], schema=table.schema)])
-    before = live(project.lake)
+    before = find_live_release(project.lake)
     problem = {
         "missing": "has 2 chunks but 1 rows in the index",
         "double": "1 chunk ids are in space .* twice",
@@ -123,7 +123,7 @@ def test_a_damaged_index_is_not_released(project: Project, folder: Path, damage:
     }
     with pytest.raises(ReleaseRefused, match=problem[damage]):
         release.refresh(project.lake, project.settings)
-    assert live(project.lake) == before
+    assert find_live_release(project.lake) == before
 
 
 def test_a_vanished_file_leaves_the_search_but_not_the_archive(project: Project, folder: Path) -> None:

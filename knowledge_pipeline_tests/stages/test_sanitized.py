@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.config.settings import Sanitize
+from knowledge_pipeline.config.settings import SanitizeSettings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline.stages import chunks
 from knowledge_pipeline_tests.conftest import Project, tables
@@ -49,12 +49,12 @@ def test_a_dropped_document_leaves_its_reason_and_no_chunk(project: Project, tmp
 def test_pages_keep_their_numbers_when_one_before_them_is_redacted() -> None:
     text = f"first page with {TOKEN} in it.\nsecond page.\nthird page."
     starts = [0, text.index("second"), text.index("third")]
-    assert chunks._pages(text, {"page_starts": starts}) == [
+    assert chunks._split_pages(text, {"page_starts": starts}) == [
         f"first page with {TOKEN} in it.\n",
         "second page.\n",
         "third page.",
     ]
-    assert chunks._pages(text, {}) == [text]
+    assert chunks._split_pages(text, {}) == [text]
 
 
 def test_a_chunk_is_an_exact_slice_of_the_sanitized_document(project: Project, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_chunk_is_an_exact_slice_of_the_sanitized_document(project: Project, t
     (folder / "a.py").write_text(body)
     project.declare("main", "code", folder)
     project.refresh()
-    clean = sanitize(body, Sanitize()).text
+    clean = sanitize(body, SanitizeSettings()).text
     assert clean != body
     rows = tables(project)["chunks main"]
     assert all(clean[row["start_char"] : row["end_char"]] == row["text"] for row in rows)

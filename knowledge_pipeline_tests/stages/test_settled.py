@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import Pass, Stats
+from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline_tests.conftest import Project, tables
 
@@ -25,13 +25,13 @@ class Running:
     def _noting(self, name: str):
         stage = pipeline.STAGES[name]
 
-        def run(this: Pass) -> Stats:
+        def run(this: RefreshContext) -> Stats:
             self.ran.append(name)
             return stage(this)
 
         return run
 
-    def refresh(self, **options: bool) -> pipeline.Outcome:
+    def refresh(self, **options: bool) -> pipeline.RefreshOutcome:
         self.ran.clear()
         outcome = pipeline.refresh(self.project.lake, self.settings, self.settings.sources, **options)
         assert not outcome.failures
@@ -74,7 +74,7 @@ def test_a_source_that_stands_is_listed_alone_and_told_alike(running: Running):
 def test_an_edit_goes_through_all_stages(running: Running, folder: Path):
     running.refresh()
     (folder / "store.py").write_text("def opened():\n    return 2\n")
-    assert [each.stage for each in running.refresh().stats if each.touched] == ["snapshot", *STAGES]
+    assert [each.stage for each in running.refresh().stats if each.has_changes] == ["snapshot", *STAGES]
     held = tables(running.project)
     running.refresh(full=True)
     assert tables(running.project) == held
@@ -84,11 +84,11 @@ def test_an_edit_goes_through_all_stages(running: Running, folder: Path):
 def test_what_another_process_took_away_comes_back(running: Running, gone: str):
     lake, held = running.project.lake, tables(running.project)
     running.refresh()
-    ((space, dimensions),) = lake.spaces().items()
+    ((space, dimensions),) = lake.list_spaces().items()
     of = {
         "chunks": lake.chunks("code", "app"),
         "index": lake.index(space, dimensions),
-        "symbols": lake.graph("symbols"),
+        "symbols": lake.graph_table("symbols"),
     }
     of[gone].delete_where(eq("path", "use.py"))
     running.refresh()

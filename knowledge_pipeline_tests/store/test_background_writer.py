@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from knowledge_pipeline.store.background_writer import one_behind
+from knowledge_pipeline.store.background_writer import open_background_writer
 
 
 def test_work_is_done_beside_the_caller_one_at_a_time_and_in_order():
@@ -15,7 +15,7 @@ def test_work_is_done_beside_the_caller_one_at_a_time_and_in_order():
         assert go_on.wait(10)
         done.append("first")
 
-    with one_behind() as hand_over:
+    with open_background_writer() as hand_over:
         hand_over(first)
         assert begun.wait(10)
         assert done == []  # the caller goes on meanwhile
@@ -32,7 +32,7 @@ def test_an_error_reaches_the_caller_and_nothing_more_is_begun():
         raise OSError("disk full")
 
     def three_pieces():
-        with one_behind() as hand_over:
+        with open_background_writer() as hand_over:
             hand_over(fail)
             hand_over(lambda: done.append("after"))
 
@@ -45,13 +45,13 @@ def test_the_error_of_the_last_piece_is_not_lost():
     def fail():
         raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"), one_behind() as hand_over:
+    with pytest.raises(OSError, match="disk full"), open_background_writer() as hand_over:
         hand_over(fail)
 
 
 def test_what_was_handed_over_is_done_when_the_caller_fails():
     done = []
-    with pytest.raises(ValueError, match="no model"), one_behind() as hand_over:
+    with pytest.raises(ValueError, match="no model"), open_background_writer() as hand_over:
         hand_over(lambda: done.append("kept"))
         raise ValueError("no model")
     assert done == ["kept"]

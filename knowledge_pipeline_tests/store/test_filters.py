@@ -51,15 +51,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 @pytest.mark.parametrize("value", NASTY)
 def test_a_value_finds_itself_and_nothing_else(table: Table, value: str) -> None:
-    assert table.rows(["path"], filters.eq("path", value))["path"].to_pylist() == [value]
-    assert table.rows(["path"], filters.one_of("path", [value]))["path"].to_pylist() == [value]
-    assert table.rows(["path"], filters.has_any("tags", [value]))["path"].to_pylist() == [value]
+    assert table.read_rows(["path"], filters.eq("path", value))["path"].to_pylist() == [value]
+    assert table.read_rows(["path"], filters.one_of("path", [value]))["path"].to_pylist() == [value]
+    assert table.read_rows(["path"], filters.has_any("tags", [value]))["path"].to_pylist() == [value]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=20).filter(lambda text: text not in NASTY and "\x00" not in text))
 def test_any_other_text_finds_nothing(table: Table, value: str) -> None:
-    assert table.count(filters.eq("path", value)) == 0
+    assert table.count_rows(filters.eq("path", value)) == 0
 
 
 def test_a_column_name_cannot_carry_a_condition() -> None:
@@ -68,21 +68,21 @@ def test_a_column_name_cannot_carry_a_condition() -> None:
 
 
 def test_no_values_match_nothing(table: Table) -> None:
-    assert table.count(filters.one_of("path", [])) == table.count(filters.has_any("tags", [])) == 0
+    assert table.count_rows(filters.one_of("path", [])) == table.count_rows(filters.has_any("tags", [])) == 0
 
 
 def test_conditions_combine_as_logic_does(table: Table) -> None:
     both = filters.eq("path", "%") | filters.eq("path", "_")
-    assert table.count(both) == 2
-    assert table.count(both & filters.eq("path", "%")) == 1
-    assert table.count(~both & ~filters.is_null("path")) == len(NASTY) - 2
+    assert table.count_rows(both) == 2
+    assert table.count_rows(both & filters.eq("path", "%")) == 1
+    assert table.count_rows(~both & ~filters.is_null("path")) == len(NASTY) - 2
 
 
 def test_times_compare_to_the_microsecond(table: Table) -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
-    assert table.count(filters.at_least("at", at)) == len(NASTY)
-    assert table.count(filters.at_least("at", at.replace(microsecond=7))) == 0
-    assert table.count(filters.below("at", at)) == 0
+    assert table.count_rows(filters.at_least("at", at)) == len(NASTY)
+    assert table.count_rows(filters.at_least("at", at.replace(microsecond=7))) == 0
+    assert table.count_rows(filters.below("at", at)) == 0
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_globs_match_paths(tmp_path: Path, pattern: str, path: str, matches: boo
     table.append(
         [pa.RecordBatch.from_pylist([{"id": "1", "path": path, "tags": [], "at": None}], schema=SCHEMA)]
     )
-    assert table.count(filters.glob("path", pattern)) == int(matches)
+    assert table.count_rows(filters.glob("path", pattern)) == int(matches)
     if "/" not in path and "**" not in pattern and "(" not in pattern:
         assert fnmatch(path, pattern) == matches
 
@@ -128,7 +128,7 @@ def test_the_end_of_a_dotted_name_matches_by_whole_parts(
 ) -> None:
     made = Table(tmp_path / "t.lance", SCHEMA)
     made.append([pa.RecordBatch.from_pylist([{"id": "1", "path": path, "tags": []}], schema=SCHEMA)])
-    assert made.count(filters.ends_with_parts("path", value, ".")) == found
+    assert made.count_rows(filters.ends_with_parts("path", value, ".")) == found
 
 
 def test_a_folder_holds_what_is_below_it_and_no_neighbour(tmp_path: Path) -> None:
@@ -136,6 +136,6 @@ def test_a_folder_holds_what_is_below_it_and_no_neighbour(tmp_path: Path) -> Non
     paths = ["src/a.py", "src/x/b.py", "src2/c.py", "src", "lib/src/d.py"]
     rows = [{"id": path, "path": path, "tags": []} for path in paths]
     made.append([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)])
-    below = made.rows(["path"], filters.begins("path", "src/"))["path"].to_pylist()
+    below = made.read_rows(["path"], filters.starts_with("path", "src/"))["path"].to_pylist()
     assert sorted(below) == ["src/a.py", "src/x/b.py"]
-    assert made.count(filters.begins_folded("path", "SRC/")) == 2
+    assert made.count_rows(filters.starts_with_folded("path", "SRC/")) == 2

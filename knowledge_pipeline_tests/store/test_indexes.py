@@ -16,7 +16,7 @@ from knowledge_pipeline.store import index_segments, indexes
 from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, Scored, open_index
+from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
 from knowledge_pipeline.store.tables import Table
 
 DIMENSIONS = 32
@@ -54,33 +54,33 @@ async def misses(lake: Lake, vectors: np.ndarray, where: Filter, numbers: list[i
     reader = await open_index(lake.root, "space", table.version)
     by_vector = by_word = 0
     for number in numbers:
-        near = await reader.nearest(vectors[number], where, limit=5)
+        near = await reader.search_vector(vectors[number], where, limit=5)
         by_vector += f"i{number}" not in await ids_of(reader, near)
-        found = await reader.matching(f"word{number}x", where, limit=5)
+        found = await reader.search_text(f"word{number}x", where, limit=5)
         by_word += f"i{number}" not in await ids_of(reader, found)
     return by_vector, by_word
 
 
-async def ids_of(reader: IndexReader, found: list[Scored]) -> set[str]:
-    return {row["id"] for row in (await reader.taken([each.row for each in found], ["id"])).values()}
+async def ids_of(reader: IndexReader, found: list[ScoredRow]) -> set[str]:
+    return {row["id"] for row in (await reader.take_rows([each.row_id for each in found], ["id"])).values()}
 
 
 def test_rows_inside_and_beyond_every_index_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes, "SCALAR_FROM_ROWS", 100)
-    monkeypatch.setattr(indexes, "VECTOR_FROM_ROWS", 1000)
+    monkeypatch.setattr(indexes, "SCALAR_INDEX_MIN_ROWS", 100)
+    monkeypatch.setattr(indexes, "VECTOR_INDEX_MIN_ROWS", 1000)
     lake = Lake(tmp_path)
     table = lake.index("space", DIMENSIONS)
     vectors = np.random.default_rng(7).normal(size=(1600, DIMENSIONS)).astype("f4")
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     write(table, vectors[:1500], 0)
-    indexes.maintain(table)
-    kinds = {index.index_type for index in table.opened().list_indices()}
+    indexes.maintain_indexes(table)
+    kinds = {index.index_type for index in table.open_lancedb().list_indices()}
     assert {"FTS", "Bitmap", "BTree"} < kinds
     assert any("Hnsw" in kind or "HNSW" in kind for kind in kinds)
     write(table, vectors[1500:], 1500)
-    assert indexes.unindexed_rows(table) == 100
+    assert indexes.count_unindexed_rows(table) == 100
     everything, only_b = Filter("true"), eq("source", "b")
     assert asyncio.run(misses(lake, vectors, everything, list(range(0, 1600, 7)))) == (0, 0)
     assert asyncio.run(misses(lake, vectors, only_b, list(range(0, 1600, 70)))) == (0, 0)
@@ -88,11 +88,11 @@ def test_rows_inside_and_beyond_every_index_are_found(
 
 
 def test_prewarmed_indexes_lie_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexes, "VECTOR_FROM_ROWS", 1000)
+    monkeypatch.setattr(indexes, "VECTOR_INDEX_MIN_ROWS", 1000)
     lake = Lake(tmp_path)
     table = lake.index("space", DIMENSIONS)
     write(table, np.random.default_rng(9).normal(size=(1200, DIMENSIONS)).astype("f4"), 0)
-    indexes.maintain(table)
+    indexes.maintain_indexes(table)
 
     async def held() -> tuple[int, int, int]:
         reader = await open_index(lake.root, "space", table.version)
@@ -109,38 +109,38 @@ def test_prewarmed_indexes_lie_in_memory(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_long_unindexed_tail_is_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexes, "TAIL_ROWS", 50)
+    monkeypatch.setattr(indexes, "MAX_UNINDEXED_ROWS", 50)
     lake = Lake(tmp_path)
     table = lake.index("space", DIMENSIONS)
     vectors = np.eye(DIMENSIONS, dtype="f4")[np.arange(400) % DIMENSIONS]
     write(table, vectors[:300], 0)
-    indexes.maintain(table)
+    indexes.maintain_indexes(table)
     write(table, vectors[300:], 300)
-    assert indexes.unindexed_rows(table) == 100
-    indexes.maintain(table)
-    assert indexes.unindexed_rows(table) == 0
+    assert indexes.count_unindexed_rows(table) == 100
+    indexes.maintain_indexes(table)
+    assert indexes.count_unindexed_rows(table) == 0
 
 
 def test_a_similarity_is_the_cosine_whether_a_vector_is_indexed_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes, "VECTOR_FROM_ROWS", 1000)
+    monkeypatch.setattr(indexes, "VECTOR_INDEX_MIN_ROWS", 1000)
     lake = Lake(tmp_path)
     table = lake.index("space", DIMENSIONS)
     vectors = np.random.default_rng(8).normal(size=(1200, DIMENSIONS)).astype("f4")
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     write(table, vectors[:1100], 0)
-    indexes.maintain(table)
-    assert any("HNSW" in index.index_type.upper() for index in table.opened().list_indices())
+    indexes.maintain_indexes(table)
+    assert any("HNSW" in index.index_type.upper() for index in table.open_lancedb().list_indices())
     write(table, vectors[1100:], 1100)
 
     async def read() -> list[tuple[float, float]]:
         reader = await open_index(lake.root, "space", table.version)
         pairs = []
         for asked in (vectors[3], vectors[1150]):
-            near = await reader.nearest(asked, Filter("true"), limit=40)
-            exact = await reader.vectors([each.row for each in near])
-            pairs += [(each.score, float(asked @ exact[each.row])) for each in near]
+            near = await reader.search_vector(asked, Filter("true"), limit=40)
+            exact = await reader.take_vectors([each.row_id for each in near])
+            pairs += [(each.score, float(asked @ exact[each.row_id])) for each in near]
         return pairs
 
     told, exact = zip(*asyncio.run(read()), strict=True)
@@ -150,22 +150,22 @@ def test_a_similarity_is_the_cosine_whether_a_vector_is_indexed_or_not(
 
 def segments_of(table: Table, column: str) -> list[str]:
     """The segments of a column's index, the oldest first."""
-    (index,) = (each for each in table.newest().describe_indices() if each.field_names == [column])
+    (index,) = (each for each in table.open_newest().describe_indices() if each.field_names == [column])
     return [str(segment.uuid) for segment in index.segments]
 
 
 def test_tails_become_segments_that_are_taken_in_by_newer_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes, "TAIL_ROWS", 10)
+    monkeypatch.setattr(indexes, "MAX_UNINDEXED_ROWS", 10)
     lake = Lake(tmp_path)
     table = lake.index("space", DIMENSIONS)
     vectors = np.eye(DIMENSIONS, dtype="f4")[np.arange(400) % DIMENSIONS]
     counted = []
     for start in range(0, 400, 20):
         write(table, vectors[start : start + 20], start)
-        indexes.maintain(table)
-        assert indexes.unindexed_rows(table) == 0
+        indexes.maintain_indexes(table)
+        assert indexes.count_unindexed_rows(table) == 0
         counted.append(len(segments_of(table, "words")))
     assert 1 < max(counted) <= 4
     assert asyncio.run(misses(lake, vectors, Filter("true"), list(range(0, 400, 9))))[1] == 0
@@ -175,18 +175,18 @@ def test_tails_become_segments_that_are_taken_in_by_newer_ones(
 def test_a_graph_table_has_every_index_that_its_questions_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(graph_indexes, "FROM_ROWS", 20)
-    table = Lake(tmp_path).graph(name)
+    monkeypatch.setattr(graph_indexes, "INDEX_MIN_ROWS", 20)
+    table = Lake(tmp_path).graph_table(name)
     row = {field.name: empty_value(field.type) for field in table.schema}
     rows = [{**row, table.key: f"id-{number}"} for number in range(30)]
     table.append(pa.Table.from_pylist(rows, schema=table.schema).to_batches())
-    assert graph_indexes.wanting(table)
-    graph_indexes.maintain(table)
+    assert graph_indexes.needs_maintenance(table)
+    graph_indexes.maintain_indexes(table)
     assert {"principals", "tenant", "path"} <= table.indexes.keys()
-    assert not graph_indexes.wanting(table)
-    graph_indexes.rebuild(table)
-    assert not graph_indexes.wanting(table)
-    assert table.count() == 30
+    assert not graph_indexes.needs_maintenance(table)
+    graph_indexes.rebuild_indexes(table)
+    assert not graph_indexes.needs_maintenance(table)
+    assert table.count_rows() == 30
 
 
 @pytest.mark.parametrize(
@@ -203,39 +203,39 @@ def test_a_graph_table_has_every_index_that_its_questions_use(
 def test_segments_are_taken_in_while_the_newer_rows_are_a_fair_part_of_them(
     sizes: list[int], tail: int, most_rows: int | None, count: int
 ) -> None:
-    assert index_segments.merged(sizes, tail, most_rows=most_rows) == count
+    assert index_segments.count_merged_segments(sizes, tail, max_rows=most_rows) == count
 
 
 def test_edits_beside_a_large_graph_of_vectors_leave_it_as_it_is_until_maintenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes, "TAIL_ROWS", 30)
-    monkeypatch.setattr(indexes, "VECTOR_FROM_ROWS", 1000)
-    monkeypatch.setattr(index_segments, "DEAR_ROWS", 500)
+    monkeypatch.setattr(indexes, "MAX_UNINDEXED_ROWS", 30)
+    monkeypatch.setattr(indexes, "VECTOR_INDEX_MIN_ROWS", 1000)
+    monkeypatch.setattr(index_segments, "EXPENSIVE_GRAPH_ROWS", 500)
     lake = Lake(tmp_path)
     table = lake.index("space", DIMENSIONS)
     vectors = np.random.default_rng(9).normal(size=(1800, DIMENSIONS)).astype("f4")
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     write(table, vectors[:1200], 0)
-    indexes.maintain(table)
+    indexes.maintain_indexes(table)
     large = segments_of(table, "vector")
     for start in range(1200, 1800, 20):  # as a refresh does: changed rows, removed rows, tidying, indexes
         write(table, vectors[start : start + 20], start)
         write(table, vectors[start - 600 : start - 580], start - 600)
-        table.delete([f"i{number}" for number in range(start - 1200, start - 1190)])
-        table.tidy()
-        indexes.maintain(table)
+        table.delete_keys([f"i{number}" for number in range(start - 1200, start - 1190)])
+        table.compact_if_due()
+        indexes.maintain_indexes(table)
         assert segments_of(table, "vector")[:1] == large
-    fragments = len(table.newest().get_fragments())
+    fragments = len(table.open_newest().get_fragments())
     assert fragments < 25, "small ones are merged all the same"
     kept = [number for number in range(1800) if number >= 600 or number % 20 >= 10]
-    assert table.count() == len(kept)
+    assert table.count_rows() == len(kept)
     assert asyncio.run(misses(lake, vectors, Filter("true"), kept[::37])) == (0, 0)
-    monkeypatch.setattr(index_segments, "FEW", 1)
-    assert indexes.wanting(table)
-    indexes.unite(table)
+    monkeypatch.setattr(index_segments, "MAX_GRAPH_SEGMENTS", 1)
+    assert indexes.needs_maintenance(table)
+    indexes.merge_segments(table)
     assert len(segments_of(table, "vector")) == 1
-    assert not indexes.wanting(table)
+    assert not indexes.needs_maintenance(table)
     assert asyncio.run(misses(lake, vectors, Filter("true"), kept[::37])) == (0, 0)
 
 
@@ -248,6 +248,6 @@ def test_a_copy_that_was_put_back_and_written_to_is_read_as_it_is(tmp_path: Path
     for first in (3, 10):
         write(table, vectors[:3], first)
         found = {f"i{number}" for number in (0, 1, 2, first, first + 1, first + 2)}
-        assert set(table.rows(["id"])["id"].to_pylist()) == found
+        assert set(table.read_rows(["id"])["id"].to_pylist()) == found
         shutil.rmtree(table.path)
         shutil.copytree(kept, table.path)

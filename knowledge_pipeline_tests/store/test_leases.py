@@ -14,8 +14,8 @@ import pytest
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.leases import Lease
-from knowledge_pipeline.store.locks import lock
-from knowledge_pipeline.store.object_store import Remote, client_of
+from knowledge_pipeline.store.locks import acquire_lock
+from knowledge_pipeline.store.object_store import ObjectPath, open_client
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
 from knowledge_pipeline_tests.fakes.bucket.store import store_in
 
@@ -28,7 +28,7 @@ def store(s3: S3Bucket, tmp_path: Path) -> ObjectStore:
 
 
 def lease_on(store: ObjectStore, *, expires_s: float = 2.0) -> Lease:
-    return Lease(Remote("locks/index.lock", store), "the index", expires_s, expires_s / 4)
+    return Lease(ObjectPath("locks/index.lock", store), "the index", expires_s, expires_s / 4)
 
 
 def hold(store: ObjectStore, expires_s: float, held: Event) -> None:
@@ -47,7 +47,7 @@ def holder_of(store: ObjectStore, *, expires_s: float) -> multiprocessing.proces
 
 def take_turns(store: ObjectStore, go: Event, told: Connection, turns: int) -> None:
     """Take the lease, look at a counter, wait, and count one up: two at once would lose a count."""
-    client = client_of(store)
+    client = open_client(store)
     go.wait(30)
     for _ in range(turns):
         lease = lease_on(store)
@@ -81,7 +81,7 @@ def test_of_several_takers_of_a_dead_holders_lease_one_wins(store: ObjectStore) 
     holder = holder_of(store, expires_s=1.0)
     holder.kill()
     holder.join()
-    client_of(store).put("count", b"0")
+    open_client(store).put("count", b"0")
     go = SPAWN.Event()
     pipes = [SPAWN.Pipe(duplex=False) for _ in range(4)]
     takers = [SPAWN.Process(target=take_turns, args=(store, go, tell, 3)) for _, tell in pipes]
@@ -91,19 +91,19 @@ def test_of_several_takers_of_a_dead_holders_lease_one_wins(store: ObjectStore) 
     assert [listen.recv() for listen, _ in pipes] == ["done"] * 4
     for taker in takers:
         taker.join()
-    assert int(bytes(client_of(store).get("count").bytes())) == 12
+    assert int(bytes(open_client(store).get("count").bytes())) == 12
 
 
 def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_without_a_wait(store: ObjectStore) -> None:
-    folder = Remote("locks", store)
+    folder = ObjectPath("locks", store)
     with (
-        lock(folder, "source-docs", timeout_s=0, about="source 'docs'"),
+        acquire_lock(folder, "source-docs", timeout_s=0, description="source 'docs'"),
         pytest.raises(Busy, match=r"another process is working on source 'docs' and did not finish within 0"),
-        lock(folder, "source-docs", timeout_s=0, about="source 'docs'"),
+        acquire_lock(folder, "source-docs", timeout_s=0, description="source 'docs'"),
     ):
         pass
     began = time.monotonic()
-    with lock(folder, "source-docs", timeout_s=0), lock(folder, "index", timeout_s=0):
+    with acquire_lock(folder, "source-docs", timeout_s=0), acquire_lock(folder, "index", timeout_s=0):
         pass
     assert time.monotonic() - began < 1
 
@@ -111,13 +111,13 @@ def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_without_a_wait(stor
 def test_a_holder_that_was_cut_off_hears_that_it_lost_its_hold(store: ObjectStore) -> None:
     with (
         pytest.raises(Busy, match=r"the hold on 'index' was lost"),
-        lock(Remote("locks", store), "index", timeout_s=0),
+        acquire_lock(ObjectPath("locks", store), "index", timeout_s=0),
     ):
-        client_of(store).put("locks/index.lock", b'{"owner": "another", "free": false, "expires_s": 30}')
+        open_client(store).put("locks/index.lock", b'{"owner": "another", "free": false, "expires_s": 30}')
 
 
 def test_an_error_inside_is_what_is_told(store: ObjectStore) -> None:
-    with pytest.raises(ZeroDivisionError), lock(Remote("locks", store), "index", timeout_s=0):
+    with pytest.raises(ZeroDivisionError), acquire_lock(ObjectPath("locks", store), "index", timeout_s=0):
         _ = 1 / 0
-    with lock(Remote("locks", store), "index", timeout_s=0):
+    with acquire_lock(ObjectPath("locks", store), "index", timeout_s=0):
         pass

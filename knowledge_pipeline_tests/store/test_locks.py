@@ -13,11 +13,11 @@ import pytest
 
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store import locks
-from knowledge_pipeline.store.locks import lock
+from knowledge_pipeline.store.locks import acquire_lock
 
 
 def hold(folder: Path, held: Event) -> None:
-    with lock(folder, "index", timeout_s=5):
+    with acquire_lock(folder, "index", timeout_s=5):
         held.set()
         time.sleep(60)
 
@@ -30,18 +30,18 @@ def test_a_second_process_is_told_and_a_killed_holder_leaves_nothing_behind(tmp_
     assert held.wait(30)
     with (
         pytest.raises(Busy, match="another process is working on 'index'"),
-        lock(tmp_path, "index", timeout_s=0.1),
+        acquire_lock(tmp_path, "index", timeout_s=0.1),
     ):
         pass
     holder.kill()
     holder.join()
     assert holder.exitcode == -signal.SIGKILL
-    with lock(tmp_path, "index", timeout_s=5):
+    with acquire_lock(tmp_path, "index", timeout_s=5):
         pass
 
 
 def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
-    with lock(tmp_path / "locks", "../../x", timeout_s=1):
+    with acquire_lock(tmp_path / "locks", "../../x", timeout_s=1):
         pass
     assert [path.parent.name for path in tmp_path.rglob("*.lock")] == ["locks"]
 
@@ -49,14 +49,14 @@ def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
 def test_a_long_wait_is_told_and_then_the_lock_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(locks, "TOLD_AFTER_S", 0.2)
+    monkeypatch.setattr(locks, "WARN_AFTER_S", 0.2)
     spawn = multiprocessing.get_context("spawn")
     held = spawn.Event()
     holder = spawn.Process(target=hold, args=(tmp_path, held))
     holder.start()
     assert held.wait(30)
     threading.Timer(1.0, holder.kill).start()
-    with lock(tmp_path, "index", timeout_s=30, about="the index"):
+    with acquire_lock(tmp_path, "index", timeout_s=30, description="the index"):
         holder.join(10)
         assert holder.exitcode == -signal.SIGKILL
     assert [record.getMessage() for record in caplog.records] == [
@@ -67,6 +67,6 @@ def test_a_long_wait_is_told_and_then_the_lock_is_taken(
 def test_a_lock_that_is_free_is_taken_without_a_word(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with lock(tmp_path, "index", timeout_s=0):
+    with acquire_lock(tmp_path, "index", timeout_s=0):
         pass
     assert caplog.records == []

@@ -10,13 +10,13 @@ from pydantic import SecretStr
 
 from knowledge_pipeline.errors import NotFound, StoreError, StoreUnavailable
 from knowledge_pipeline.maintenance import maintain, purge
-from knowledge_pipeline.maintenance.work import Upkeep
+from knowledge_pipeline.maintenance.work import MaintenanceOptions
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.stages.release import rollback
+from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import size
-from knowledge_pipeline.store.release import live
+from knowledge_pipeline.store.lance_storage import compute_size
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.bucket.s3_server import Fault, S3Bucket
 from knowledge_pipeline_tests.fakes.bucket.store import RemoteProject, store_in
@@ -61,19 +61,19 @@ def test_a_bucket_holds_what_a_folder_holds(
         declared(each, folder)
         each.refresh()
     assert tables(s3_project) == tables(project) != {}
-    first = live(s3_project.lake)
-    assert not any(stats.touched for stats in s3_project.refresh().stats)
-    assert live(s3_project.lake) == first
+    first = find_live_release(s3_project.lake)
+    assert not any(stats.has_changes for stats in s3_project.refresh().stats)
+    assert find_live_release(s3_project.lake) == first
 
     edited(folder)
     for each in both:
         each.refresh()
     assert tables(s3_project) == tables(project)
-    assert s3_project.lake.stored_sources() == {"docs": "markdown", "code": "code"}
+    assert s3_project.lake.list_stored_sources() == {"docs": "markdown", "code": "code"}
 
     with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
         assert base.search("versions of the tables").results[0].citation.path == "a.md"
-    rollback(s3_project.lake, s3_project.settings, 1)
+    roll_back_release(s3_project.lake, s3_project.settings, 1)
     with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
         assert base.search("boats in the harbour").results[0].citation.path == "b.md"
 
@@ -90,21 +90,21 @@ def test_maintenance_and_purge_leave_a_bucket_as_they_leave_a_folder(
     edited(folder)
     for each in both:
         each.refresh()
-    before = size(s3_project.lake.root)
-    asked = Upkeep(grace_s=0.0)
-    done = [maintain.refresh(each.lake, each.settings, asked=asked) for each in both]
-    assert {action: each.removed for action, each in done[1].done.items()} == {
-        action: each.removed for action, each in done[0].done.items()
+    before = compute_size(s3_project.lake.root)
+    asked = MaintenanceOptions(grace_s=0.0)
+    done = [maintain.refresh(each.lake, each.settings, options=asked) for each in both]
+    assert {action: each.removed for action, each in done[1].actions.items()} == {
+        action: each.removed for action, each in done[0].actions.items()
     }
     assert done[1].skipped == {}
-    assert 0 < size(s3_project.lake.root) < before
+    assert 0 < compute_size(s3_project.lake.root) < before
     assert tables(s3_project) == tables(project)
     for each in both:
         assert purge.purge_source(each.lake, each.settings, "docs") == 2
     assert tables(s3_project) == tables(project) != {}
     with pytest.raises(NotFound, match="nothing of a source 'docs'"):
         purge.purge_source(s3_project.lake, s3_project.settings, "docs")
-    assert "docs" not in s3_project.lake.stored_sources()
+    assert "docs" not in s3_project.lake.list_stored_sources()
 
 
 def test_a_store_that_cannot_be_used_is_told_in_a_sentence(s3: S3Bucket, tmp_path: Path) -> None:
@@ -112,13 +112,13 @@ def test_a_store_that_cannot_be_used_is_told_in_a_sentence(s3: S3Bucket, tmp_pat
     secret = SecretStr("wrong" * 5)
     wrong = right.options.model_copy(update={"secret_access_key": secret})
     with pytest.raises(StoreError) as refused:
-        Lake(right.model_copy(update={"options": wrong})).stored_sources()
+        Lake(right.model_copy(update={"options": wrong})).list_stored_sources()
     assert str(refused.value) == (
         f"the object store refuses access to {right.url}: check the keys, what they may do, "
         "and store_options.region"
     )
     absent = right.model_copy(update={"url": "s3://absent-bucket/x"})
-    for ask in (Lake(absent).stored_sources, Lake(absent).source_lock("docs").__enter__):
+    for ask in (Lake(absent).list_stored_sources, Lake(absent).lock_source("docs").__enter__):
         with pytest.raises(StoreError, match=r"^there is no bucket 'absent-bucket' for s3://absent-bucket/x"):
             ask()
 
@@ -126,7 +126,7 @@ def test_a_store_that_cannot_be_used_is_told_in_a_sentence(s3: S3Bucket, tmp_pat
 def test_a_store_that_fails_for_a_moment_is_asked_again(s3: S3Bucket, tmp_path: Path) -> None:
     lake = Lake(store_in(s3, tmp_path))
     s3.fail_next(Fault(503), Fault(500, "InternalError"))
-    assert lake.stored_sources() == {}
+    assert lake.list_stored_sources() == {}
     away = lake.root.store.options.model_copy(update={"endpoint_url": "http://127.0.0.1:9"})
     with pytest.raises(StoreUnavailable, match=f"the object store of s3://{s3.name}/team/knowledge did not"):
-        Lake(lake.root.store.model_copy(update={"options": away})).stored_sources()
+        Lake(lake.root.store.model_copy(update={"options": away})).list_stored_sources()

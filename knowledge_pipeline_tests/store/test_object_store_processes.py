@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding
+from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.stages import pipeline
@@ -23,14 +23,14 @@ SPAWN = multiprocessing.get_context("spawn")
 
 def refresh(
     root: Path,
-    embedding: Embedding,
+    embedding: EmbeddingSettings,
     store: ObjectStore,
     sources: dict[str, dict[str, Any]],
     ids: list[str],
     tell: Connection,
 ) -> None:
     """Refresh some sources in a process of its own, whose leases expire soon, telling each stage."""
-    leases.EXPIRES_S, leases.RENEWED_S = 6.0, 1.5
+    leases.EXPIRES_S, leases.RENEW_INTERVAL_S = 6.0, 1.5
     project = RemoteProject(root, embedding, store)
     project.sources = sources
     settings = project.settings
@@ -38,7 +38,7 @@ def refresh(
     def report(stage: str, done: int, total: int | None) -> None:
         tell.send(stage)
 
-    chosen = pipeline.chosen(settings, ids)
+    chosen = pipeline.select_sources(settings, ids)
     outcome = pipeline.refresh(project.lake, settings, chosen, report=lambda source: report)
     tell.send(f"end: {outcome.failures}")
 
@@ -99,11 +99,11 @@ def test_a_kill_in_each_stage_leaves_nothing_behind(
     while listen.recv() != stage:
         pass
     with pytest.raises(Busy, match="another process is working on source 's0'"):
-        s3_project.lake.source_lock("s0", timeout_s=0).__enter__()
+        s3_project.lake.lock_source("s0", timeout_s=0).__enter__()
     victim.kill()
     victim.join()
     assert victim.exitcode == -signal.SIGKILL
     (tmp_path / "repo0" / "late.py").write_text("def late():\n    return 0\n")
     s3_project.refresh()
     assert tables(s3_project) == tables(calm(s3_project, tmp_path)) != {}
-    assert not any(stats.touched for stats in s3_project.refresh().stats)
+    assert not any(stats.has_changes for stats in s3_project.refresh().stats)

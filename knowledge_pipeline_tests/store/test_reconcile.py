@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.reconcile import MIXED, difference, difference_of, fingerprints, reconcile
+from knowledge_pipeline.store.reconcile import (
+    MIXED_FINGERPRINT,
+    load_fingerprints,
+    plan_changes,
+    plan_changes_arrow,
+    reconcile,
+)
 from knowledge_pipeline.store.tables import Table
 
 SCHEMA = pa.schema(
@@ -43,12 +49,12 @@ def rows_of(desired: dict[str, str], uris: list[str], *, parts: int = 2) -> Iter
 
 
 def refresh(table: Table, desired: dict[str, str]) -> None:
-    planned = difference(desired, fingerprints(table, "uri", "mark"))
-    reconcile(table, planned, lambda uris: rows_of(desired, uris), group="uri")
+    planned = plan_changes(desired, load_fingerprints(table, "uri", "mark"))
+    reconcile(table, planned, lambda uris: rows_of(desired, uris), group_column="uri")
 
 
 def content(table: Table) -> list[tuple[str, str]]:
-    rows = table.rows(["id", "mark"])
+    rows = table.read_rows(["id", "mark"])
     return sorted(zip(rows["id"].to_pylist(), rows["mark"].to_pylist(), strict=True))
 
 
@@ -65,8 +71,8 @@ def test_the_difference_of_columns_is_that_of_dictionaries(
         rows = pa.table({"key": pa.array(held, pa.string()), "mark": pa.array(held.values(), pa.string())})
         return rows["key"], rows["mark"]
 
-    expected = difference(desired[0], actual[0], full=full)
-    assert difference_of(columns(desired[0]), columns(actual[0]), full=full) == expected
+    expected = plan_changes(desired[0], actual[0], full=full)
+    assert plan_changes_arrow(columns(desired[0]), columns(actual[0]), full=full) == expected
 
 
 @settings(max_examples=15, deadline=None)
@@ -115,7 +121,7 @@ def test_rows_of_one_key_that_disagree_are_made_again(tmp_path: Path) -> None:
     table = Table(tmp_path / "t.lance", SCHEMA)
     halfway = [{"id": "a10", "uri": "a", "mark": "1"}, {"id": "a20", "uri": "a", "mark": "2"}]
     table.append([pa.RecordBatch.from_pylist(halfway, schema=SCHEMA)])
-    assert fingerprints(table, "uri", "mark") == {"a": MIXED}
+    assert load_fingerprints(table, "uri", "mark") == {"a": MIXED_FINGERPRINT}
     refresh(table, {"a": "2"})
     assert content(table) == wanted({"a": "2"})
 
@@ -125,14 +131,14 @@ def test_a_whole_reconcile_makes_one_version_for_many_batches(tmp_path: Path) ->
     first, second = {"a": "1"}, {"a": "1", "b": "1", "c": "1"}
     for desired in (first, second):
         ids = {f"{uri}{mark}{part}": mark for uri, mark in desired.items() for part in range(2)}
-        planned = difference(ids, fingerprints(table, "id", "mark"))
+        planned = plan_changes(ids, load_fingerprints(table, "id", "mark"))
         before = table.version
 
         def make(keys: list[str]) -> Iterator[pa.RecordBatch]:
             for key in keys:
                 yield pa.RecordBatch.from_pylist([{"id": key, "uri": key[0], "mark": "1"}], schema=SCHEMA)
 
-        reconcile(table, planned, make, whole=True)
+        reconcile(table, planned, make, single_commit=True)
     assert table.version == before + 1
     assert content(table) == wanted(second)
 
@@ -141,7 +147,7 @@ def test_versions_and_files_stay_bounded_over_many_commits(tmp_path: Path) -> No
     for mark in range(60):
         refresh(Table(tmp_path / "t.lance", SCHEMA), {"a": str(mark), "b": "1"})
     table = Table(tmp_path / "t.lance", SCHEMA)
-    assert len(table.opened().list_versions()) <= 20
+    assert len(table.open_lancedb().list_versions()) <= 20
     assert sum(1 for path in tmp_path.rglob("*") if path.is_file()) < 120
     assert content(table) == wanted({"a": "59", "b": "1"})
 
@@ -152,4 +158,4 @@ def test_a_store_of_another_schema_is_refused_in_one_sentence(tmp_path: Path) ->
         [*SCHEMA, pa.field("more", pa.string())], metadata={"knowledge_schema": schemas.VERSION}
     )
     with pytest.raises(Exception, match=r"schema version \d+.*index into a new store folder"):
-        Table(tmp_path / "t.lance", other).rows(["id"])
+        Table(tmp_path / "t.lance", other).read_rows(["id"])

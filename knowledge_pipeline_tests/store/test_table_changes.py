@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.changed_sources import written_sources
+from knowledge_pipeline.store.changed_sources import find_changed_sources
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.tables import Table
 
@@ -42,7 +42,7 @@ def table_in(folder: str) -> Table:
 
 
 def written(table: Table, version: int | None, since: datetime | None) -> set[str]:
-    found = written_sources(table, version, since, told_by="updated_at")
+    found = find_changed_sources(table, version, since, time_column="updated_at")
     assert {source_type for source_type, _ in found} <= {"code"}
     return {source for _, source in found}
 
@@ -60,15 +60,15 @@ def take(table: Table, step: tuple[str, str, int], at: datetime) -> None:
     if what == "write":
         put(table, *(row(source, each, at) for each in range(number + 1)))
     elif what == "delete":
-        table.delete([f"{source}{number}"])
+        table.delete_keys([f"{source}{number}"])
     elif what == "compact":
         table.merge_fragments()
     else:
-        table.erase_deleted()
+        table.purge_deleted_rows()
 
 
 def by_source(table: Table, version: int | None = None) -> dict[str, list[Any]]:
-    rows = table.rows(["source", "id", "updated_at"], version=version).to_pylist()
+    rows = table.read_rows(["source", "id", "updated_at"], version=version).to_pylist()
     return {
         source: sorted((each["id"], each["updated_at"]) for each in rows if each["source"] == source)
         for source in {each["source"] for each in rows}
@@ -108,6 +108,6 @@ def test_of_a_large_table_only_the_files_of_an_edit_are_read(tmp_path: Path) -> 
         put(table, *(row(source, number, START) for number in range(100)))
     version = table.version
     put(table, row("b", 7, START + timedelta(seconds=1)))
-    rows, former = table.differing(["source"], version)
+    rows, former = table.diff_fragments(["source"], version)
     assert rows["source"].to_pylist() == ["b"] * 100
     assert former["source"].to_pylist() == ["b"] * 100

@@ -6,16 +6,20 @@ import re
 
 from tree_sitter import Node
 
-from knowledge_pipeline.syntax.outline import TYPES, Definition, Outline
+from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
 
-_MAX_HEADER = 160  # characters, about 48 tokens
-_MAX_LINE = 80
+_MAX_HEADER_CHARS = 160  # characters, about 48 tokens
+_MAX_LINE_CHARS = 80
 _DOCSTRING = re.compile(r"""\s*[rRuU]?("{3}|'{3}|"|')(.+)""")
-_MARKS = re.compile(r"^[\s/*#!<>\-]+|[\s*/]+$|</?\w+>")
+_COMMENT_MARKS = re.compile(r"^[\s/*#!<>\-]+|[\s*/]+$|</?\w+>")
 
 
-def header(
-    path: str, outline: Outline, scope: list[Definition], part_of: Definition | None, signatures: bool
+def build_header(
+    path: str,
+    outline: Outline,
+    scope: list[OutlineDefinition],
+    part_of: OutlineDefinition | None,
+    include_signatures: bool,
 ) -> str:
     """The header of one chunk, at most 160 characters.
 
@@ -24,26 +28,26 @@ def header(
         part_of: the definition that the chunk continues, whose beginning it lacks.
         signatures: whether a continuation carries the signature, or the name alone.
     """
-    trail = [each for each in scope if each.kind in TYPES or each.kind == "module" or each is scope[-1]]
-    lines = [_line(outline, each, signatures or each is not part_of) for each in trail]
-    if part_of is not None and signatures and (doc := doc_line(outline, part_of)):
-        lines.append(_cut(doc))
-    return _fitted(_cut_left(path), lines, required=trail.index(part_of) if part_of in trail else -1)
+    trail = [each for each in scope if each.kind in TYPE_KINDS or each.kind == "module" or each is scope[-1]]
+    lines = [_format_definition(outline, each, include_signatures or each is not part_of) for each in trail]
+    if part_of is not None and include_signatures and (doc := find_doc_line(outline, part_of)):
+        lines.append(_truncate(doc))
+    return _fit_header(_truncate_left(path), lines, required=trail.index(part_of) if part_of in trail else -1)
 
 
-def doc_line(outline: Outline, definition: Definition) -> str:
+def find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
     """The first line of what a definition's docstring or the comment before it says; "" without."""
-    text = outline.syntax.text
-    if outline.syntax.language == "python":
-        body = definition.body_char
+    text = outline.tree.text
+    if outline.tree.language == "python":
+        body = definition.body_start_char
         found = _DOCSTRING.match(text, body) if body is not None else None
         return found[2].split(found[1])[0].strip() if found else ""
-    comment = _comment_before(definition.node)
-    lines = outline.syntax.slice(comment).splitlines() if comment is not None else []
-    return next((line for line in (_MARKS.sub("", line).strip() for line in lines) if line), "")
+    comment = _find_comment_before(definition.node)
+    lines = outline.tree.slice(comment).splitlines() if comment is not None else []
+    return next((line for line in (_COMMENT_MARKS.sub("", line).strip() for line in lines) if line), "")
 
 
-def _comment_before(node: Node) -> Node | None:
+def _find_comment_before(node: Node) -> Node | None:
     for each in (node, node.parent):
         before = each.prev_sibling if each else None
         while before is not None and before.type == "attribute_item":
@@ -56,21 +60,21 @@ def _comment_before(node: Node) -> Node | None:
     return None
 
 
-def _line(outline: Outline, definition: Definition, with_signature: bool) -> str:
-    return _cut(outline.signature(definition) if with_signature else definition.label)
+def _format_definition(outline: Outline, definition: OutlineDefinition, with_signature: bool) -> str:
+    return _truncate(outline.signature(definition) if with_signature else definition.label)
 
 
-def _fitted(path: str, lines: list[str], required: int) -> str:
+def _fit_header(path: str, lines: list[str], required: int) -> str:
     """Leave lines out, the outermost first, then the doc line, until the whole fits."""
-    while lines and len(path) + sum(len(line) + 1 for line in lines) > _MAX_HEADER:
+    while lines and len(path) + sum(len(line) + 1 for line in lines) > _MAX_HEADER_CHARS:
         lines.pop(0 if required != 0 and len(lines) > 1 else -1)
         required -= 1
     return "\n".join(filter(None, [path, *lines]))
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1]}…"
+def _truncate(line: str) -> str:
+    return line if len(line) <= _MAX_LINE_CHARS else f"{line[: _MAX_LINE_CHARS - 1]}…"
 
 
-def _cut_left(path: str) -> str:
-    return path if len(path) < _MAX_LINE else f"…{path[2 - _MAX_LINE :]}"
+def _truncate_left(path: str) -> str:
+    return path if len(path) < _MAX_LINE_CHARS else f"…{path[2 - _MAX_LINE_CHARS :]}"

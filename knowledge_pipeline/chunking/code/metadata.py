@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from knowledge_pipeline.records import Metadata
-from knowledge_pipeline.syntax.outline import CALLABLES, TYPES, Definition, Outline
+from knowledge_pipeline.syntax.outline import CALLABLE_KINDS, TYPE_KINDS, Outline, OutlineDefinition
 
 CODE_METADATA_KEYS = (
     "symbol",
@@ -28,32 +28,34 @@ _MAX_NAMES = 50
 _WORD = re.compile(r"[^\W\d]\w*")
 _EXPORT = re.compile(r"\bexport\b[\w\s]*$|(?:^|[^\w.])(?:module\.)?exports\.$")
 _PUBLIC = re.compile(r"\b(?:public|open)\b")
-_HIDDEN = re.compile(r"\b(?:private|internal|protected|fileprivate)\b")
+_NON_PUBLIC = re.compile(r"\b(?:private|internal|protected|fileprivate)\b")
 
 
-def code_metadata(outline: Outline, start_char: int, end_char: int, subject: Definition | None) -> Metadata:
+def build_code_metadata(
+    outline: Outline, start_char: int, end_char: int, subject: OutlineDefinition | None
+) -> Metadata:
     """Metadata of the chunk that spans the given characters; JSON values only.
 
     `symbol` and what describes it are of `subject`, the definition that the chunk is or
     is a part of; `symbols` are all definitions that start in the chunk. `complexity` is
     McCabe's: 1 and one for every branch, of the whole function for a function's part.
     """
-    inside = outline.within(start_char, end_char)
+    inside = outline.definitions_within(start_char, end_char)
     counted = (start_char, end_char)
-    if subject is not None and subject.kind in CALLABLES:
+    if subject is not None and subject.kind in CALLABLE_KINDS:
         counted = (subject.start_char, subject.end_char)
     lists = {
         "symbols": [each.symbol for each in inside],
         "imports": [binding.module for binding in outline.bindings],
         "exports": [each.name for each in inside if is_exported(outline, each)],
-        "dependencies": _dependencies(outline, start_char, end_char),
+        "dependencies": _list_dependencies(outline, start_char, end_char),
     }
-    known = {key: unique for key, names in lists.items() if (unique := _unique(names))}
-    about = _about(outline, subject) if subject is not None else {}
-    return {**about, **known, "complexity": 1 + outline.decisions(*counted)}
+    known = {key: unique for key, names in lists.items() if (unique := _deduplicate(names))}
+    about = _describe_subject(outline, subject) if subject is not None else {}
+    return {**about, **known, "complexity": 1 + outline.count_decisions(*counted)}
 
 
-def is_exported(outline: Outline, definition: Definition) -> bool:
+def is_exported(outline: Outline, definition: OutlineDefinition) -> bool:
     """Whether other files can use a definition by its name: it is at the top of a file, and public."""
     if definition.parent is not None and definition.parent.kind != "module":
         return False
@@ -62,14 +64,14 @@ def is_exported(outline: Outline, definition: Definition) -> bool:
     return _is_public(outline, definition)
 
 
-def _is_public(outline: Outline, definition: Definition) -> bool:
-    name, language = definition.name, outline.syntax.language
+def _is_public(outline: Outline, definition: OutlineDefinition) -> bool:
+    name, language = definition.name, outline.tree.language
     modifiers = outline.signature(definition).partition(name)[0]
     match language:
         case "python":
             return not outline.export_list and not name.startswith("_")
         case "javascript" | "typescript" | "tsx":
-            before = outline.syntax.text[max(0, definition.start_char - 60) : definition.start_char]
+            before = outline.tree.text[max(0, definition.start_char - 60) : definition.start_char]
             return bool(_EXPORT.search(before)) or bool(_EXPORT.search(modifiers))
         case "go":
             return name[:1].isupper()
@@ -78,38 +80,38 @@ def _is_public(outline: Outline, definition: Definition) -> bool:
         case "java" | "c_sharp" | "swift":
             return bool(_PUBLIC.search(modifiers))
         case "kotlin" | "scala":
-            return not _HIDDEN.search(modifiers)
+            return not _NON_PUBLIC.search(modifiers)
         case "c" | "cpp":
             return not modifiers.startswith("static")
         case _:
             return True
 
 
-def _about(outline: Outline, subject: Definition) -> dict[str, object]:
+def _describe_subject(outline: Outline, subject: OutlineDefinition) -> dict[str, object]:
     about: dict[str, object] = {"symbol": subject.symbol, "symbol_kind": subject.kind}
     if class_name := subject.class_name:
         about["class_name"] = class_name
-    if subject.kind in CALLABLES:
+    if subject.kind in CALLABLE_KINDS:
         about["function_name"] = subject.name
     if subject.bases:
         about["implements"] = subject.bases
-    if subject.kind in TYPES and (methods := _unique(_methods(outline, subject))):
+    if subject.kind in TYPE_KINDS and (methods := _deduplicate(_list_methods(outline, subject))):
         about["methods"] = methods
     return about
 
 
-def _methods(outline: Outline, subject: Definition) -> Iterable[str]:
-    inside = outline.within(subject.start_char, subject.end_char)
-    return (each.name for each in inside if each.parent is subject and each.kind in CALLABLES)
+def _list_methods(outline: Outline, subject: OutlineDefinition) -> Iterable[str]:
+    inside = outline.definitions_within(subject.start_char, subject.end_char)
+    return (each.name for each in inside if each.parent is subject and each.kind in CALLABLE_KINDS)
 
 
-def _dependencies(outline: Outline, start_char: int, end_char: int) -> Iterable[str]:
+def _list_dependencies(outline: Outline, start_char: int, end_char: int) -> Iterable[str]:
     """Modules whose imported names the chunk uses, and those that it imports itself."""
     if not outline.bindings:
         return ()
-    words = set(_WORD.findall(outline.syntax.text, start_char, end_char))
+    words = set(_WORD.findall(outline.tree.text, start_char, end_char))
     return (binding.module for binding in outline.bindings if not words.isdisjoint(binding.names))
 
 
-def _unique(names: Iterable[str]) -> list[str]:
+def _deduplicate(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))[:_MAX_NAMES]

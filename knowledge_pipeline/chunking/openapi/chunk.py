@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from knowledge_pipeline.chunking.base import Limits, Measured, Span
-from knowledge_pipeline.chunking.openapi.schemas import Api, mapping, sequence
-from knowledge_pipeline.chunking.openapi.yaml_positions import KeyPath, Placed, read_placed
+from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
+from knowledge_pipeline.chunking.openapi.schemas import OpenApiDocument, as_list, as_mapping
+from knowledge_pipeline.chunking.openapi.yaml_positions import KeyPath, PositionedYaml, parse_yaml
 from knowledge_pipeline.chunking.pack import pack, split_span
-from knowledge_pipeline.chunking.sentences import Range, lines
-from knowledge_pipeline.config.settings import Chunking
+from knowledge_pipeline.chunking.sentences import Range, split_lines
+from knowledge_pipeline.config.settings import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 
 VERSION = 1
 
 _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace", "query"})
-_OPERATIONS = ("paths", "webhooks")
-_NAMED = frozenset(
-    {*_OPERATIONS, "components", "definitions", "parameters", "responses", "securityDefinitions"}
+_OPERATION_KEYS = ("paths", "webhooks")
+_CONTAINER_KEYS = frozenset(
+    {*_OPERATION_KEYS, "components", "definitions", "parameters", "responses", "securityDefinitions"}
 )
 _HEADER_LINE_CHARS = 200
 _LOOK_BACK_CHARS = 1000
-_CUT_DEPTH = 4  # the keys of an operation or of a schema
+_SPLIT_DEPTH = 4  # the keys of an operation or of a schema
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SpecPart:
     """What lies under one key, up to the next part."""
 
     path: KeyPath
@@ -38,7 +38,7 @@ class _Part:
 
     @property
     def is_operation(self) -> bool:
-        return len(self.path) == 3 and self.path[0] in _OPERATIONS and self.path[2].lower() in _METHODS
+        return len(self.path) == 3 and self.path[0] in _OPERATION_KEYS and self.path[2].lower() in _METHODS
 
     @property
     def anchor(self) -> str:
@@ -48,7 +48,9 @@ class _Part:
         return "/".join(self.path)
 
 
-def chunk_endpoints(measured: Measured, chunking: Chunking, limits: Limits) -> Iterator[Span]:
+def chunk_endpoints(
+    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> Iterator[ChunkSpan]:
     """One span for each operation, schema and other part; small neighbours that are no operations join.
 
     The text is the part as it is written in the file. What it refers to is in the header in
@@ -57,76 +59,82 @@ def chunk_endpoints(measured: Measured, chunking: Chunking, limits: Limits) -> I
     Raises:
         DocumentSkipped: the text is no such file, or none that can be read in bounds.
     """
-    placed = read_placed(measured.document.text)
-    root = mapping(placed.value)
+    placed = parse_yaml(measured.document.text)
+    root = as_mapping(placed.value)
     if not str(root.get("openapi") or root.get("swagger") or "").startswith(("2", "3")):
         raise DocumentSkipped("it is no OpenAPI 3 or Swagger 2 file")
-    api = Api(root)
+    api = OpenApiDocument(root)
     text = measured.document.text
-    inner = sorted({_line_start(text, at) for path, at in placed.places if len(path) == _CUT_DEPTH})
-    for group in _joined(_parts(placed, measured), measured, limits):
-        pieces = list(_pieces(group, inner, measured, limits))
-        header = _header(api, group, measured.document.path)
+    inner = sorted(
+        {_find_key_start(text, at) for path, at in placed.key_positions if len(path) == _SPLIT_DEPTH}
+    )
+    for group in _group_parts(_split_parts(placed, measured), measured, limits):
+        pieces = list(_split_group(group, inner, measured, limits))
+        header = _build_header(api, group, measured.document.path)
         for number, (start, end) in enumerate(pieces):
-            metadata = _metadata(api, group[0], whole=number == 0) if group[0].is_operation else {}
-            yield Span(start, end, group[0].anchor, header, metadata)
+            metadata = (
+                _build_metadata(api, group[0], with_schemas=number == 0) if group[0].is_operation else {}
+            )
+            yield ChunkSpan(start, end, group[0].anchor, header, metadata)
 
 
-def _parts(placed: Placed, measured: Measured) -> list[_Part]:
+def _split_parts(placed: PositionedYaml, measured: MeasuredDocument) -> list[_SpecPart]:
     """The whole text, cut before each key that opens a part."""
     text = measured.document.text
-    opening = [(path, _line_start(text, at)) for path, at in _opening(placed.places)]
+    opening = [(path, _find_key_start(text, at)) for path, at in _list_part_keys(placed.key_positions)]
     if not opening:
-        return [_Part((), 0, len(text))]
+        return [_SpecPart((), 0, len(text))]
     starts = [0, *(start for _, start in opening[1:]), len(text)]
     parts = (
-        _Part(path, start, end)
+        _SpecPart(path, start, end)
         for (path, _), start, end in zip(opening, starts, starts[1:], strict=False)
         if start < end
     )
     return [part for part in parts if not text[part.start_char : part.end_char].isspace()]
 
 
-def _opening(places: Sequence[tuple[KeyPath, int]]) -> Iterator[tuple[KeyPath, int]]:
+def _list_part_keys(places: Sequence[tuple[KeyPath, int]]) -> Iterator[tuple[KeyPath, int]]:
     """The keys that open a part. What a path says before its first operation goes with that operation."""
     with_operation: set[KeyPath] = set()
     for path, at in places:
-        if len(path) == 3 and path[0] in _OPERATIONS:
+        if len(path) == 3 and path[0] in _OPERATION_KEYS:
             if path[2].lower() in _METHODS:
                 with_operation.add(path[:2])
             if path[:2] in with_operation:
                 yield path, at
-        elif len(path) <= (3 if path[0] == "components" else 2 if path[0] in _NAMED else 1):
+        elif len(path) <= (3 if path[0] == "components" else 2 if path[0] in _CONTAINER_KEYS else 1):
             yield path, at
 
 
-def _line_start(text: str, at: int) -> int:
+def _find_key_start(text: str, at: int) -> int:
     """The start of a key's line, and of the comment lines above it; the key itself behind anything else."""
-    start = _line_before(text, at)
+    start = _find_line_start(text, at)
     if text[start:at].strip():
         return at
     while start > 0:
-        above = _line_before(text, start - 1)
+        above = _find_line_start(text, start - 1)
         if not text[above:start].lstrip().startswith("#"):
             break
         start = above
     return start
 
 
-def _line_before(text: str, at: int) -> int:
+def _find_line_start(text: str, at: int) -> int:
     """The start of the line that ends or goes on at a character; looks back 1,000 characters at most."""
     return text.rfind("\n", max(0, at - _LOOK_BACK_CHARS), at) + 1 or max(0, at - _LOOK_BACK_CHARS)
 
 
-def _joined(parts: Sequence[_Part], measured: Measured, limits: Limits) -> list[list[_Part]]:
+def _group_parts(
+    parts: Sequence[_SpecPart], measured: MeasuredDocument, limits: TokenLimits
+) -> list[list[_SpecPart]]:
     """Groups of parts: a key that only holds others joins its first one, small siblings join each other.
 
     The part that names the group comes first in it, wherever it lies.
     """
-    groups: list[list[_Part]] = []
+    groups: list[list[_SpecPart]] = []
     for part in parts:
         last = groups[-1] if groups else []
-        if not last or measured.tokens(_start(last), part.end_char) > limits.max_tokens:
+        if not last or measured.count_tokens(_group_start(last), part.end_char) > limits.max_tokens:
             groups.append([part])
         elif part.path[: len(last[0].path)] == last[0].path and len(part.path) > len(last[0].path):
             groups[-1] = [part, *last]
@@ -137,87 +145,91 @@ def _joined(parts: Sequence[_Part], measured: Measured, limits: Limits) -> list[
     return groups
 
 
-def _are_small_siblings(group: Sequence[_Part], part: _Part, measured: Measured, limits: Limits) -> bool:
+def _are_small_siblings(
+    group: Sequence[_SpecPart], part: _SpecPart, measured: MeasuredDocument, limits: TokenLimits
+) -> bool:
     if part.is_operation or group[0].is_operation or group[0].path[:-1] != part.path[:-1]:
         return False
-    if len(part.path) == 1 and part.path[0] in _NAMED:
+    if len(part.path) == 1 and part.path[0] in _CONTAINER_KEYS:
         return False  # it goes with what it holds
-    return measured.tokens(_start(group), group[-1].end_char) < limits.min_tokens
+    return measured.count_tokens(_group_start(group), group[-1].end_char) < limits.min_tokens
 
 
-def _start(group: Sequence[_Part]) -> int:
+def _group_start(group: Sequence[_SpecPart]) -> int:
     return min(part.start_char for part in group)
 
 
-def _pieces(
-    group: Sequence[_Part], inner: Sequence[int], measured: Measured, limits: Limits
+def _split_group(
+    group: Sequence[_SpecPart], inner: Sequence[int], measured: MeasuredDocument, limits: TokenLimits
 ) -> Iterator[Range]:
     """A group whole, or cut at the `inner` starts of its keys, or else at lines."""
 
-    def keys(_: str, start_char: int, end_char: int) -> Iterator[Range]:
+    def split_at_keys(_: str, start_char: int, end_char: int) -> Iterator[Range]:
         within = inner[bisect_right(inner, start_char) : bisect_left(inner, end_char)]
         yield from pairwise([start_char, *within, end_char])
 
-    whole = _start(group), max(part.end_char for part in group)
-    pieces = split_span(measured, whole, limits.max_tokens, (keys, lines))
-    for piece in pack(pieces, limit=limits.max_tokens, size=measured.tokens, overlap=limits.overlap_tokens):
+    whole = _group_start(group), max(part.end_char for part in group)
+    pieces = split_span(measured, whole, limits.max_tokens, (split_at_keys, split_lines))
+    for piece in pack(
+        pieces, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
+    ):
         if not measured.document.text[piece[0] : piece[1]].isspace():
             yield piece
 
 
-def _operation(api: Api, part: _Part) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _find_operation(api: OpenApiDocument, part: _SpecPart) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """An operation, and the path item that it lies in."""
-    owner = mapping(mapping(api.root.get(part.path[0])).get(part.path[1]))
-    return mapping(owner.get(part.path[2])), owner
+    owner = as_mapping(as_mapping(api.root.get(part.path[0])).get(part.path[1]))
+    return as_mapping(owner.get(part.path[2])), owner
 
 
-def _header(api: Api, group: Sequence[_Part], path: str) -> str:
+def _build_header(api: OpenApiDocument, group: Sequence[_SpecPart], path: str) -> str:
     part = group[0]
-    title = mapping(api.root.get("info")).get("title")
+    title = as_mapping(api.root.get("info")).get("title")
     told = [path, title if isinstance(title, str) else ""]
     if part.is_operation:
-        told += [part.anchor, *_summary(api, part)]
+        told += [part.anchor, *_summarize_operation(api, part)]
     elif part.path:
         told.append(", ".join(each.anchor for each in group if len(each.path) == len(part.path)))
     return "\n".join(" ".join(line.split())[:_HEADER_LINE_CHARS] for line in told if line)
 
 
-def _summary(api: Api, part: _Part) -> Iterator[str]:
+def _summarize_operation(api: OpenApiDocument, part: _SpecPart) -> Iterator[str]:
     """What an operation does, takes and gives, a line each."""
-    operation, owner = _operation(api, part)
+    operation, owner = _find_operation(api, part)
     for key in ("summary", "operationId"):
         if isinstance(operation.get(key), str):
             yield operation[key]
-    names = [_parameter(api, each) for each in api.parameters(operation, owner)]
+    names = [_format_parameter(api, each) for each in api.list_parameters(operation, owner)]
     if names:
         yield "Parameters: " + ", ".join(names)
-    request = api.request_schema(operation)
+    request = api.find_request_schema(operation)
     if request is not None:
-        yield "Request: " + api.shape(request)
+        yield "Request: " + api.format_schema(request)
     answers = [
-        f"{status} {api.shape(schema)}"
-        for status, schema in api.response_schemas(operation).items()
+        f"{status} {api.format_schema(schema)}"
+        for status, schema in api.list_response_schemas(operation).items()
         if schema
     ]
     if answers:
         yield "Responses: " + "; ".join(answers)
 
 
-def _parameter(api: Api, parameter: Mapping[str, Any]) -> str:
-    kind = api.shape(parameter.get("schema") or {"type": parameter.get("type", "any")})
+def _format_parameter(api: OpenApiDocument, parameter: Mapping[str, Any]) -> str:
+    kind = api.format_schema(parameter.get("schema") or {"type": parameter.get("type", "any")})
     required = ", required" if parameter.get("required") is True else ""
     return f"{parameter.get('name')} ({parameter.get('in')}, {kind}{required})"
 
 
-def _metadata(api: Api, part: _Part, *, whole: bool) -> dict[str, Any]:
+def _build_metadata(api: OpenApiDocument, part: _SpecPart, *, with_schemas: bool) -> dict[str, Any]:
     """What identifies an operation; on its first chunk, its resolved parameters and schemas too."""
-    operation, owner = _operation(api, part)
+    operation, owner = _find_operation(api, part)
     known: dict[str, Any] = {"method": part.path[2].upper(), "path": part.path[1]}
     known["operation_id"] = operation.get("operationId")
-    known["tags"] = [str(tag) for tag in sequence(operation.get("tags"))][:50]
+    known["tags"] = [str(tag) for tag in as_list(operation.get("tags"))][:50]
     known["deprecated"] = operation.get("deprecated") is True or None
-    if whole:
-        known["parameters"] = api.resolved(api.parameters(operation, owner))
-        known["request_schema"] = api.resolved(api.request_schema(operation))
-        known["response_schemas"] = api.resolved(api.response_schemas(operation))
+    if with_schemas:
+        known["parameters"] = api.expand_refs(api.list_parameters(operation, owner))
+        known["request_schema"] = api.expand_refs(api.find_request_schema(operation))
+        known["response_schemas"] = api.expand_refs(api.list_response_schemas(operation))
     return {key: fact for key, fact in known.items() if fact not in (None, [], {})}

@@ -22,12 +22,12 @@ KeyPath = tuple[str, ...]
 _MAX_DEPTH = 100
 _MAX_CHARS = 20_000_000
 _MAX_ALIASED_VALUES = 200_000  # what aliases may add to the values that are written out
-_PLACED_DEPTH = 4
+_MAX_POSITION_DEPTH = 4
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)
 _INT = re.compile(r"[-+]?[0-9]{1,18}\Z")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
-_WORDS = {"": None, "~": None} | {
+_KEYWORDS = {"": None, "~": None} | {
     form: value
     for word, value in (("null", None), ("true", True), ("false", False))
     for form in (word, word.title(), word.upper())
@@ -35,7 +35,7 @@ _WORDS = {"": None, "~": None} | {
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PositionedYaml:
     """A value, and where its keys are written.
 
     `places` holds the path and first character of every key whose path has at most
@@ -43,10 +43,10 @@ class Placed:
     """
 
     value: Any
-    places: list[tuple[KeyPath, int]]
+    key_positions: list[tuple[KeyPath, int]]
 
 
-def read_placed(text: str) -> Placed:
+def parse_yaml(text: str) -> PositionedYaml:
     """Read a JSON text, or the first document of a YAML text. Keys are strings; dates stay strings.
 
     Raises:
@@ -56,11 +56,11 @@ def read_placed(text: str) -> Placed:
         raise DocumentSkipped(f"it has more than {_MAX_CHARS} characters")
     if text.lstrip("\ufeff \t\r\n")[:1] in {"{", "["}:
         try:
-            return _read_json(text)
+            return _parse_json(text)
         except ValueError:
             pass  # flow YAML begins alike
     try:
-        return _read_yaml(text)
+        return _parse_yaml_events(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise DocumentSkipped(f"it is no valid YAML: {error.problem} in line {line}") from error
@@ -68,16 +68,16 @@ def read_placed(text: str) -> Placed:
         raise DocumentSkipped("it is no valid YAML: it has characters that YAML does not allow") from error
 
 
-def _read_json(text: str) -> Placed:
+def _parse_json(text: str) -> PositionedYaml:
     behind_mark = text.removeprefix("\ufeff")
     try:
         value = json.loads(behind_mark, parse_constant=str)
     except RecursionError as error:
         raise DocumentSkipped("it is nested too deep") from error
-    return Placed(value, list(_json_places(behind_mark, len(text) - len(behind_mark))))
+    return PositionedYaml(value, list(_find_json_keys(behind_mark, len(text) - len(behind_mark))))
 
 
-def _json_places(text: str, shift: int) -> Iterator[tuple[KeyPath, int]]:
+def _find_json_keys(text: str, shift: int) -> Iterator[tuple[KeyPath, int]]:
     """Walk the marks of a text that is known to be valid JSON."""
     path: list[str | None] = []  # the open key of each container around; None: a list
     wants_key = False
@@ -89,7 +89,7 @@ def _json_places(text: str, shift: int) -> Iterator[tuple[KeyPath, int]]:
                 raise DocumentSkipped("it is nested too deep")
         elif mark in "}]":
             path.pop()
-        elif mark != "," and wants_key and len(path) <= _PLACED_DEPTH:
+        elif mark != "," and wants_key and len(path) <= _MAX_POSITION_DEPTH:
             path[-1] = str(json.loads(mark))
             if None not in path:
                 yield tuple(key for key in path if key is not None), match.start() + shift
@@ -97,7 +97,7 @@ def _json_places(text: str, shift: int) -> Iterator[tuple[KeyPath, int]]:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenContainer:
     """A container whose end was not read yet."""
 
     value: dict[str, Any] | list[Any]
@@ -107,54 +107,60 @@ class _Open:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ValueBuilder:
     """Builds values from events."""
 
-    places: list[tuple[KeyPath, int]] = field(default_factory=list[tuple[KeyPath, int]])
-    stack: list[_Open] = field(default_factory=list[_Open])
+    key_positions: list[tuple[KeyPath, int]] = field(default_factory=list[tuple[KeyPath, int]])
+    stack: list[_OpenContainer] = field(default_factory=list[_OpenContainer])
     anchors: dict[str, tuple[Any, int]] = field(default_factory=dict[str, tuple[Any, int]])
-    aliased: int = 0
+    aliased_values: int = 0
     value: Any = None
 
-    def start(self, container: dict[str, Any] | list[Any], anchor: str | None) -> None:
-        if self.stack and self._wants_key():
+    def start_container(self, container: dict[str, Any] | list[Any], anchor: str | None) -> None:
+        if self.stack and self._expects_key():
             raise DocumentSkipped("it has a key that is a list or a mapping")
         if len(self.stack) >= _MAX_DEPTH:
             raise DocumentSkipped("it is nested too deep")
-        self.stack.append(_Open(container, anchor))
+        self.stack.append(_OpenContainer(container, anchor))
 
-    def end(self) -> None:
+    def end_container(self) -> None:
         done = self.stack.pop()
-        value = _merged(done.value) if isinstance(done.value, dict) and "<<" in done.value else done.value
-        self._add(value, done.size, done.anchor)
+        value = (
+            _apply_merge_key(done.value)
+            if isinstance(done.value, dict) and "<<" in done.value
+            else done.value
+        )
+        self._add_value(value, done.size, done.anchor)
 
-    def scalar(self, event: yaml.ScalarEvent, shift: int) -> None:
+    def add_scalar(self, event: yaml.ScalarEvent, shift: int) -> None:
         text = str(event.value)
-        if self.stack and self._wants_key():
+        if self.stack and self._expects_key():
             self.stack[-1].key = text
-            if len(self.stack) <= _PLACED_DEPTH and all(around.key is not None for around in self.stack):
+            if len(self.stack) <= _MAX_POSITION_DEPTH and all(
+                around.key is not None for around in self.stack
+            ):
                 path = tuple(str(around.key) for around in self.stack)
-                self.places.append((path, event.start_mark.index + shift))
+                self.key_positions.append((path, event.start_mark.index + shift))
             return
-        self._add(_plain(text) if event.implicit[0] else text, 1, event.anchor)
+        self._add_value(_parse_scalar(text) if event.implicit[0] else text, 1, event.anchor)
 
-    def alias(self, name: str) -> None:
+    def add_alias(self, name: str) -> None:
         if name not in self.anchors:
             raise DocumentSkipped(f"its alias {name!r} has no anchor before it, or lies within it")
         value, size = self.anchors[name]
-        self.aliased += size
-        if self.aliased > _MAX_ALIASED_VALUES:
+        self.aliased_values += size
+        if self.aliased_values > _MAX_ALIASED_VALUES:
             raise DocumentSkipped("its aliases grow beyond all bounds")
-        if self.stack and self._wants_key():
+        if self.stack and self._expects_key():
             self.stack[-1].key = str(value)
         else:
-            self._add(value, size, None)
+            self._add_value(value, size, None)
 
-    def _wants_key(self) -> bool:
+    def _expects_key(self) -> bool:
         top = self.stack[-1]
         return isinstance(top.value, dict) and top.key is None
 
-    def _add(self, value: Any, size: int, anchor: str | None) -> None:
+    def _add_value(self, value: Any, size: int, anchor: str | None) -> None:
         if anchor is not None:
             self.anchors[anchor] = value, size
         if not self.stack:
@@ -169,27 +175,27 @@ class _Reader:
             top.key = None
 
 
-def _read_yaml(text: str) -> Placed:
+def _parse_yaml_events(text: str) -> PositionedYaml:
     behind_mark = text.removeprefix("\ufeff")
     shift = len(text) - len(behind_mark)
-    reader = _Reader()
-    for event in _events(behind_mark):
+    reader = _ValueBuilder()
+    for event in _read_events(behind_mark):
         if isinstance(event, yaml.MappingStartEvent):
-            reader.start({}, event.anchor)
+            reader.start_container({}, event.anchor)
         elif isinstance(event, yaml.SequenceStartEvent):
-            reader.start([], event.anchor)
+            reader.start_container([], event.anchor)
         elif isinstance(event, yaml.CollectionEndEvent):
-            reader.end()
+            reader.end_container()
         elif isinstance(event, yaml.ScalarEvent):
-            reader.scalar(event, shift)
+            reader.add_scalar(event, shift)
         elif isinstance(event, yaml.AliasEvent):
-            reader.alias(str(event.anchor))
+            reader.add_alias(str(event.anchor))
         elif isinstance(event, yaml.DocumentEndEvent):
             break
-    return Placed(reader.value, reader.places)
+    return PositionedYaml(reader.value, reader.key_positions)
 
 
-def _events(text: str) -> Iterator[yaml.Event]:
+def _read_events(text: str) -> Iterator[yaml.Event]:
     loader = _LOADER(text)
     try:
         while loader.check_event():
@@ -198,7 +204,7 @@ def _events(text: str) -> Iterator[yaml.Event]:
         loader.dispose()
 
 
-def _merged(mapping: dict[str, Any]) -> dict[str, Any]:
+def _apply_merge_key(mapping: dict[str, Any]) -> dict[str, Any]:
     """A mapping with its `<<` merged in; what is written out wins."""
     merge = mapping["<<"]
     merged: dict[str, Any] = {}
@@ -208,10 +214,10 @@ def _merged(mapping: dict[str, Any]) -> dict[str, Any]:
     return merged | {key: value for key, value in mapping.items() if key != "<<"}
 
 
-def _plain(text: str) -> Any:
+def _parse_scalar(text: str) -> Any:
     """A scalar without quotes as YAML 1.2 reads it; what JSON cannot hold stays a string."""
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _KEYWORDS:
+        return _KEYWORDS[text]
     if _INT.match(text):
         return int(text)
     if _FLOAT.match(text) and math.isfinite(number := float(text)):

@@ -6,22 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.cli.render.terminal_text import counted, one_line
+from knowledge_pipeline.cli.render.terminal_text import format_count, one_line
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.render.screen import Screen
-    from knowledge_pipeline.evaluation.judge import Response
+    from knowledge_pipeline.evaluation.judge import QuestionResponse
     from knowledge_pipeline.evaluation.scores import Estimate, Summary
 
-_SHOWN = 4  # of the places that a missed question got
+_MAX_FOUND_SHOWN = 4  # of the places that a missed question got
 
 
 def show_scores(
     screen: Screen,
-    responses: Sequence[Response],
-    told: Mapping[str, Any],
+    responses: Sequence[QuestionResponse],
+    run_metadata: Mapping[str, Any],
     *,
-    together: bool,
+    combined: bool,
     misses: bool,
 ) -> None:
     """What every measure is, with its interval, and how long a question took.
@@ -33,72 +33,74 @@ def show_scores(
         together: whether all search types are shown as one as well.
         misses: whether the questions without an answer are listed.
     """
-    from knowledge_pipeline.evaluation.scores import summaries
+    from knowledge_pipeline.evaluation.scores import summarize
 
-    found = list(by_type(summaries(responses), together=together).values())
-    missed = [_miss(response) for response in _missed(responses)] if misses else None
+    found = list(summaries_by_type(summarize(responses), combined=combined).values())
+    missed = [_missed_question_json(response) for response in _list_missed(responses)] if misses else None
     if screen.as_json:
         types = {summary.type: asdict(summary) for summary in found}
-        screen.answer({**told, "types": types, **({} if missed is None else {"misses": missed})})
+        screen.print_json({**run_metadata, "types": types, **({} if missed is None else {"misses": missed})})
         return
-    screen.table([row for summary in found for row in _rows(summary)], right=("by place", "by file"))
+    screen.print_table(
+        [row for summary in found for row in _iter_score_rows(summary)], right_aligned=("by place", "by file")
+    )
     for summary in found:
-        screen.say(
-            f"{summary.type}: {counted(summary.questions, 'question')}, "
+        screen.print_text(
+            f"{summary.type}: {format_count(summary.questions, 'question')}, "
             f"p50 {summary.p50_ms:.0f} ms, p95 {summary.p95_ms:.0f} ms"
         )
-        tell_degraded(screen, summary)
+        show_degraded_steps(screen, summary)
     if missed is not None:
-        screen.say()
-        screen.say(f"{counted(len(missed), 'question')} without an answer in ten results")
+        screen.print_text()
+        screen.print_text(f"{format_count(len(missed), 'question')} without an answer in ten results")
     for miss in missed or ():
-        screen.say(f"{miss['type']}: {one_line(miss['question'])}")
-        screen.say(f"   wanted: {one_line('; '.join(miss['answers']))}")
-        screen.say(f"   found:  {one_line('; '.join(miss['found'][:_SHOWN])) or 'nothing'}")
+        screen.print_text(f"{miss['type']}: {one_line(miss['question'])}")
+        screen.print_text(f"   wanted: {one_line('; '.join(miss['answers']))}")
+        screen.print_text(f"   found:  {one_line('; '.join(miss['found'][:_MAX_FOUND_SHOWN])) or 'nothing'}")
 
 
-def by_type(found: Sequence[Summary], *, together: bool) -> dict[str, Summary]:
+def summaries_by_type(scored: Sequence[Summary], *, combined: bool) -> dict[str, Summary]:
     """By search type; all together only where that is wanted and says more."""
-    return {each.type: each for each in (found if together and len(found) != 2 else found[1:])}
+    return {each.type: each for each in (scored if combined and len(scored) != 2 else scored[1:])}
 
 
-def tell_degraded(screen: Screen, summary: Summary, *, of: str = "") -> None:
+def show_degraded_steps(screen: Screen, summary: Summary, *, label: str = "") -> None:
     """Say which steps were left out of how many answers, and `of` what."""
     for step, count in summary.degraded.items():
-        asked = counted(summary.questions, "question")
-        screen.say(f"{summary.type}{of}: {count:,} of {asked} had to be answered without {step}")
+        asked = format_count(summary.questions, "question")
+        screen.print_text(f"{summary.type}{label}: {count:,} of {asked} had to be answered without {step}")
 
 
-def _rows(summary: Summary) -> Iterator[dict[str, Any]]:
+def _iter_score_rows(summary: Summary) -> Iterator[dict[str, Any]]:
     for measure, by_place in summary.by_place.items():
         yield {
             "type": summary.type,
             "measure": measure,
-            "by place": _spoken(by_place),
-            "by file": _spoken(summary.by_file[measure]),
+            "by place": _format_estimate(by_place),
+            "by file": _format_estimate(summary.by_file[measure]),
         }
 
 
-def _spoken(estimate: Estimate) -> str:
+def _format_estimate(estimate: Estimate) -> str:
     return f"{estimate.mean:.3f} ({estimate.low:.2f} to {estimate.high:.2f})"
 
 
-def _missed(responses: Sequence[Response]) -> list[Response]:
-    from knowledge_pipeline.evaluation.judge import answered
+def _list_missed(responses: Sequence[QuestionResponse]) -> list[QuestionResponse]:
+    from knowledge_pipeline.evaluation.judge import is_answered
 
-    return [response for response in responses if not answered(response)]
+    return [response for response in responses if not is_answered(response)]
 
 
-def _miss(response: Response) -> dict[str, Any]:
+def _missed_question_json(response: QuestionResponse) -> dict[str, Any]:
     question = response.question
     return {
         "question": question.text,
         "type": question.type,
         "file": question.file,
-        "answers": [_named(place.path, place.symbol) for place in question.answers],
-        "found": [_named(found.path, ", ".join(sorted(found.symbols))) for found in response.found],
+        "answers": [_format_place(place.path, place.symbol) for place in question.answers],
+        "found": [_format_place(found.path, ", ".join(sorted(found.symbols))) for found in response.chunks],
     }
 
 
-def _named(path: str, symbol: str | None) -> str:
+def _format_place(path: str, symbol: str | None) -> str:
     return f"{path}: {symbol}" if symbol else path

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.cli.render.screen import Screen, console
-from knowledge_pipeline.cli.render.terminal_text import counted, one_line, visible
+from knowledge_pipeline.cli.render.screen import Screen, build_console
+from knowledge_pipeline.cli.render.terminal_text import escape_controls, format_count, one_line
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
+    from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
 
-_LINES_SHOWN = 5  # of one file
+_MAX_LINES_SHOWN = 5  # of one file
 _SIDES = ("used_by", "uses")
 _TITLES = {
     "usages": {"used_by": "used by"},
@@ -31,69 +31,69 @@ class _Branch:
     """One line of the tree, and what hangs below it."""
 
     name: str
-    beside: str = ""
-    below: list[_Branch] = field(default_factory=list["_Branch"])
+    detail: str = ""
+    children: list[_Branch] = field(default_factory=list["_Branch"])
 
 
-def show(screen: Screen, answer: GraphAnswer) -> None:
+def show_tree(screen: Screen, answer: GraphAnswer) -> None:
     """A tree for what was asked for: on a terminal with colours, else plain."""
-    trees = list(_trees(answer))
+    trees = list(_build_trees(answer))
     for tree in trees:
-        if screen.terminal:
-            console().print(_rich(tree))
+        if screen.is_terminal:
+            build_console().print(_to_rich_tree(tree))
         else:
-            screen.say("\n".join(_lines(tree)))
-    if not answer.found:
-        screen.say("Nothing was found.")
+            screen.print_text("\n".join(_iter_lines(tree)))
+    if not answer.matches:
+        screen.print_text("Nothing was found.")
 
 
 def show_candidates(screen: Screen, answer: GraphAnswer) -> None:
     """What an ambiguous name may mean."""
-    screen.table([_row(node) for node in answer.candidates])
+    screen.print_table([_node_row(node) for node in answer.candidates])
 
 
 def show_ranked(screen: Screen, answer: GraphAnswer) -> None:
     """The nodes by their scores."""
-    rows = [{"score": node.score, **_row(node)} for node in answer.found]
-    screen.table(rows, right=("score",))
+    rows = [{"score": node.score, **_node_row(node)} for node in answer.matches]
+    screen.print_table(rows, right_aligned=("score",))
     if not rows:
-        screen.say("Nothing was found.")
+        screen.print_text("Nothing was found.")
 
 
-def _row(node: Node) -> dict[str, Any]:
-    return {"name": node.name, "kind": node.kind, "source": node.source, "place": _place(node)}
+def _node_row(node: CodeNode) -> dict[str, Any]:
+    return {"name": node.name, "kind": node.kind, "source": node.source, "place": _format_location(node)}
 
 
-def _trees(answer: GraphAnswer) -> Iterator[_Branch]:
+def _build_trees(answer: GraphAnswer) -> Iterator[_Branch]:
     """One tree: several targets, as the files of a folder, share it."""
     if not answer.targets:
         return
     first, *others = answer.targets
-    root = _Branch(first.name, _beside(first))
+    root = _Branch(first.name, _format_detail(first))
     if others:
-        root = _Branch(one_line(answer.target), counted(len(answer.targets), "file"))
+        root = _Branch(one_line(answer.target), format_count(len(answer.targets), "file"))
     own = {node.id for node in answer.nodes if node.side in ("target", "member")}
     for side in _SIDES:
         title = _TITLES.get(answer.question, {}).get(side)
-        grown = _Grown(answer, side).below(own, own) if title else []
+        grown = _TreeBuilder(answer, side).build_branches(own, own) if title else []
         if title and grown:
             count = sum(1 for node in answer.nodes if node.side == side)
-            root.below.append(_Branch(title, f"({count})", grown))
+            root.children.append(_Branch(title, f"({count})", grown))
     yield root
 
 
-class _Grown:
+class _TreeBuilder:
     """Grows the branches of one side; each node is followed once."""
 
     def __init__(self, answer: GraphAnswer, side: str) -> None:
         self._side = side
         self._nodes = {node.id: node for node in answer.nodes}
         self._links = answer.links
-        self._followed: set[str] = set()
+        self._visited: set[str] = set()
 
-    def below(self, ids: set[str], own: set[str]) -> list[_Branch]:
+    def build_branches(self, ids: set[str], own: set[str]) -> list[_Branch]:
         """What hangs below some nodes: the nearest first."""
-        found: dict[str, list[Link]] = {}
+        found: dict[str, list[CodeEdge]] = {}
         for link in self._links:
             near, far = (link.target, link.source) if self._side == "used_by" else (link.source, link.target)
             if near in ids and far not in own:
@@ -101,60 +101,64 @@ class _Grown:
         ordered = sorted(
             found, key=lambda id_: (self._nodes[id_].distance, self._nodes[id_].path or "~", id_)
         )
-        return [self._branch(self._nodes[id_], found[id_], own) for id_ in ordered]
+        return [self._build_branch(self._nodes[id_], found[id_], own) for id_ in ordered]
 
-    def _branch(self, node: Node, links: Sequence[Link], own: set[str]) -> _Branch:
-        told = f"{_beside(node)}  {self._how(links)}".strip()
-        if node.id in self._followed:
+    def _build_branch(self, node: CodeNode, links: Sequence[CodeEdge], own: set[str]) -> _Branch:
+        told = f"{_format_detail(node)}  {self._format_links(links)}".strip()
+        if node.id in self._visited:
             return _Branch(node.name, f"{told}  (as above)")
-        self._followed.add(node.id)
-        return _Branch(node.name, told, self.below({node.id}, own))
+        self._visited.add(node.id)
+        return _Branch(node.name, told, self.build_branches({node.id}, own))
 
-    def _how(self, links: Sequence[Link]) -> str:
+    def _format_links(self, links: Sequence[CodeEdge]) -> str:
         """`calls Store.put at L15, L20`: the other end is named where it is a part of the target."""
         kinds = ", ".join(dict.fromkeys(link.kind for link in links))
         ends = {link.target if self._side == "used_by" else link.source for link in links}
         parts = sorted(self._nodes[id_].name for id_ in ends if self._nodes[id_].side == "member")
         lines = sorted({line for link in links for line in link.lines})
-        shown = ", ".join(f"L{line}" for line in lines[:_LINES_SHOWN])
-        more = f" and {len(lines) - _LINES_SHOWN} more" if len(lines) > _LINES_SHOWN else ""
+        shown = ", ".join(f"L{line}" for line in lines[:_MAX_LINES_SHOWN])
+        more = f" and {len(lines) - _MAX_LINES_SHOWN} more" if len(lines) > _MAX_LINES_SHOWN else ""
         of = f" {', '.join(parts[:3])}{' …' if len(parts) > 3 else ''}" if parts else ""
         sure = max(link.confidence for link in links)
         doubt = f", confidence {sure:.2f}" if sure < 0.9 else ""
         return f"[{kinds}{of} at {shown}{more}{doubt}]"
 
 
-def _beside(node: Node) -> str:
+def _format_detail(node: CodeNode) -> str:
     if node.kind == "outside":
         return "outside"
-    return f"{node.source}:{_place(node)}" if node.kind != "file" else f"{node.source}"
+    return f"{node.source}:{_format_location(node)}" if node.kind != "file" else f"{node.source}"
 
 
-def _place(node: Node) -> str:
+def _format_location(node: CodeNode) -> str:
     if node.path is None:
         return ""
     return f"{node.path}:{node.lines.removeprefix('L').partition('-')[0]}" if node.lines else node.path
 
 
-def _lines(branch: _Branch, before: str = "", here: str = "") -> Iterator[str]:
-    yield f"{here}{one_line(branch.name)}  {one_line(branch.beside)}".rstrip()
-    for at, child in enumerate(branch.below, start=1):
-        last = at == len(branch.below)
-        yield from _lines(child, f"{before}{'   ' if last else '│  '}", f"{before}{'└─ ' if last else '├─ '}")
+def _iter_lines(branch: _Branch, indent: str = "", prefix: str = "") -> Iterator[str]:
+    yield f"{prefix}{one_line(branch.name)}  {one_line(branch.detail)}".rstrip()
+    for at, child in enumerate(branch.children, start=1):
+        last = at == len(branch.children)
+        yield from _iter_lines(
+            child, f"{indent}{'   ' if last else '│  '}", f"{indent}{'└─ ' if last else '├─ '}"
+        )
 
 
-def _rich(branch: _Branch) -> Tree:
+def _to_rich_tree(branch: _Branch) -> Tree:
     from rich.text import Text
     from rich.tree import Tree
 
-    def label(of: _Branch) -> Text:
+    def format_label(item: _Branch) -> Text:
         return Text.assemble(
-            (visible(one_line(of.name)), "bold"), "  ", (visible(one_line(of.beside)), "dim")
+            (escape_controls(one_line(item.name)), "bold"),
+            "  ",
+            (escape_controls(one_line(item.detail)), "dim"),
         )
 
-    def grow(tree: Tree, of: _Branch) -> Tree:
-        for child in of.below:
-            grow(tree.add(label(child)), child)
+    def add_children(tree: Tree, item: _Branch) -> Tree:
+        for child in item.children:
+            add_children(tree.add(format_label(child)), child)
         return tree
 
-    return grow(Tree(label(branch)), branch)
+    return add_children(Tree(format_label(branch)), branch)

@@ -21,50 +21,50 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from knowledge_pipeline.cli.render.progress import spoken_rate
+from knowledge_pipeline.cli.render.progress import format_rate
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.cli.render.progress import ReportFor
+    from knowledge_pipeline.cli.render.progress import ReportFactory
 
 
-class _Rate(ProgressColumn):
+class _RateColumn(ProgressColumn):
     """Documents, chunks or texts a second."""
 
     def render(self, task: Task) -> Text:
-        return Text(spoken_rate(task.speed) if task.speed else "", style="progress.data.speed")
+        return Text(format_rate(task.speed) if task.speed else "", style="progress.data.speed")
 
 
 @contextmanager
-def bars(console: Console | None = None) -> Iterator[ReportFor]:
+def show_progress_bars(console: Console | None = None) -> Iterator[ReportFactory]:
     """Show bars on stderr while inside; they vanish at the end."""
     shown = Progress(
         SpinnerColumn(),
         TextColumn("{task.fields[source]:<20} {task.fields[stage]:<10}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        _Rate(),
+        _RateColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console or Console(stderr=True),
         transient=True,
     )
     with shown:
-        current = _Current(shown)
+        current = _StageBar(shown)
         yield lambda source: lambda stage, done, total: current.report(source.id, stage, done, total)
 
 
-class _Current:
+class _StageBar:
     """The one bar: a new one when the source or the stage changes."""
 
-    def __init__(self, shown: Progress) -> None:
-        self._shown = shown
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
         self._stage = ("", "starting")
-        self._task: TaskID = shown.add_task("", total=None, source="", stage="starting")
+        self._task: TaskID = progress.add_task("", total=None, source="", stage="starting")
 
     def report(self, source: str, stage: str, done: int, total: int | None) -> None:
         """Move the bar."""
         if self._stage != (source, stage):
             self._stage = (source, stage)
-            self._shown.remove_task(self._task)
-            self._task = self._shown.add_task("", total=total, source=source, stage=stage)
-        self._shown.update(self._task, completed=done, total=total)
+            self._progress.remove_task(self._task)
+            self._task = self._progress.add_task("", total=total, source=source, stage=stage)
+        self._progress.update(self._task, completed=done, total=total)

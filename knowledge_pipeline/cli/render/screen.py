@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from knowledge_pipeline.cli.render.terminal_text import one_line, spelled_out, visible
+from knowledge_pipeline.cli.render.terminal_text import escape_controls, escape_json, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,65 +29,67 @@ class Screen:
     verbose: bool = False
 
     @property
-    def terminal(self) -> bool:
+    def is_terminal(self) -> bool:
         """Whether a person sees the results at once."""
         return not self.as_json and sys.stdout.isatty()
 
     @property
-    def asks(self) -> bool:
+    def is_interactive(self) -> bool:
         """Whether a person is there to answer a question."""
         return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
-    def answer(self, value: Any) -> None:
+    def print_json(self, value: Any) -> None:
         """Write the one JSON value of a command."""
         self._write_json(value, indent=2)
 
-    def answer_line(self, value: Any) -> None:
+    def print_json_line(self, value: Any) -> None:
         """Write one JSON value of many, each on its own line, for a command that goes on."""
         self._write_json(value, indent=None)
 
     def _write_json(self, value: Any, *, indent: int | None) -> None:
         ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
         text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=str)
-        _write(sys.stdout, spelled_out(text) + "\n")
+        _write(sys.stdout, escape_json(text) + "\n")
 
-    def say(self, text: str = "", *, style: str | None = None) -> None:
+    def print_text(self, text: str = "", *, style: str | None = None) -> None:
         """Write text of a result; `style` counts on a terminal only."""
         if self.as_json:
             return
-        if style and self.terminal:
-            console().print(visible(text), style=style, soft_wrap=True)
+        if style and self.is_terminal:
+            build_console().print(escape_controls(text), style=style, soft_wrap=True)
         else:
-            _write(sys.stdout, visible(text) + "\n")
+            _write(sys.stdout, escape_controls(text) + "\n")
 
-    def note(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """Tell a person what goes on, beside the result."""
         if not self.as_json and not self.quiet:
-            _write(sys.stderr, visible(text) + "\n")
+            _write(sys.stderr, escape_controls(text) + "\n")
 
-    def table(self, rows: Sequence[Mapping[str, Any]], *, right: Sequence[str] = ()) -> None:
+    def print_table(self, rows: Sequence[Mapping[str, Any]], *, right_aligned: Sequence[str] = ()) -> None:
         """Write rows under their keys as headings; columns in `right` hold numbers."""
         if self.as_json or not rows:
             return
         headings = list(rows[0])
-        cells = [[cell(row[heading]) for heading in headings] for row in rows]
-        if self.terminal:
-            _rich_table(headings, cells, right)
+        cells = [[format_cell(row[heading]) for heading in headings] for row in rows]
+        if self.is_terminal:
+            _print_rich_table(headings, cells, right_aligned)
         else:
-            _write(sys.stdout, _aligned([[h.upper() for h in headings], *cells], headings, right))
+            _write(
+                sys.stdout, _format_aligned([[h.upper() for h in headings], *cells], headings, right_aligned)
+            )
 
-    def code(self, text: str, *, language: str | None, first_line: int) -> None:
+    def print_code(self, text: str, *, language: str | None, first_line: int) -> None:
         """Write lines of a document with their numbers, highlighted on a terminal."""
-        if self.terminal:
-            _rich_code(visible(text), language, first_line)
+        if self.is_terminal:
+            _print_rich_code(escape_controls(text), language, first_line)
             return
-        lines = visible(text).split("\n")
+        lines = escape_controls(text).split("\n")
         width = len(str(first_line + len(lines) - 1))
         numbered = (f"  {number:>{width}}  {line}".rstrip() for number, line in enumerate(lines, first_line))
         _write(sys.stdout, "\n".join(numbered) + "\n")
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """One table cell: numbers with separators, nothing as `-`, text on one visible line."""
     if value is None or value == "":
         return "-"
@@ -100,30 +102,34 @@ def cell(value: Any) -> str:
     return one_line(str(value))[:_MAX_CELL_CHARS]
 
 
-def console() -> Console:
+def build_console() -> Console:
     """Rich on stdout: no markup, no emoji codes, no guessed highlights in other people's text."""
     from rich.console import Console
 
     return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
 
 
-def _rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:
+def _print_rich_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], right_aligned: Sequence[str]
+) -> None:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in headings:
-        if heading in right:
+        if heading in right_aligned:
             table.add_column(heading, justify="right", no_wrap=True)
         else:
             table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console().print(table)
+    build_console().print(table)
 
 
-def _aligned(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequence[str]) -> str:
+def _format_aligned(
+    rows: Sequence[Sequence[str]], headings: Sequence[str], right_aligned: Sequence[str]
+) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(headings))]
-    sides = [">" if heading in right else "<" for heading in headings]
+    sides = [">" if heading in right_aligned else "<" for heading in headings]
     lines = (
         "  ".join(f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True))
         for row in rows
@@ -134,7 +140,7 @@ def _aligned(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequ
 _LEXERS = {"c_sharp": "csharp", "openapi": "yaml"}
 
 
-def _rich_code(text: str, language: str | None, first_line: int) -> None:
+def _print_rich_code(text: str, language: str | None, first_line: int) -> None:
     from rich.padding import Padding
     from rich.syntax import Syntax
 
@@ -142,7 +148,7 @@ def _rich_code(text: str, language: str | None, first_line: int) -> None:
     syntax = Syntax(
         text, lexer, theme="ansi_dark", line_numbers=True, start_line=first_line, background_color="default"
     )
-    console().print(Padding(syntax, (0, 0, 0, 1)))
+    build_console().print(Padding(syntax, (0, 0, 0, 1)))
 
 
 def _write(stream: TextIO, text: str) -> None:

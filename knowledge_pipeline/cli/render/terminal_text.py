@@ -9,50 +9,50 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-_UNSEEN = (  # controls but tab and line feed; marks that turn the direction of text; lone surrogates
+_CONTROL_CHARS = (  # controls but tab and line feed; marks that turn the direction of text; lone surrogates
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
 )
-_CONTROLS = re.compile(f"[{_UNSEEN}]")
+_CONTROLS = re.compile(f"[{_CONTROL_CHARS}]")
 _UNSAFE_IN_JSON = re.compile(
     "[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text with every control character spelled out, lines and tabs kept.
 
     >>> visible("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
-    return _CONTROLS.sub(_escape, text.replace("\r\n", "\n"))
+    return _CONTROLS.sub(_escape_match, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
     """The text on one line, visible."""
-    return visible(" ".join(text.split()))
+    return escape_controls(" ".join(text.split()))
 
 
-def spelled_out(json_text: str) -> str:
+def escape_json(json_text: str) -> str:
     r"""JSON text in which no character can drive a terminal: `\u009b` instead of the character."""
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
 
 
-def shortened(text: str, limit: int) -> str:
+def truncate(text: str, limit: int) -> str:
     """At most `limit` characters, with an ellipsis where something was cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """`1 document`, `1,200 documents`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def spoken_time(stamp: str | None) -> str | None:
+def format_time(stamp: str | None) -> str | None:
     """An ISO time as a person reads it, in the local time zone: `2025-01-31 14:05`."""
     return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M") if stamp else None
 
 
-def spoken_size(count: float) -> str:
+def format_size(count: float) -> str:
     """A number of bytes with a unit: `512 B`, `1.5 MB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
@@ -61,6 +61,6 @@ def spoken_size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

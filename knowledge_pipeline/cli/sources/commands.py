@@ -9,25 +9,29 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from knowledge_pipeline.cli.exit_codes import FAILED
-from knowledge_pipeline.cli.options import SourceKind, TokenVariable, Yes, source_ids
-from knowledge_pipeline.cli.releases import confirmed
-from knowledge_pipeline.cli.render.terminal_text import counted
+from knowledge_pipeline.cli.options import SourceKind, TokenVariable, Yes, complete_source_ids
+from knowledge_pipeline.cli.releases import confirm
+from knowledge_pipeline.cli.render.terminal_text import format_count
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.cli.sources.service_entries import KINDS, service_entry, service_name
+from knowledge_pipeline.cli.sources.service_entries import (
+    SERVICE_KINDS,
+    build_service_entry,
+    derive_service_name,
+)
 from knowledge_pipeline.cli.sources.source_entries import (
-    Entry,
-    Repository,
-    config_to_write,
-    free_id,
-    validated,
-    write,
+    RepositoryLocation,
+    SourceEntry,
+    add_entries,
+    choose_free_id,
+    resolve_target_config,
+    validate_entry,
 )
 from knowledge_pipeline.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import SourceConfig
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The source's id.", autocompletion=source_ids)]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
 Patterns = list[str] | None
 
 
@@ -37,25 +41,25 @@ Patterns = list[str] | None
 """)
 def list_(session: Session) -> None:
     """List the configured sources."""
-    from knowledge_pipeline.config.settings import trigger_of
+    from knowledge_pipeline.config.settings import resolve_trigger
 
     rows = [
         {
             "source": source.id,
             "type": source.type,
-            "where": where(source),
+            "where": format_location(source),
             "branch": getattr(source.connection, "branch", None),
-            "refreshed": trigger_of(source),
+            "refreshed": resolve_trigger(source),
             "visibility": source.access.visibility,
         }
         for source in session.settings_without_secrets.sources
     ]
     if session.as_json:
-        session.screen.answer({"config": str(session.config_path), "sources": rows})
+        session.screen.print_json({"config": str(session.config_path), "sources": rows})
     elif rows:
-        session.screen.table(rows)
+        session.screen.print_table(rows)
     else:
-        session.screen.say(f"{session.config_path} declares no source: run `knowledge sources add`.")
+        session.screen.print_text(f"{session.config_path} declares no source: run `knowledge sources add`.")
 
 
 @example("""
@@ -99,15 +103,17 @@ def add(
 ) -> None:
     """Add a source to knowledge.yaml, whose comments stay; nothing is indexed yet."""
     if type == "slack" and path is not None:
-        export = {"type": "slack_export", "path": _relative(path, config_to_write(session))}
-        _add(session, {"id": id, "type": type, "connection": export}, "slack")
+        export = {"type": "slack_export", "path": _relative_folder(path, resolve_target_config(session))}
+        _add_entry(session, {"id": id, "type": type, "connection": export}, "slack")
         return
-    if type in KINDS:
+    if type in SERVICE_KINDS:
         if path is not None or branch or include or exclude:
             raise WrongUsage(f"{type} is read from a service: give --url, --email and --token-env only")
-        address = url or _asked_address(session, KINDS[type].address)
-        entry = service_entry(type, address, email=email, token_variable=token_env)
-        _add(session, {"id": id, **entry}, f"{service_name(entry)}-{KINDS[type].named}")
+        address = url or _ask_address(session, SERVICE_KINDS[type].address_prompt)
+        entry = build_service_entry(type, address, email=email, token_variable=token_env)
+        _add_entry(
+            session, {"id": id, **entry}, f"{derive_service_name(entry)}-{SERVICE_KINDS[type].id_suffix}"
+        )
         return
     if email:
         raise WrongUsage("--email is for Jira and Confluence")
@@ -116,33 +122,35 @@ def add(
     if path is not None and (branch or token_env):
         raise WrongUsage("--branch and --token-env say more about --url")
     if path is None and url is None:
-        path, url = _asked(session)
+        path, url = _ask_location(session)
     if path is not None and not path.expanduser().is_dir():
         raise ConfigError(f"{path} is no folder: correct --path")
-    config = config_to_write(session)
-    repository = Repository(str(url or path), branch, token_env)
-    repository.require()
+    config = resolve_target_config(session)
+    repository = RepositoryLocation(str(url or path), branch, token_env)
+    repository.require_valid()
     entry = {
         "id": id,
         "type": type,
-        "connection": repository.connection() if url else {"type": "local", "path": _relative(path, config)},
+        "connection": repository.to_connection()
+        if url
+        else {"type": "local", "path": _relative_folder(path, config)},
         **({"include": list(include)} if include else {}),
         **({"exclude": list(exclude)} if exclude else {}),
     }
-    _add(session, entry, f"{repository.slug}-{_SHORT[type]}")
+    _add_entry(session, entry, f"{repository.slug}-{_ID_SUFFIXES[type]}")
 
 
-def _add(session: Session, entry: Entry, usual_id: str) -> None:
+def _add_entry(session: Session, entry: SourceEntry, default_id: str) -> None:
     """Write an entry, with an id of its own where none is given, and say what comes next."""
-    config = config_to_write(session)
-    entry["id"] = entry["id"] or free_id(usual_id, _taken(config))
+    config = resolve_target_config(session)
+    entry["id"] = entry["id"] or choose_free_id(default_id, _list_declared_ids(config))
     _require_openable(entry, config)
-    write(session, config, [entry])
+    add_entries(session, config, [entry])
     if session.as_json:
-        session.screen.answer({"config": str(config), "added": entry})
+        session.screen.print_json({"config": str(config), "added": entry})
         return
-    session.screen.say(f"Added {entry['id']} to {config}.")
-    session.screen.say(
+    session.screen.print_text(f"Added {entry['id']} to {config}.")
+    session.screen.print_text(
         f"Next: knowledge sources test {entry['id']}, then knowledge refresh --source {entry['id']}"
     )
 
@@ -162,10 +170,10 @@ def remove(
     """Remove a source from knowledge.yaml, and erase what is stored of it."""
     from knowledge_pipeline.config.edit import remove_source
     from knowledge_pipeline.maintenance.purge import purge_source
-    from knowledge_pipeline.stages.pipeline import chosen
+    from knowledge_pipeline.stages.pipeline import select_sources
 
-    chosen(session.settings_without_secrets, [id])
-    if not keep_content and not confirmed(
+    select_sources(session.settings_without_secrets, [id])
+    if not keep_content and not confirm(
         session, f"Remove {id!r}, and erase all that is stored of it, and all earlier releases?", yes=yes
     ):
         return FAILED
@@ -175,11 +183,11 @@ def remove(
             documents = purge_source(session.lake, session.settings_without_secrets, id)
     remove_source(session.config_path, id)
     if session.as_json:
-        session.screen.answer({"removed": id, "documents": documents})
+        session.screen.print_json({"removed": id, "documents": documents})
     else:
-        erased = f"and erased {counted(documents, 'document')}"
+        erased = f"and erased {format_count(documents, 'document')}"
         rest = "its content stays until `knowledge purge`" if keep_content else erased
-        session.screen.say(f"Removed {id} from {session.config_path}, {rest}.")
+        session.screen.print_text(f"Removed {id} from {session.config_path}, {rest}.")
     return None
 
 
@@ -188,14 +196,14 @@ def remove(
 """)
 def test(session: Session, id: Id) -> None:
     """Read a source without storing anything: how many documents it lists, and what one looks like."""
-    from knowledge_pipeline.cli.sources.probe import try_source
-    from knowledge_pipeline.stages.pipeline import chosen
+    from knowledge_pipeline.cli.sources.probe import probe_source
+    from knowledge_pipeline.stages.pipeline import select_sources
 
-    (source,) = chosen(session.settings, [id])
-    try_source(session, source)
+    (source,) = select_sources(session.settings, [id])
+    probe_source(session, source)
 
 
-_SHORT = {
+_ID_SUFFIXES = {
     "code": "code",
     "markdown": "docs",
     "openapi": "api",
@@ -205,52 +213,56 @@ _SHORT = {
 }
 
 
-def where(source: SourceConfig) -> str:
+def format_location(source: SourceConfig) -> str:
     """The folder or address of a source, without any password."""
-    from knowledge_pipeline.config.connections import PlacedConnection
+    from knowledge_pipeline.config.connections import LocatedConnection
     from knowledge_pipeline.config.settings import LocalConnection
-    from knowledge_pipeline.sources.git.remote import without_password
+    from knowledge_pipeline.sources.git.remote import strip_credentials
 
     connection = source.connection
     if isinstance(connection, LocalConnection):
         return str(connection.path)
-    if isinstance(connection, PlacedConnection):
-        return connection.place
-    return without_password(connection.url)
+    if isinstance(connection, LocatedConnection):
+        return connection.location
+    return strip_credentials(connection.url)
 
 
-def _asked(session: Session) -> tuple[Path | None, str | None]:
-    if not session.screen.asks:
+def _ask_location(session: Session) -> tuple[Path | None, str | None]:
+    if not session.screen.is_interactive:
         raise WrongUsage("give --path FOLDER or --url URL")
     given = str(typer.prompt("Folder, or address of a git repository", err=True))
-    repository = Repository(given)
-    repository.require()
+    repository = RepositoryLocation(given)
+    repository.require_valid()
     return (repository.folder, None) if repository.is_local else (None, given)
 
 
-def _asked_address(session: Session, question: str) -> str:
+def _ask_address(session: Session, question: str) -> str:
     if not question:
         return ""
-    if not session.screen.asks:
+    if not session.screen.is_interactive:
         raise WrongUsage("give --url: the address of the site, or of the repository")
     return str(typer.prompt(question, err=True))
 
 
-def _require_openable(entry: Entry, config: Path) -> None:
+def _require_openable(entry: SourceEntry, config: Path) -> None:
     """Raises ConfigError where such a source could never be read; contacts nobody."""
     from knowledge_pipeline.sources.registry import open_source
 
-    with open_source(validated(entry, config, unset_allowed=True), cache=config.parent):
+    with open_source(validate_entry(entry, config, unset_allowed=True), cache=config.parent):
         pass
 
 
-def _taken(config: Path) -> set[str]:
-    from knowledge_pipeline.config.file import load
+def _list_declared_ids(config: Path) -> set[str]:
+    from knowledge_pipeline.config.file import load_settings
 
-    return {source.id for source in load(config, unset_allowed=True).sources} if config.exists() else set()
+    return (
+        {source.id for source in load_settings(config, allow_unset=True).sources}
+        if config.exists()
+        else set()
+    )
 
 
-def _relative(path: Path | None, config: Path) -> str:
+def _relative_folder(path: Path | None, config: Path) -> str:
     """A folder below the file's is written relative to it, any other absolute."""
     folder = (path or Path()).expanduser().resolve()
     parent = config.resolve().parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.cli.render.terminal_text import counted, one_line, shortened
+from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from knowledge_pipeline.records import Document, Item
     from knowledge_pipeline.sources.base import Source
 
-_TRIES = 20
-_SHOWN_LINES = 8
+_MAX_TRIES = 20
+_MAX_LINES_SHOWN = 8
 
 
-def try_source(session: Session, source: SourceConfig) -> None:
+def probe_source(session: Session, source: SourceConfig) -> None:
     """List a source and read one document.
 
     Raises:
@@ -30,13 +30,13 @@ def try_source(session: Session, source: SourceConfig) -> None:
     with open_source(source, cache=session.lake.cache) as opened:
         items = list(opened.discover())
         skipped = Counter(item.skip for item in items if item.skip)
-        document = _first_read(source.id, opened, [item for item in items if not item.skip])
-    _show(session, source.id, len(items), skipped, document)
+        document = _read_first_document(source.id, opened, [item for item in items if not item.skip])
+    _show_listing(session, source.id, len(items), skipped, document)
 
 
-def _first_read(source: str, opened: Source, items: list[Item]) -> Document:
+def _read_first_document(source: str, opened: Source, items: list[Item]) -> Document:
     reason = "it lists no document: check its connection, include and exclude"
-    for item in items[:_TRIES]:
+    for item in items[:_MAX_TRIES]:
         try:
             return opened.fetch(item)
         except DocumentSkipped as skipped:
@@ -44,29 +44,31 @@ def _first_read(source: str, opened: Source, items: list[Item]) -> Document:
     raise SourceRefused(f"source {source!r}: {reason}")
 
 
-def _show(session: Session, source: str, listed: int, skipped: Counter[str], document: Document) -> None:
+def _show_listing(
+    session: Session, source: str, listed: int, skipped: Counter[str], document: Document
+) -> None:
     screen = session.screen
     if screen.as_json:
-        screen.answer(
+        screen.print_json(
             {
                 "source": source,
                 "listed": listed,
                 "skipped": dict(skipped.most_common()),
-                "document": _described(document),
+                "document": _document_json(document),
             }
         )
         return
-    screen.say(f"{source}: {counted(listed, 'document')}, {skipped.total():,} to be skipped.")
+    screen.print_text(f"{source}: {format_count(listed, 'document')}, {skipped.total():,} to be skipped.")
     for reason, count in skipped.most_common(5):
-        screen.say(f"  {count:,}: {one_line(reason)}")
-    screen.say(
+        screen.print_text(f"  {count:,}: {one_line(reason)}")
+    screen.print_text(
         f"For example {document.uri}: {len(document.text):,} characters, {document.language or 'no language'}"
     )
-    lines = [shortened(line, 200) for line in document.text.rstrip().split("\n")[:_SHOWN_LINES]]
-    screen.code("\n".join(lines), language=document.language, first_line=1)
+    lines = [truncate(line, 200) for line in document.text.rstrip().split("\n")[:_MAX_LINES_SHOWN]]
+    screen.print_code("\n".join(lines), language=document.language, first_line=1)
 
 
-def _described(document: Document) -> dict[str, Any]:
+def _document_json(document: Document) -> dict[str, Any]:
     return {
         "uri": document.uri,
         "path": document.path,

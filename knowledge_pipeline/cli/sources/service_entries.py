@@ -9,32 +9,34 @@ from urllib.parse import urlsplit
 
 from knowledge_pipeline.cli.session import WrongUsage
 
-Entry = dict[str, Any]
+SourceEntry = dict[str, Any]
 
-_REPOSITORY = re.compile(r"^(?:https?://(?P<host>[^/@\s]+)/)?(?P<path>[\w.-]+(?:/[\w.-]+)+)$")
+_REPOSITORY_ADDRESS = re.compile(r"^(?:https?://(?P<host>[^/@\s]+)/)?(?P<path>[\w.-]+(?:/[\w.-]+)+)$")
 _GITHUB, _GITLAB = "github.com", "gitlab.com"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServiceKind:
     """What is asked for a type, and how it is named."""
 
-    address: str  # asked of a person
+    address_prompt: str  # asked of a person
     token_variable: str
-    named: str  # the end of an id
+    id_suffix: str  # the end of an id
 
 
-KINDS = {
-    "github_pr": Kind("Repository on GitHub or GitLab (its address)", "GITHUB_TOKEN", "pulls"),
-    "github_issues": Kind("Repository on GitHub or GitLab (its address)", "GITHUB_TOKEN", "issues"),
-    "jira": Kind("Address of the Jira site", "JIRA_TOKEN", "tickets"),
-    "confluence": Kind("Address of the Confluence site", "CONFLUENCE_TOKEN", "pages"),
-    "slack": Kind("", "SLACK_TOKEN", "slack"),
+SERVICE_KINDS = {
+    "github_pr": ServiceKind("Repository on GitHub or GitLab (its address)", "GITHUB_TOKEN", "pulls"),
+    "github_issues": ServiceKind("Repository on GitHub or GitLab (its address)", "GITHUB_TOKEN", "issues"),
+    "jira": ServiceKind("Address of the Jira site", "JIRA_TOKEN", "tickets"),
+    "confluence": ServiceKind("Address of the Confluence site", "CONFLUENCE_TOKEN", "pages"),
+    "slack": ServiceKind("", "SLACK_TOKEN", "slack"),
 }
 """The types that are read from a service."""
 
 
-def service_entry(kind: str, address: str, *, email: str | None, token_variable: str | None) -> Entry:
+def build_service_entry(
+    kind: str, address: str, *, email: str | None, token_variable: str | None
+) -> SourceEntry:
     """An entry without an id; the token is named, never written.
 
     Args:
@@ -46,8 +48,8 @@ def service_entry(kind: str, address: str, *, email: str | None, token_variable:
     Raises:
         WrongUsage: the address is none, or an e-mail is given to a service that wants none.
     """
-    hosted = _hosted(address) if kind in ("github_pr", "github_issues") else None
-    usual = "GITLAB_TOKEN" if hosted and hosted["type"] == "gitlab" else KINDS[kind].token_variable
+    hosted = _parse_repository_address(address) if kind in ("github_pr", "github_issues") else None
+    usual = "GITLAB_TOKEN" if hosted and hosted["type"] == "gitlab" else SERVICE_KINDS[kind].token_variable
     variable = usual if token_variable is None else token_variable
     identity = {**({"email": email} if email else {}), **({"token": f"${{{variable}}}"} if variable else {})}
     if email and kind not in ("jira", "confluence"):
@@ -61,7 +63,7 @@ def service_entry(kind: str, address: str, *, email: str | None, token_variable:
     return {"type": kind, "connection": {"type": kind, "url": address.rstrip("/"), **identity}}
 
 
-def service_name(entry: Entry) -> str:
+def derive_service_name(entry: SourceEntry) -> str:
     """The beginning of an id: the repository's name, or the site's."""
     connection = entry["connection"]
     if path := connection.get("repository") or connection.get("project"):
@@ -71,9 +73,9 @@ def service_name(entry: Entry) -> str:
     return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "site"
 
 
-def _hosted(address: str) -> Entry:
+def _parse_repository_address(address: str) -> SourceEntry:
     """The connection of a repository: GitLab's where the host says so, else GitHub's."""
-    found = _REPOSITORY.match(address.strip().rstrip("/").removesuffix(".git"))
+    found = _REPOSITORY_ADDRESS.match(address.strip().rstrip("/").removesuffix(".git"))
     host, path = (found["host"] or _GITHUB, found["path"]) if found else ("", "")
     if "gitlab" in host:
         site = {} if host == _GITLAB else {"url": f"https://{host}"}

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from knowledge_pipeline.cli.exit_codes import sentence_of, tell_sentence
+from knowledge_pipeline.cli.exit_codes import format_error, print_error
 from knowledge_pipeline.cli.options import Sources
-from knowledge_pipeline.cli.render.progress import progress
-from knowledge_pipeline.cli.render.terminal_text import counted
+from knowledge_pipeline.cli.render.progress import show_progress
+from knowledge_pipeline.cli.render.terminal_text import format_count
 from knowledge_pipeline.cli.session import Session, example
-from knowledge_pipeline.cli.watch.folders import Watched
-from knowledge_pipeline.cli.watch.remotes import Polled
+from knowledge_pipeline.cli.watch.folders import WatchedSources
+from knowledge_pipeline.cli.watch.remotes import RemotePoller
 from knowledge_pipeline.errors import KnowledgeError, TransientError
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.stages.pipeline import Outcome
+    from knowledge_pipeline.stages.pipeline import RefreshOutcome
 
 RETRY_S = 30.0
 """What failed for a reason that may pass is tried again after so long, and not only at the next change."""
 
-_COUNTED = ("added", "changed", "removed")
+_COUNT_FIELDS = ("added", "changed", "removed")
 _FILE, _REFRESH, _RELEASE = (
     "knowledge.yaml",
     "refresh",
@@ -62,126 +62,132 @@ def watch(
     own. A source that fails is told in one sentence, and watching goes on. An edit of
     knowledge.yaml counts from the moment it is saved.
     """
-    watched = Watched(session.config_path, source or (), everything=everything)
-    _Watch(session, watched, poll_s=poll).run(debounce_s=debounce)
+    watched = WatchedSources(session.config_path, source or (), everything=everything)
+    _Watcher(session, watched, poll_s=poll).run(debounce_s=debounce)
 
 
-class _Watch:
+class _Watcher:
     """Refreshes what changes, and tells it."""
 
-    def __init__(self, session: Session, watched: Watched, *, poll_s: float) -> None:
+    def __init__(self, session: Session, watched: WatchedSources, *, poll_s: float) -> None:
         self._session, self._watched = session, watched
-        self._polled = Polled(watched.sources, every_s=poll_s)
+        self._poller = RemotePoller(watched.sources, interval_s=poll_s)
         self._retries: dict[str, float] = {}  # source -> when, on the monotonic clock
-        self._told: dict[str, str] = {}  # source -> its last error, told once
+        self._last_errors: dict[str, str] = {}  # source -> its last error, told once
 
     def run(self, *, debounce_s: float) -> NoReturn:
         """Go on until interrupted."""
         ready = False
-        for changed in self._watched.changes(debounce_s=debounce_s):
+        for changed in self._watched.iter_changes(debounce_s=debounce_s):
             if changed is None:
-                self._refresh({source.id for source in self._watched.sources})
-            elif due := self._watched.concerned(changed) | self._moved() | self._due_again():
-                self._refresh(due)
+                self._refresh_sources({source.id for source in self._watched.sources})
+            elif (
+                due := self._watched.find_affected_sources(changed)
+                | self._list_moved_sources()
+                | self._list_due_retries()
+            ):
+                self._refresh_sources(due)
             if not ready:
                 ready = True
                 self._warm_up()
-            self._reread()
+            self._reload_config()
         raise AssertionError("watching never ends by itself")
 
-    def _moved(self) -> set[str]:
+    def _list_moved_sources(self) -> set[str]:
         """Sources with new commits; why others cannot be asked is told."""
-        news = self._polled.news()
+        news = self._poller.drain_changes()
         for source, error in news.items():
             if error is not None:
-                self._tell_error(source, error)
+                self._report_error(source, error)
         return {source for source, error in news.items() if error is None}
 
-    def _due_again(self) -> set[str]:
+    def _list_due_retries(self) -> set[str]:
         return {source for source, at in self._retries.items() if at <= time.monotonic()}
 
-    def _reread(self) -> None:
+    def _reload_config(self) -> None:
         try:
-            if self._watched.reread():
-                self._session.screen.note("knowledge.yaml changed")
-                self._polled.watch(self._watched.sources)
-                self._told.pop(_FILE, None)
+            if self._watched.reload_if_edited():
+                self._session.screen.print_note("knowledge.yaml changed")
+                self._poller.set_sources(self._watched.sources)
+                self._last_errors.pop(_FILE, None)
         except KnowledgeError as error:
-            self._tell_error(_FILE, error)
+            self._report_error(_FILE, error)
 
-    def _refresh(self, ids: Set[str]) -> None:
+    def _refresh_sources(self, ids: Set[str]) -> None:
         """Refresh and release; whatever goes wrong is told, and watching goes on."""
         from knowledge_pipeline.stages import pipeline
 
         watched = self._watched
         sources = [source for source in watched.sources if source.id in ids]
         try:
-            with progress(self._session.screen) as report:
+            with show_progress(self._session.screen) as report:
                 outcome = pipeline.refresh(watched.lake, watched.settings, sources, report=report)
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: none of them ends the watch
-            self._tell_error(_REFRESH, TransientError(sentence_of(error)))
+            self._report_error(_REFRESH, TransientError(format_error(error)))
             self._retries |= dict.fromkeys(ids, time.monotonic() + RETRY_S)
             return
-        self._told.pop(_REFRESH, None)
+        self._last_errors.pop(_REFRESH, None)
         for source in sources:
             self._retries.pop(source.id, None)
-            self._tell(source.id, outcome)
+            self._report_outcome(source.id, outcome)
         if _RELEASE in outcome.failures:
-            self._tell_error(_RELEASE, outcome.failures[_RELEASE])
+            self._report_error(_RELEASE, outcome.failures[_RELEASE])
         else:
-            self._told.pop(_RELEASE, None)
+            self._last_errors.pop(_RELEASE, None)
 
-    def _tell(self, source: str, outcome: Outcome) -> None:
+    def _report_outcome(self, source: str, outcome: RefreshOutcome) -> None:
         error = outcome.failures.get(source)
         if isinstance(error, TransientError):
             self._retries[source] = time.monotonic() + RETRY_S
         if error is not None:
-            self._tell_error(source, error)
+            self._report_error(source, error)
             return
-        self._told.pop(source, None)
+        self._last_errors.pop(source, None)
         stages = [stats for stats in outcome.stats if stats.source == source]
-        done: dict[str, Any] = {name: getattr(stages[0], name) for name in _COUNTED}
+        done: dict[str, Any] = {name: getattr(stages[0], name) for name in _COUNT_FIELDS}
         done["seconds"] = round(sum(stats.seconds for stats in stages), 2)
         done["release"] = outcome.release.version if outcome.release else None
-        self._say(source, done, _in_words(done))
+        self._print_line(source, done, _format_counts(done))
 
-    def _tell_error(self, source: str, error: KnowledgeError) -> None:
+    def _report_error(self, source: str, error: KnowledgeError) -> None:
         """Tell an error, unless it is the one that was told before."""
         sentence = str(error)
-        if self._told.get(source) == sentence:
+        if self._last_errors.get(source) == sentence:
             return
-        self._told[source] = sentence
+        self._last_errors[source] = sentence
         screen = self._session.screen
         if screen.as_json:
             temporary = isinstance(error, TransientError)
-            self._say(source, {"error": sentence, "kind": type(error).__name__, "temporary": temporary}, "")
+            self._print_line(
+                source, {"error": sentence, "kind": type(error).__name__, "temporary": temporary}, ""
+            )
         else:
-            tell_sentence(f"{source}: {sentence}", kind="", code=0, as_json=False)
+            print_error(f"{source}: {sentence}", kind="", code=0, as_json=False)
 
-    def _say(self, source: str, done: dict[str, Any], words: str) -> None:
+    def _print_line(self, source: str, done: dict[str, Any], text: str) -> None:
         now, screen = datetime.now().astimezone(), self._session.screen
         if screen.as_json:
-            screen.answer_line({"at": now.isoformat(timespec="milliseconds"), "source": source, **done})
+            screen.print_json_line({"at": now.isoformat(timespec="milliseconds"), "source": source, **done})
         else:
-            screen.say(f"{now:%H:%M:%S}  {source}: {words}")
+            screen.print_text(f"{now:%H:%M:%S}  {source}: {text}")
 
     def _warm_up(self) -> None:
         """Load what the first change would wait for, and say that all is set."""
         from knowledge_pipeline.embedding.registry import open_embedder
 
         settings = self._watched.settings
-        by_name = {str(each): each for each in map(settings.embedding_of, self._watched.sources)}
+        by_name = {str(each): each for each in map(settings.resolve_embedding, self._watched.sources)}
         for embedding in by_name.values():
             with suppress(KnowledgeError):  # told by the refresh
                 embedder = open_embedder(embedding)
                 embedder.tokenizer()
                 if embedding.provider == "local":
                     embedder.embed(["ready"])
-        folders = counted(len(set(self._watched.folders.values())), "folder")
-        watching = counted(len(self._watched.sources), "source")
-        self._session.screen.note(f"Watching {watching} in {folders}; Ctrl-C ends it")
+        folders = format_count(len(set(self._watched.folders.values())), "folder")
+        watching = format_count(len(self._watched.sources), "source")
+        self._session.screen.print_note(f"Watching {watching} in {folders}; Ctrl-C ends it")
 
 
-def _in_words(done: dict[str, Any]) -> str:
-    counts = ", ".join(f"{done[name]:,} {name}" for name in _COUNTED if done[name]) or "nothing changed"
+def _format_counts(done: dict[str, Any]) -> str:
+    counts = ", ".join(f"{done[name]:,} {name}" for name in _COUNT_FIELDS if done[name]) or "nothing changed"
     return f"{counts} in {done['seconds']:g} s"

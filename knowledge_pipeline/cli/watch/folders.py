@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings, SourceConfig
     from knowledge_pipeline.store.lake import Lake
 
-AS_THEY_CHANGE = frozenset({"realtime", "on_commit"})
+WATCHED_TRIGGERS = frozenset({"realtime", "on_commit"})
 """Triggers of the sources that are watched where none is named."""
 
-_TICK_S = 0.4  # between two looks at what no event tells: knowledge.yaml, folders that are gone
-_QUIET_S = 0.15  # without a further change, a save is complete
+_POLL_INTERVAL_S = 0.4  # between two looks at what no event tells: knowledge.yaml, folders that are gone
+_SAVE_SETTLED_S = 0.15  # without a further change, a save is complete
 
-_Identity = tuple[int, int] | None  # None: there is no such folder
-_NOTHING = (
+_FolderIdentity = tuple[int, int] | None  # None: there is no such folder
+_NOTHING_TO_WATCH = (
     "no source is refreshed as it changes: set refresh.trigger to realtime or on_commit in {path}, "
     "name one with --source, or take --all"
 )
 
 
-class Watched:
+class WatchedSources:
     """The chosen sources of a `knowledge.yaml`, as it says now."""
 
     settings: Settings
@@ -44,42 +44,42 @@ class Watched:
             NotFound: no source has such an id.
         """
         self._path, self._ids, self._everything = path, ids, everything
-        self._edition = 0
-        self._read()
+        self._generation = 0
+        self._load_config()
         if not self.sources:
-            raise ConfigError(_NOTHING.format(path=path))
+            raise ConfigError(_NOTHING_TO_WATCH.format(path=path))
 
-    def _read(self) -> None:
-        from knowledge_pipeline.config.file import load
-        from knowledge_pipeline.config.settings import trigger_of
+    def _load_config(self) -> None:
+        from knowledge_pipeline.config.file import load_settings
+        from knowledge_pipeline.config.settings import resolve_trigger
         from knowledge_pipeline.stages import pipeline
         from knowledge_pipeline.store.lake import Lake
 
-        self._stamp = _stamp(self._path)
-        settings = load(self._path)
+        self._stamp = _read_stamp(self._path)
+        settings = load_settings(self._path)
         if self._ids:
-            sources = pipeline.chosen(settings, dict.fromkeys(self._ids))
+            sources = pipeline.select_sources(settings, dict.fromkeys(self._ids))
         else:
             sources = [
                 source
                 for source in settings.sources
-                if self._everything or trigger_of(source) in AS_THEY_CHANGE
+                if self._everything or resolve_trigger(source) in WATCHED_TRIGGERS
             ]
         self.settings, self.lake, self.sources = settings, Lake(settings.store), sources
-        self._edition += 1
+        self._generation += 1
 
-    def reread(self) -> bool:
+    def reload_if_edited(self) -> bool:
         """Read the file again if it was edited; False if it was not. Errors as at the beginning.
 
         What was read before holds on where the file is wrong now.
         """
-        found = _stamp(self._path)
+        found = _read_stamp(self._path)
         if found is None or found == self._stamp:  # none: an editor is about to put it back
             return False
-        self._read()
+        self._load_config()
         return True
 
-    def changes(self, *, debounce_s: float) -> Iterator[set[str] | None]:
+    def iter_changes(self, *, debounce_s: float) -> Iterator[set[str] | None]:
         """Changed paths, as they change, and an empty set now and then.
 
         None each time that watching begins anew, after which everything has to be looked at:
@@ -94,23 +94,23 @@ class Watched:
         import watchfiles
 
         while True:
-            self._find_folders()
-            edition, there = self._edition, self._identities()
+            self._update_folders()
+            edition, there = self._generation, self._read_identities()
             found = watchfiles.watch(
                 *(folder for folder, identity in there.items() if identity),
                 watch_filter=None,
                 debounce=round(debounce_s * 1000),
-                step=round(min(_QUIET_S, debounce_s) * 1000),
-                rust_timeout=round(_TICK_S * 1000),
+                step=round(min(_SAVE_SETTLED_S, debounce_s) * 1000),
+                rust_timeout=round(_POLL_INTERVAL_S * 1000),
                 yield_on_timeout=True,
             )
             try:
                 next(found)  # begins to watch
                 yield None
-                while (edition, there) == (self._edition, self._identities()):
+                while (edition, there) == (self._generation, self._read_identities()):
                     yield {path for _, path in next(found)}
             except FileNotFoundError:  # a folder went just now
-                time.sleep(_TICK_S)
+                time.sleep(_POLL_INTERVAL_S)
             except OSError as error:
                 raise SourceRefused(
                     f"the folders cannot be watched ({error}): raise fs.inotify.max_user_watches, "
@@ -119,50 +119,52 @@ class Watched:
             finally:
                 found.close()
 
-    def _find_folders(self) -> None:
-        from knowledge_pipeline.sources.files.folder_changes import watched_folder
+    def _update_folders(self) -> None:
+        from knowledge_pipeline.sources.files.folder_changes import find_watched_folder
 
-        found = {source.id: watched_folder(source) for source in self.sources}
+        found = {source.id: find_watched_folder(source) for source in self.sources}
         self.folders = {id_: folder for id_, folder in found.items() if folder}
 
-    def _identities(self) -> dict[Path, _Identity]:
-        return {folder: _identity(folder) for folder in self.folders.values()}
+    def _read_identities(self) -> dict[Path, _FolderIdentity]:
+        return {folder: _read_identity(folder) for folder in self.folders.values()}
 
-    def concerned(self, changed: Iterable[str]) -> set[str]:
+    def find_affected_sources(self, changed: Iterable[str]) -> set[str]:
         """Ids of the sources that changed paths may concern."""
-        below = _by_folder(changed, set(self.folders.values()))
+        below = _group_by_folder(changed, set(self.folders.values()))
         return {
             source.id
             for source in self.sources
-            if (folder := self.folders.get(source.id)) in below and self._concerns(source, below[folder])
+            if (folder := self.folders.get(source.id)) in below and self._is_affected(source, below[folder])
         }
 
-    def _concerns(self, source: SourceConfig, changed: Iterable[str]) -> bool:
-        from knowledge_pipeline.sources.files.folder_changes import concerned
+    def _is_affected(self, source: SourceConfig, changed: Iterable[str]) -> bool:
+        from knowledge_pipeline.sources.files.folder_changes import is_affected_by
 
-        held = _held(self.lake, source)
+        held = _build_path_lookup(self.lake, source)
         try:
-            return concerned(source, self.folders[source.id], changed, store=self.lake.folder, held=held)
+            return is_affected_by(
+                source, self.folders[source.id], changed, store=self.lake.folder, was_document=held
+            )
         except KnowledgeError:  # the refresh meets the same error, and tells it
             return True
 
 
-def _held(lake: Lake, source: SourceConfig) -> Callable[[str], bool]:
+def _build_path_lookup(lake: Lake, source: SourceConfig) -> Callable[[str], bool]:
     """Whether a path is one of the documents at the last refresh, or a folder of them."""
-    from knowledge_pipeline.sources.path_encoding import path_of
+    from knowledge_pipeline.sources.path_encoding import uri_to_path
     from knowledge_pipeline.store.filters import is_null
 
     @cache
-    def paths() -> set[str]:
-        uris = lake.snapshot(source.type, source.id).rows(["uri"], is_null("archived_at"))["uri"]
-        files = [PurePosixPath(path_of(uri)) for uri in uris.to_pylist()]
+    def load_paths() -> set[str]:
+        uris = lake.snapshot(source.type, source.id).read_rows(["uri"], is_null("archived_at"))["uri"]
+        files = [PurePosixPath(uri_to_path(uri)) for uri in uris.to_pylist()]
         folders = {folder for file in files for folder in file.parents}
         return {path.as_posix() for path in folders.union(files)}
 
-    return lambda path: path in paths()
+    return lambda path: path in load_paths()
 
 
-def _by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, list[str]]:
+def _group_by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, list[str]]:
     """The changed paths in each folder; folders may lie inside each other."""
     found: dict[Path, list[str]] = defaultdict(list)
     within = cache(lambda folder: [each for each in (folder, *folder.parents) if each in folders])
@@ -172,7 +174,7 @@ def _by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, list[st
     return found
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _read_stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
     except OSError:
@@ -180,7 +182,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _identity(folder: Path) -> _Identity:
+def _read_identity(folder: Path) -> _FolderIdentity:
     try:
         status = folder.stat()
     except OSError:

@@ -13,53 +13,61 @@ from knowledge_pipeline.errors import KnowledgeError
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import SourceConfig
 
-News = dict[str, KnowledgeError | None]
+RemoteChanges = dict[str, KnowledgeError | None]
 """Ids of sources whose branch moved since they were asked for last, or why nobody knows."""
 
 
-class Polled:
+class RemotePoller:
     """The sources with a git connection, of those that are watched."""
 
-    def __init__(self, sources: Sequence[SourceConfig], *, every_s: float) -> None:
+    def __init__(self, sources: Sequence[SourceConfig], *, interval_s: float) -> None:
         """Ask once, so that whatever is pushed from now on is news."""
-        self._every_s = every_s
-        self._tips: dict[object, str | None] = {}
-        self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
-        self.watch(sources)
-        self._ask()
-        threading.Thread(target=self._go_on, name="polled", daemon=True).start()
+        self._interval_s = interval_s
+        self._heads: dict[object, str | None] = {}
+        self._changes: queue.SimpleQueue[RemoteChanges] = queue.SimpleQueue()
+        self.set_sources(sources)
+        self._poll_once()
+        threading.Thread(target=self._poll_forever, name="polled", daemon=True).start()
 
-    def watch(self, sources: Sequence[SourceConfig]) -> None:
+    def set_sources(self, sources: Sequence[SourceConfig]) -> None:
         """Ask for these from now on."""
-        from knowledge_pipeline.config.settings import GitConnection, Refresh
+        from knowledge_pipeline.config.settings import GitConnection, RefreshSettings
 
-        on_commit = {"refresh": Refresh(trigger="on_commit")}  # they are watched, whatever their own says
+        on_commit = {
+            "refresh": RefreshSettings(trigger="on_commit")
+        }  # they are watched, whatever their own says
         remote = [source for source in sources if isinstance(source.connection, GitConnection)]
         self._sources = [source.model_copy(update=on_commit) for source in remote]
 
-    def news(self) -> News:
+    def drain_changes(self) -> RemoteChanges:
         """What came in since the last call; waits for nothing."""
-        found: News = {}
-        while not self._news.empty():
-            found |= self._news.get()
+        found: RemoteChanges = {}
+        while not self._changes.empty():
+            found |= self._changes.get()
         return found
 
-    def _go_on(self) -> None:
+    def _poll_forever(self) -> None:
         while True:
-            time.sleep(self._every_s)
-            self._news.put(self._ask())
+            time.sleep(self._interval_s)
+            self._changes.put(self._poll_once())
 
-    def _ask(self) -> News:
+    def _poll_once(self) -> RemoteChanges:
         from knowledge_pipeline.sources.git import remote_heads
 
-        watches = remote_heads.grouped(self._sources)
-        answers = remote_heads.poll(list(remote_heads.asked(watches).values())) if watches else {}
-        found: News = {}
+        watches = remote_heads.group_by_watched_branch(self._sources)
+        answers = (
+            remote_heads.poll_remote_heads(list(remote_heads.build_queries(watches).values()))
+            if watches
+            else {}
+        )
+        found: RemoteChanges = {}
         for what, sources in watches.items():
             said = answers.get(what.repository)
             if isinstance(said, KnowledgeError):
                 found |= dict.fromkeys((source.id for source in sources), said)
-            elif said is not None and (what not in self._tips or self._tips[what] != said.at(what.branch)):
-                self._tips[what] = said.at(what.branch)
+            elif said is not None and (
+                what not in self._heads or self._heads[what] != said.commit_of(what.branch)
+            ):
+                self._heads[what] = said.commit_of(what.branch)
                 found |= dict.fromkeys(source.id for source in sources)
         return found

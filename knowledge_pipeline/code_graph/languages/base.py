@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 
@@ -12,73 +12,73 @@ class Language:
     """How names lead to definitions. One instance a language, without state."""
 
     name: str = ""
-    heads: Mapping[str, str] = {}
+    receiver_keywords: Mapping[str, str] = {}
     """Names that mean `@self`, `@class` or `@super` wherever they are not otherwise bound."""
     builtins: frozenset[str] = frozenset()
     """Names that the language itself defines."""
     members_in_scope: bool = False
     """Whether a method sees members of its class, and of what that extends, without `self`."""
-    elements: tuple[str, ...] = ()
+    element_accessors: tuple[str, ...] = ()
     """What indexing or iterating an instance reads: ("__getitem__()", "__iter__()[]")."""
-    when_called: str = ""
+    call_method: str = ""
     """The method that calling an instance calls."""
-    containers: Mapping[str, str] = {}
+    container_methods: Mapping[str, str] = {}
     """Methods of containers by what they give: {"values": "", "pop": "[]"}."""
-    properties: Mapping[str, str] = {}
+    container_properties: Mapping[str, str] = {}
     """What is read of containers without a call, by what it is: {"first": "[]"}."""
     constructor: str = "constructor"
     """The method that making an instance of a type calls."""
-    memberwise: bool = False
+    has_memberwise_constructor: bool = False
     """Whether a type without a constructor is made of its fields by name: Swift's structs."""
-    common: frozenset[str] = frozenset()
+    common_methods: frozenset[str] = frozenset()
     """Methods of the language's own types: too common to be known by their names alone."""
 
-    dotted: bool = False
+    has_dotted_modules: bool = False
     """Whether names of modules are paths of the program, too, and go on into types: `java.util.Map.Entry`."""
     constructors_named_after_type: bool = False
     """Whether a method with the name of its type makes instances, and cannot be named."""
 
-    scattered: bool = False
+    has_scattered_members: bool = False
     """Whether members of a type may lie in other files of its package: Go's methods, partial classes."""
-    named_alike: bool = False
+    has_duplicate_type_names: bool = False
     """Whether files that see each other's members may have several types of one name."""
     members_in_body: bool = True
     """Whether what stands directly in a type names its members without more."""
     private_to_file: bool = False
     """Whether what is not exported is of its file alone: C's `static`; not what is of its package."""
-    bases_by_kind: bool = False
+    infers_implements: bool = False
     """Whether a base that is an interface is implemented, however it is written: Swift's protocols."""
-    types_convert: bool = False
+    type_calls_convert: bool = False
     """Whether calling a type converts a value, which is no call, rather than making an instance."""
 
     calls_index: bool = False
     """Whether calling a value reads one of its elements: `rows(0)`."""
-    extensions: bool = False
+    has_extensions: bool = False
     """Whether functions are called as members of types that they do not belong to, their `@receiver`."""
     receiver_in_scope: bool = False
     """Whether such a function names the receiver's members without more."""
     shared_imports: str = ""
     """The setting of files whose exported imports hold for all files of the source."""
 
-    includes: bool = False
+    has_includes: bool = False
     """Whether `import *` of a file brings what it defines, and what all files do that it includes."""
 
-    bare_methods: bool = True
+    nested_methods_in_scope: bool = True
     """Whether a method that a function's scope holds is a name there."""
 
-    def by_star(self, name: str) -> bool:
+    def is_star_exported(self, name: str) -> bool:
         """Whether an import of everything brings a name, where the module lists none."""
         return not name.startswith("_")
 
-    def home(self, facts: Facts) -> str:
+    def lookup_home(self, facts: FileFacts) -> str:
         """From where a file asks for names without import: itself, or its package ("com.acme.app/")."""
         return facts.path
 
-    def holds(self, facts: Facts) -> str:
+    def member_home(self, facts: FileFacts) -> str:
         """From where a type's members are asked for that other files define."""
-        return self.home(facts)
+        return self.lookup_home(facts)
 
-    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The files, or folders (with "/" last), that a module's name means within a file.
 
         Args:
@@ -91,11 +91,11 @@ class Language:
         """
         return ()
 
-    def submodule(self, name: str) -> str:
+    def submodule_name(self, name: str) -> str:
         """How a module names one within it: ".store" in Python; "" where modules are files alone."""
         return ""
 
-    def siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files whose own definitions a file, or package, sees without import, and that may define a name.
 
         Args:
@@ -105,15 +105,15 @@ class Language:
         """
         return ()
 
-    def outside(self, module: str, name: str, path: str, layout: Layout) -> str:
+    def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """The full name of what is imported from outside of the source."""
         return f"{module}.{name}" if name else module
 
-    def beyond(self, outside: str, step: str) -> str:
+    def extend_external_name(self, external: str, step: str) -> str:
         """The name of what a step leads to from something outside of the source; "": nothing is known."""
-        return outside + step
+        return external + step
 
-    def is_standard(self, outside: str) -> bool:
+    def is_standard_library(self, external: str) -> bool:
         """Whether a full name is of the language's own library: references to it are no edges."""
         return False
 

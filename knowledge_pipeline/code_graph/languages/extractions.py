@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from knowledge_pipeline.code_graph.facts_builder import Extraction
+from knowledge_pipeline.code_graph.facts_builder import ExtractionRules
 from knowledge_pipeline.code_graph.languages.bash import facts as bash_facts
 from knowledge_pipeline.code_graph.languages.c_family import facts as c_family_facts
 from knowledge_pipeline.code_graph.languages.c_sharp import facts as c_sharp_facts
@@ -23,7 +23,7 @@ from knowledge_pipeline.code_graph.languages.scala import facts as scala_facts
 from knowledge_pipeline.code_graph.languages.swift import facts as swift_facts
 from knowledge_pipeline.code_graph.languages.swift import modules as swift_modules
 
-EXTRACTIONS: Mapping[str, Extraction] = {
+EXTRACTIONS: Mapping[str, ExtractionRules] = {
     "bash": bash_facts.EXTRACTION,
     "c": c_family_facts.EXTRACTION,
     "cpp": c_family_facts.EXTRACTION,
@@ -44,9 +44,9 @@ EXTRACTIONS: Mapping[str, Extraction] = {
 """By the names of `knowledge_pipeline.languages`; of other languages, definitions alone are read."""
 
 MANIFESTS: tuple[tuple[Callable[[str], bool], Callable[[str, str], dict[str, str]]], ...] = (
-    (go_modules.is_manifest, go_modules.settings_of),
-    (ecmascript_manifests.is_manifest, ecmascript_manifests.settings_of),
-    (rust_crates.is_manifest, rust_crates.settings_of),
-    (swift_modules.is_manifest, swift_modules.settings_of),
+    (go_modules.is_manifest, go_modules.parse_manifest),
+    (ecmascript_manifests.is_manifest, ecmascript_manifests.parse_manifest),
+    (rust_crates.is_manifest, rust_crates.parse_manifest),
+    (swift_modules.is_manifest, swift_modules.parse_manifest),
 )
 """Files that tell how modules are named: by path, and what they say."""

@@ -6,57 +6,57 @@ wherever they lie, so files of several such languages meet in one package.
 
 from __future__ import annotations
 
-from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 
-class Packaged(Language):
+class PackageLanguage(Language):
     """A language whose names are looked for in packages."""
 
     members_in_scope = True
-    dotted = True
-    standard: tuple[str, ...] = ()
+    has_dotted_modules = True
+    standard_prefixes: tuple[str, ...] = ()
     """How the packages of the language's own library start: "java."."""
     nested_packages = False
     """Whether a file also sees what the packages around its own define."""
 
-    def home(self, facts: Facts) -> str:
+    def lookup_home(self, facts: FileFacts) -> str:
         """The package."""
         return f"{facts.module}/"
 
-    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """A package that has files, or packages within it."""
         if name.startswith("."):
             name = path.rstrip("/") + name
-        found = (f"{name}/",) if layout.project.defining(f"within {name}") else ()
+        found = (f"{name}/",) if layout.project.files_defining(f"within {name}") else ()
         if not found and self.nested_packages and path.endswith("/"):
             around = path.rstrip("/")
             while around and not found:
-                found = self.modules(f"{around}.{name}", "", layout)
+                found = self.find_modules(f"{around}.{name}", "", layout)
                 around = around.rpartition(".")[0]
         return found
 
-    def submodule(self, name: str) -> str:
+    def submodule_name(self, name: str) -> str:
         """A package within a package."""
         return f".{name}"
 
-    def siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the package that define a name; of the nearest around it, where those are seen."""
         package = path.rstrip("/")
         while True:
-            found = _files(package, layout).intersection(layout.project.defining(name))
+            found = _list_package_files(package, layout).intersection(layout.project.files_defining(name))
             if found or not self.nested_packages or not package:
                 return tuple(sorted(found))
             package = package.rpartition(".")[0]
 
-    def outside(self, module: str, name: str, path: str, layout: Layout) -> str:
+    def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`java.util.List`; the package itself for all that is in it."""
         return f"{module}.{name}" if name not in ("", "*") else module
 
-    def is_standard(self, outside: str) -> bool:
+    def is_standard_library(self, external: str) -> bool:
         """Whether it is of a package of the language's own library."""
-        return outside.startswith(self.standard) if self.standard else False
+        return external.startswith(self.standard_prefixes) if self.standard_prefixes else False
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`com.acme.app.Type.member`; the package for a file."""
@@ -64,12 +64,12 @@ class Packaged(Language):
         return ".".join(part for part in (module, name) if part) or path
 
 
-def _files(package: str, layout: Layout) -> frozenset[str]:
+def _list_package_files(package: str, layout: Layout) -> frozenset[str]:
     if not package:
-        return layout.once("files without a package", _loose)
+        return layout.get_or_build("files without a package", _list_unpackaged_files)
     key = f"package {package}"
-    return layout.once(key, lambda layout: frozenset(layout.project.defining(key)))
+    return layout.get_or_build(key, lambda layout: frozenset(layout.project.files_defining(key)))
 
 
-def _loose(layout: Layout) -> frozenset[str]:
-    return frozenset(layout.project.defining("package "))
+def _list_unpackaged_files(layout: Layout) -> frozenset[str]:
+    return frozenset(layout.project.files_defining("package "))

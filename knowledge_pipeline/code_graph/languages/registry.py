@@ -19,7 +19,7 @@ from knowledge_pipeline.code_graph.languages.rust.resolution import Rust
 from knowledge_pipeline.code_graph.languages.scala.resolution import Scala
 from knowledge_pipeline.code_graph.languages.swift.resolution import Swift
 
-_PLAIN = Language()
+_DEFAULT_LANGUAGE = Language()
 _ECMASCRIPT = EcmaScript()
 _C_FAMILY = CFamily()
 LANGUAGES: Mapping[str, Language] = {
@@ -45,6 +45,6 @@ LANGUAGES: Mapping[str, Language] = {
 """By the names of `knowledge_pipeline.languages`."""
 
 
-def language_of(name: str) -> Language:
+def get_language(name: str) -> Language:
     """The language of a name; one that resolves within a file alone, where there is none."""
-    return LANGUAGES.get(name, _PLAIN)
+    return LANGUAGES.get(name, _DEFAULT_LANGUAGE)

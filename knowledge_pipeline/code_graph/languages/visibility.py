@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.access_paths import last_of
-from knowledge_pipeline.code_graph.facts_builder import Reading
-from knowledge_pipeline.code_graph.languages.declared_types import children
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.access_paths import last_segment
+from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
+from knowledge_pipeline.code_graph.languages.declared_types import children_of_type
+from knowledge_pipeline.code_graph.languages.words import split_words
 
 _MODIFIERS = (
     "modifiers",
@@ -24,40 +24,40 @@ _MODIFIERS = (
 )
 _MAX_UP = 3
 _BODIES = ("body", "block", "list", "file", "program", "compilation_unit", "template_body", "statements")
-_CHANGES = frozenset({"private", "public", "protected"})
+_VISIBILITY_KEYWORDS = frozenset({"private", "public", "protected"})
 
 
-def said_private(reading: Reading, node: Node, name: str) -> bool:
+def has_private_modifier(builder: FactsBuilder, node: Node, name: str) -> bool:
     """`private` stands among its modifiers; Swift's `private(set)` is something else."""
     return any(
         word.split("[")[0] in ("private", "fileprivate")
-        for of in _declaration(node)
-        for each in children(of, *_MODIFIERS)
-        for word in reading.text(each)[:200].split()
+        for of in _iter_declaration_nodes(node)
+        for each in children_of_type(of, *_MODIFIERS)
+        for word in builder.text(each)[:200].split()
     )
 
 
-def lower_case(reading: Reading, node: Node, name: str) -> bool:
+def is_lower_case(builder: FactsBuilder, node: Node, name: str) -> bool:
     """Go's rule: what starts with no capital letter is of its package."""
-    return not last_of(name)[:1].isupper()
+    return not last_segment(name)[:1].isupper()
 
 
-def underscored(reading: Reading, node: Node, name: str) -> bool:
+def is_underscored(builder: FactsBuilder, node: Node, name: str) -> bool:
     """Python's custom: `_name`, but not `__name__`."""
-    last = last_of(name)
+    last = last_segment(name)
     return last.startswith("_") and not (last.startswith("__") and last.endswith("__"))
 
 
-def not_pub(reading: Reading, node: Node, name: str) -> bool:
+def lacks_pub(builder: FactsBuilder, node: Node, name: str) -> bool:
     """Rust's: without `pub`, unless a trait says that it is there; `pub(crate)` is of the crate."""
-    if node.type not in _RUST or (around := _item_around(node)) is None:
+    if node.type not in _RUST_ITEM_NODES or (around := _enclosing_item(node)) is None:
         return False
     if around.type == "trait_item" or around.child_by_field_name("trait") is not None:
         return False
-    return all(reading.text(each) != "pub" for each in children(node, "visibility_modifier"))
+    return all(builder.text(each) != "pub" for each in children_of_type(node, "visibility_modifier"))
 
 
-_RUST = words(
+_RUST_ITEM_NODES = split_words(
     """
     function_item struct_item enum_item union_item trait_item type_item const_item static_item mod_item
     field_declaration
@@ -65,13 +65,13 @@ _RUST = words(
 )
 
 
-def not_exported(reading: Reading, node: Node, name: str) -> bool:
+def is_not_exported(builder: FactsBuilder, node: Node, name: str) -> bool:
     """In a module of JavaScript or TypeScript: neither exported nor in such a thing; `private`, `#name`."""
     if "." in name:
-        return last_of(name).startswith("#") or said_private(reading, node, name)
-    listed = reading.notes.get("exports")
+        return last_segment(name).startswith("#") or has_private_modifier(builder, node, name)
+    listed = builder.shared_state.get("exports")
     if listed is None:
-        listed = reading.notes["exports"] = _exports(reading)
+        listed = builder.shared_state["exports"] = _collect_exports(builder)
     if not listed or name in listed:
         return False
     around: Node | None = node
@@ -82,39 +82,39 @@ def not_exported(reading: Reading, node: Node, name: str) -> bool:
     return True
 
 
-def after_private(reading: Reading, node: Node, name: str) -> bool:
+def follows_private(builder: FactsBuilder, node: Node, name: str) -> bool:
     """Ruby's: a method after `private`, or that it names."""
     body = node.parent
     if body is None or node.type != "method":
         return False
     if body.type == "argument_list":  # `private def get`
         called = body.parent.child_by_field_name("method") if body.parent is not None else None
-        return called is not None and reading.text(called) in ("private", "private_class_method")
-    known = reading.notes.setdefault("private methods", {})
+        return called is not None and builder.text(called) in ("private", "private_class_method")
+    known = builder.shared_state.setdefault("private methods", {})
     if body.id not in known:
-        known[body.id] = _hidden_in(reading, body)
+        known[body.id] = _find_private_methods(builder, body)
     return node.start_byte in known[body.id]
 
 
-def _hidden_in(reading: Reading, body: Node) -> set[int]:
+def _find_private_methods(builder: FactsBuilder, body: Node) -> set[int]:
     """Where the private methods of a class start."""
     starts: dict[str, int] = {}
     hidden: set[int] = set()
     is_private = False
     for each in body.named_children:
         if each.type == "method":
-            starts[reading.text(each.child_by_field_name("name") or each)] = each.start_byte
+            starts[builder.text(each.child_by_field_name("name") or each)] = each.start_byte
             hidden.update([each.start_byte] if is_private else [])
-        elif each.type == "identifier" and reading.text(each) in _CHANGES:
-            is_private = reading.text(each) == "private"
-        elif each.type == "call" and reading.text(each)[:8] == "private ":
-            symbols = children(each.child_by_field_name("arguments"), "simple_symbol")
-            named = (starts.get(reading.text(symbol).lstrip(":")) for symbol in symbols)
+        elif each.type == "identifier" and builder.text(each) in _VISIBILITY_KEYWORDS:
+            is_private = builder.text(each) == "private"
+        elif each.type == "call" and builder.text(each)[:8] == "private ":
+            symbols = children_of_type(each.child_by_field_name("arguments"), "simple_symbol")
+            named = (starts.get(builder.text(symbol).lstrip(":")) for symbol in symbols)
             hidden.update(start for start in named if start is not None)
     return hidden
 
 
-def _declaration(node: Node) -> Iterator[Node]:
+def _iter_declaration_nodes(node: Node) -> Iterator[Node]:
     """A definition's node, and those around it as far as its declaration goes."""
     around: Node | None = node
     for _ in range(_MAX_UP):
@@ -124,21 +124,21 @@ def _declaration(node: Node) -> Iterator[Node]:
         around = around.parent
 
 
-def _item_around(node: Node) -> Node | None:
+def _enclosing_item(node: Node) -> Node | None:
     around = node.parent
     return around.parent if around is not None and around.parent is not None else around
 
 
-def _exports(reading: Reading) -> set[str]:
+def _collect_exports(builder: FactsBuilder) -> set[str]:
     """The names that a module exports by themselves, and "default"; nothing for what exports nothing."""
     found: set[str] = set()
-    for each in children(reading.syntax.root, "export_statement"):
+    for each in children_of_type(builder.syntax.root, "export_statement"):
         found.add("default")
         value = each.child_by_field_name("value")
         named = [value] if value is not None and value.type == "identifier" else []
-        for clause in children(each, "export_clause"):
-            parts = (one.child_by_field_name("name") for one in children(clause, "export_specifier"))
+        for clause in children_of_type(each, "export_clause"):
+            parts = (one.child_by_field_name("name") for one in children_of_type(clause, "export_specifier"))
             named += [part for part in parts if part is not None]
-        named += list(children(each, "identifier"))
-        found.update(reading.text(one) for one in named)
+        named += list(children_of_type(each, "identifier"))
+        found.update(builder.text(one) for one in named)
     return found

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def words(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     """The words of a text."""
     return frozenset(text.split())

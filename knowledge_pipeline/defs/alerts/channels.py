@@ -12,15 +12,15 @@ from email.utils import formatdate, make_msgid
 
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.operation import EmailAlerts
+from knowledge_pipeline.config.operation import EmailAlertSettings
 from knowledge_pipeline.errors import PermanentError, TransientError
 
 TIMEOUT_S = 10.0
-TRIES = 4
-LONGEST_WAIT_S = 30.0
+MAX_TRIES = 4
+MAX_TOTAL_WAIT_S = 30.0
 """For all tries together: the sensor has a minute."""
 
-_PAUSE_S = 1.0  # before the second try where the server does not say
+_FIRST_PAUSE_S = 1.0  # before the second try where the server does not say
 _MAX_TEXT_CHARS = 3000
 _SUBMISSION_OVER_TLS = 465
 
@@ -45,13 +45,13 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
     """
     import httpx
 
-    deadline_s = time.monotonic() + LONGEST_WAIT_S
-    for tried in range(1, TRIES + 1):
-        wait_s = _PAUSE_S * 2 ** (tried - 1)
+    deadline_s = time.monotonic() + MAX_TOTAL_WAIT_S
+    for tried in range(1, MAX_TRIES + 1):
+        wait_s = _FIRST_PAUSE_S * 2 ** (tried - 1)
         try:
-            with _unlogged("httpx", "httpcore"):
+            with _silence_loggers("httpx", "httpcore"):
                 answer = httpx.post(
-                    webhook.get_secret_value(), json={"text": _for_slack(alert)}, timeout=TIMEOUT_S
+                    webhook.get_secret_value(), json={"text": _format_for_slack(alert)}, timeout=TIMEOUT_S
                 )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise PermanentError("alerts.slack_webhook is no https URL: correct it") from error
@@ -63,13 +63,13 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
             said = f"Slack answered {answer.status_code} {answer.text[:100].strip()!r}"
             if answer.status_code not in {408, 429} and answer.status_code < 500:
                 raise PermanentError(f"{said}: make a new webhook, and set alerts.slack_webhook to it")
-            wait_s = _retry_after(answer.headers.get("Retry-After"), wait_s)
-        if tried == TRIES or time.monotonic() + wait_s > deadline_s:
+            wait_s = _parse_retry_after(answer.headers.get("Retry-After"), wait_s)
+        if tried == MAX_TRIES or time.monotonic() + wait_s > deadline_s:
             raise TransientError(f"{said}, and did not take the alert in {tried} tries")
         time.sleep(wait_s)
 
 
-def mail(settings: EmailAlerts, alert: Alert) -> None:
+def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
     """Send to all addresses in one message; port 465 is TLS from the start.
 
     Raises:
@@ -78,12 +78,12 @@ def mail(settings: EmailAlerts, alert: Alert) -> None:
     """
     place = f"the mail server {settings.host}:{settings.port}"
     try:
-        with _connected(settings) as server:
+        with _connect(settings) as server:
             if settings.starttls:
                 server.starttls(context=ssl.create_default_context())
             if settings.user is not None:
                 server.login(settings.user, settings.password.get_secret_value() if settings.password else "")
-            refused = server.send_message(_message(settings, alert))
+            refused = server.send_message(_build_message(settings, alert))
     except smtplib.SMTPAuthenticationError as error:
         raise PermanentError(
             f"{place} refused the login of {settings.user!r}: correct alerts.email.user and password"
@@ -95,7 +95,7 @@ def mail(settings: EmailAlerts, alert: Alert) -> None:
             f"{place} refused {', '.join(error.recipients)}: correct alerts.email.to"
         ) from error
     except smtplib.SMTPResponseException as error:
-        said = f"{place} refused the message ({error.smtp_code} {_text(error.smtp_error)})"
+        said = f"{place} refused the message ({error.smtp_code} {_decode_reply(error.smtp_error)})"
         raise (PermanentError if error.smtp_code >= 500 else TransientError)(said) from error
     except ssl.SSLCertVerificationError as error:
         raise PermanentError(
@@ -107,14 +107,14 @@ def mail(settings: EmailAlerts, alert: Alert) -> None:
         raise PermanentError(f"{place} refused {', '.join(refused)}: correct alerts.email.to")
 
 
-def _connected(settings: EmailAlerts) -> smtplib.SMTP:
+def _connect(settings: EmailAlertSettings) -> smtplib.SMTP:
     if settings.port == _SUBMISSION_OVER_TLS:
         context = ssl.create_default_context()
         return smtplib.SMTP_SSL(settings.host, settings.port, timeout=TIMEOUT_S, context=context)
     return smtplib.SMTP(settings.host, settings.port, timeout=TIMEOUT_S)
 
 
-def _message(settings: EmailAlerts, alert: Alert) -> EmailMessage:
+def _build_message(settings: EmailAlertSettings, alert: Alert) -> EmailMessage:
     message = EmailMessage()
     message["Subject"] = " ".join(alert.title.split())
     message["From"] = settings.sender
@@ -128,29 +128,29 @@ def _message(settings: EmailAlerts, alert: Alert) -> EmailMessage:
     return message
 
 
-def _for_slack(alert: Alert) -> str:
+def _format_for_slack(alert: Alert) -> str:
     """Slack's own markup: three characters are escaped, and a link has its text behind a bar."""
-    lines = [f"*{_escaped(alert.title)}*", _escaped(alert.text)]
+    lines = [f"*{_escape_for_slack(alert.title)}*", _escape_for_slack(alert.text)]
     if alert.url:
         lines.append(f"<{alert.url}|Open the run>")
     return "\n".join(lines)
 
 
-def _escaped(text: str) -> str:
+def _escape_for_slack(text: str) -> str:
     cut = text if len(text) <= _MAX_TEXT_CHARS else f"{text[: _MAX_TEXT_CHARS - 1]}…"
     return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _retry_after(header: str | None, otherwise_s: float) -> float:
-    return float(header) if header and header.strip().isdigit() else otherwise_s
+def _parse_retry_after(header: str | None, default_s: float) -> float:
+    return float(header) if header and header.strip().isdigit() else default_s
 
 
-def _text(said: bytes | str) -> str:
-    return " ".join((said.decode("utf-8", "replace") if isinstance(said, bytes) else said).split())[:200]
+def _decode_reply(reply: bytes | str) -> str:
+    return " ".join((reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply).split())[:200]
 
 
 @contextmanager
-def _unlogged(*names: str) -> Iterator[None]:
+def _silence_loggers(*names: str) -> Iterator[None]:
     """Nothing below a warning is logged by these: httpx logs every URL, and this one is a secret."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]

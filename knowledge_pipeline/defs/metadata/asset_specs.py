@@ -14,16 +14,16 @@ import dagster as dg
 
 import knowledge_pipeline
 from knowledge_pipeline.config.settings import Settings, SourceType
-from knowledge_pipeline.defs.freshness import freshness_of
+from knowledge_pipeline.defs.freshness import build_freshness_policy
 from knowledge_pipeline.defs.metadata.columns import arrow_schema, table_schema
-from knowledge_pipeline.defs.settings_assets import SETTINGS
-from knowledge_pipeline.defs.versions import code_versions
-from knowledge_pipeline.stages.pipeline import STAGES, stages_of
+from knowledge_pipeline.defs.settings_assets import STAGE_SETTINGS
+from knowledge_pipeline.defs.versions import compute_code_versions
+from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline.store import index_payload, schemas
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
 
-_FEEDS: Mapping[str, tuple[str, ...]] = {
+_UPSTREAM_STAGES: Mapping[str, tuple[str, ...]] = {
     "snapshot": (),
     "chunks": ("snapshot",),
     "embeddings": ("chunks",),
@@ -31,7 +31,7 @@ _FEEDS: Mapping[str, tuple[str, ...]] = {
     "graph": ("snapshot",),
 }
 
-DOCUMENTS: Mapping[SourceType, str] = {
+DOCUMENT_DESCRIPTIONS: Mapping[SourceType, str] = {
     "code": "source file",
     "markdown": "Markdown, reStructuredText or README file",
     "openapi": "OpenAPI or Swagger file",
@@ -46,7 +46,7 @@ DOCUMENTS: Mapping[SourceType, str] = {
 }
 """What one row of a snapshot is."""
 
-CHUNKS: Mapping[SourceType, str] = {
+CHUNK_DESCRIPTIONS: Mapping[SourceType, str] = {
     "code": "definition in a source file (large ones are split, small neighbours together)",
     "markdown": "section of a document",
     "openapi": "operation of an API, or another part of its file",
@@ -61,7 +61,7 @@ CHUNKS: Mapping[SourceType, str] = {
 }
 """What one row of the chunks is."""
 
-_ORIGINS: Mapping[SourceType, str] = {
+_ORIGIN_DESCRIPTIONS: Mapping[SourceType, str] = {
     "code": "the files of a folder or git repository whose language is known",
     "markdown": "the files of a folder or git repository",
     "openapi": "the files of a folder or git repository that describe an API",
@@ -74,7 +74,7 @@ _ORIGINS: Mapping[SourceType, str] = {
     "archive": "the project records in a folder, Markdown with front matter or JSON",
     "files": "the files of a folder, their text extracted page by page",
 }
-_CHANGES: Mapping[SourceType, str] = {
+_CHANGE_DESCRIPTIONS: Mapping[SourceType, str] = {
     "git_history": "A commit never changes; rewritten history brings new rows and archives the old.",
     **dict.fromkeys(
         ("github_pr", "github_issues", "jira", "confluence", "slack"),
@@ -82,9 +82,11 @@ _CHANGES: Mapping[SourceType, str] = {
         "longer has is archived, not deleted.",
     ),
 }
-_FILE_CHANGES = "A row changes with its file; what the source no longer has is archived, not deleted."
+_DEFAULT_CHANGE_DESCRIPTION = (
+    "A row changes with its file; what the source no longer has is archived, not deleted."
+)
 
-_MIDDLE: Mapping[str, str] = {
+_STAGE_DESCRIPTIONS: Mapping[str, str] = {
     "chunks": "Cut from the redacted text of `snapshot`: an exact slice each, with a header that tells its "
     "place. A document is cut again when it, the chunker or its settings change. Where a document is "
     "missing, `skipped` says why; where it is cut badly, look at `anchor` and at `chunking` of the source.",
@@ -99,7 +101,7 @@ _MIDDLE: Mapping[str, str] = {
     "changed. Queries read it once it is released. Where a use is missing, look at `target_id` and "
     "`confidence` of the edges with its `path`.",
 }
-_KINDS: Mapping[SourceType, str] = {
+_SOURCE_KINDS: Mapping[SourceType, str] = {
     "code": "source",
     "markdown": "markdown",
     "openapi": "yaml",
@@ -112,7 +114,7 @@ _KINDS: Mapping[SourceType, str] = {
     "archive": "markdown",
     "files": "pdf",
 }
-_TABLES: Mapping[str, str] = {
+_TABLE_FOLDERS: Mapping[str, str] = {
     "snapshot": "snapshot/{type}",
     "chunks": "chunks/{type}",
     "embeddings": "embeddings",
@@ -120,7 +122,7 @@ _TABLES: Mapping[str, str] = {
     "graph": "graph",
 }
 
-_CUT: Mapping[str, tuple[str, ...]] = {
+_CHUNK_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     "id": ("uri", "text"),
     **{name: (name,) for name in ("uri", "path", "language", "url", "author", "last_modified")},
     "title": ("title", "text", "metadata"),
@@ -134,7 +136,7 @@ _CUT: Mapping[str, tuple[str, ...]] = {
     "fingerprint": ("content_hash", "archived_at"),
     "row_hash": ("content_hash", "archived_at"),
 }
-_GRAPHED: Mapping[str, tuple[str, ...]] = {
+_GRAPH_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     **{name: (name,) for name in ("uri", "path", "language")},
     "url": ("path",),
     **dict.fromkeys(("id", "node", "full_name"), ("path", "text")),
@@ -142,85 +144,90 @@ _GRAPHED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("made_of", "fingerprint"), ("path", "content_hash")),
     "trace": ("path", "text"),
 }
-_INDEXED: Mapping[str, tuple[str, ...]] = {
+_INDEX_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     "url": ("url", "path"),
     "tags": ("metadata",),
     "extension": ("path",),
     **dict.fromkeys(("labels", "project", "status", "wiki_space", "names", "mentions"), ("metadata",)),
     "words": ("header", "text"),
     "fingerprint": ("row_hash",),
-    "shown": tuple(name for name in index_payload.COLUMNS if name in schemas.CHUNKS.names),
+    "shown": tuple(name for name in index_payload.PAYLOAD_COLUMNS if name in schemas.CHUNKS.names),
 }
 
 
-def upstream(stage: str) -> tuple[str, ...]:
+def list_upstream(stage: str) -> tuple[str, ...]:
     """Last parts of the keys of what a stage is made from: stages first, then settings."""
-    return (*_FEEDS[stage], *SETTINGS[stage])
+    return (*_UPSTREAM_STAGES[stage], *STAGE_SETTINGS[stage])
 
 
-def stage_specs(source_type: SourceType, settings: Settings) -> list[dg.AssetSpec]:
+def build_stage_specs(source_type: SourceType, settings: Settings) -> list[dg.AssetSpec]:
     """The assets of a type in their order, each with all that the UI can show of it.
 
     `skippable`, because a run of many sources logs its materializations itself, each with the
     provenance of its own partition.
     """
-    versions = code_versions(source_type)
+    versions = compute_code_versions(source_type)
     return [
         dg.AssetSpec(
             [source_type, stage],
-            deps=[[source_type, name] for name in upstream(stage)],
+            deps=[[source_type, name] for name in list_upstream(stage)],
             skippable=True,
-            description=description(source_type, stage),
-            metadata=_metadata(source_type, stage, settings),
+            description=describe_stage(source_type, stage),
+            metadata=_build_metadata(source_type, stage, settings),
             group_name=source_type,
             code_version=versions[stage],
-            freshness_policy=freshness_of(source_type, settings) if stage == "index" else None,
+            freshness_policy=build_freshness_policy(source_type, settings) if stage == "index" else None,
             owners=list(settings.owners),
             tags={"knowledge/stage": stage, "knowledge/type": source_type},
-            kinds=kinds(source_type, stage, settings),
+            kinds=list_kinds(source_type, stage, settings),
         )
-        for stage in stages_of(source_type)
+        for stage in select_stages(source_type)
     ]
 
 
-def description(source_type: SourceType, stage: str) -> str:
+def describe_stage(source_type: SourceType, stage: str) -> str:
     """What one row is, what it is made from, what changes it, where to look when it is wrong."""
     if stage == "snapshot":
         return (
-            f"One row per {DOCUMENTS[source_type]}, as it was read from {_ORIGINS[source_type]}. "
-            f"{_CHANGES.get(source_type, _FILE_CHANGES)} If one is missing, look at `skipped`, then at "
+            f"One row per {DOCUMENT_DESCRIPTIONS[source_type]}, as it was read from {_ORIGIN_DESCRIPTIONS[source_type]}. "
+            f"{_CHANGE_DESCRIPTIONS.get(source_type, _DEFAULT_CHANGE_DESCRIPTION)} If one is missing, look at `skipped`, then at "
             "patterns and limits of the source."
         )
     rows = {
-        "chunks": f"One row per {CHUNKS[source_type]}.",
+        "chunks": f"One row per {CHUNK_DESCRIPTIONS[source_type]}.",
         "embeddings": f"One row per embedded text of sources of the type {source_type}: its vector.",
-        "index": f"One row per retrievable chunk: a {CHUNKS[source_type]}.",
+        "index": f"One row per retrievable chunk: a {CHUNK_DESCRIPTIONS[source_type]}.",
         "graph": "One row per file and definition: a node of the code graph.",
     }
-    return f"{rows[stage]} {_MIDDLE[stage]}"
+    return f"{rows[stage]} {_STAGE_DESCRIPTIONS[stage]}"
 
 
-def kinds(source_type: SourceType, stage: str, settings: Settings) -> set[str]:
+def list_kinds(source_type: SourceType, stage: str, settings: Settings) -> set[str]:
     """At most three words, shown as icons: what the rows are or what makes them, and what keeps them."""
     if stage == "embeddings":
         mine = [source for source in settings.sources if source.type == source_type]
-        providers = {settings.embedding_of(source).provider for source in mine}
+        providers = {settings.resolve_embedding(source).provider for source in mine}
         return {"lancedb", *("openai" if name == "openai" else "huggingface" for name in providers)}
-    words = {"snapshot": _KINDS[source_type], "chunks": "python", "index": "table", "graph": "treesitter"}
+    words = {
+        "snapshot": _SOURCE_KINDS[source_type],
+        "chunks": "python",
+        "index": "table",
+        "graph": "treesitter",
+    }
     return {"lancedb", words[stage]}
 
 
-def column_lineage(source_type: SourceType, stage: str) -> dg.TableColumnLineage:
+def build_column_lineage(source_type: SourceType, stage: str) -> dg.TableColumnLineage:
     """Which column comes from which of the assets before it; columns that settings decide have none."""
     return dg.TableColumnLineage(
         {
             name: [dg.TableColumnDep([source_type, before], column) for before, column in made_of]
-            for name, made_of in _columns_from(stage).items()
+            for name, made_of in _column_origins(stage).items()
         }
     )
 
 
-def code_references(stage: str) -> dg.CodeReferencesMetadataValue:
+def build_code_references(stage: str) -> dg.CodeReferencesMetadataValue:
     """The stage's file and that of its asset: on this machine, or where `KNOWLEDGE_CODE_URL` has them.
 
     The variable names the root of the code in a browser: `https://<host>/<owner>/<name>/blob/<branch>`.
@@ -240,14 +247,14 @@ def code_references(stage: str) -> dg.CodeReferencesMetadataValue:
         return dg.CodeReferencesMetadataValue(code_references=references)
 
 
-def table_metadata(table: Table) -> dict[str, Any]:
+def build_table_metadata(table: Table) -> dict[str, Any]:
     """Where a materialized table lies and which version it has now."""
     return {"table": dg.MetadataValue.path(str(table.path)), "table_version": table.version}
 
 
-def _metadata(source_type: SourceType, stage: str, settings: Settings) -> dict[str, Any]:
-    folder = _TABLES[stage].format(type=source_type)
-    lineage = column_lineage(source_type, stage)
+def _build_metadata(source_type: SourceType, stage: str, settings: Settings) -> dict[str, Any]:
+    folder = _TABLE_FOLDERS[stage].format(type=source_type)
+    lineage = build_column_lineage(source_type, stage)
     return {
         "dagster/column_schema": table_schema(stage),
         **({"dagster/column_lineage": lineage} if lineage.deps_by_column else {}),
@@ -256,24 +263,30 @@ def _metadata(source_type: SourceType, stage: str, settings: Settings) -> dict[s
         ),
         "dagster/storage_kind": "lancedb",
         "dagster/uri": str(Lake(settings.store).root / folder),
-        "dagster/code_references": code_references(stage),
+        "dagster/code_references": build_code_references(stage),
     }
 
 
-def _columns_from(stage: str) -> dict[str, Sequence[tuple[str, str]]]:
+def _column_origins(stage: str) -> dict[str, Sequence[tuple[str, str]]]:
     if stage == "snapshot":
         return {}
     if stage == "chunks":
-        return {name: [("snapshot", column) for column in made_of] for name, made_of in _CUT.items()}
+        return {
+            name: [("snapshot", column) for column in made_of]
+            for name, made_of in _CHUNK_COLUMN_ORIGINS.items()
+        }
     if stage == "embeddings":
         return {
             "text_key": [("chunks", "text_key")],
             "vector": [("chunks", "header"), ("chunks", "text")],
         }
     if stage == "graph":
-        return {name: [("snapshot", column) for column in made_of] for name, made_of in _GRAPHED.items()}
+        return {
+            name: [("snapshot", column) for column in made_of]
+            for name, made_of in _GRAPH_COLUMN_ORIGINS.items()
+        }
     copied = {name: (name,) for name in arrow_schema("index").names if name in arrow_schema("chunks").names}
-    taken = {**copied, **_INDEXED}
+    taken = {**copied, **_INDEX_COLUMN_ORIGINS}
     return {
         **{name: [("chunks", column) for column in made_of] for name, made_of in taken.items()},
         "vector": [("embeddings", "vector")],

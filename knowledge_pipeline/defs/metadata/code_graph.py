@@ -4,30 +4,36 @@ from typing import Any
 
 import dagster as dg
 
-from knowledge_pipeline.checks.code_graph_counts import GraphCounts, of_source
+from knowledge_pipeline.checks.code_graph_counts import GraphCounts, count_source_graph
 from knowledge_pipeline.store.lake import Lake
 
 _COLUMNS = ("language", "in the source", "outside", "unknown", "share resolved")
 
 
-def graph_metadata(lake: Lake, source: str) -> dict[str, Any]:
+def build_graph_metadata(lake: Lake, source: str) -> dict[str, Any]:
     """Symbols and edges of a source by kind, and the share resolved by language."""
-    counts = of_source(lake, source)
+    counts = count_source_graph(lake, source)
     return {
         "symbols": counts.symbols.total(),
         "edges": counts.edges.total(),
         "symbols_by_kind": dg.MetadataValue.json(dict(counts.symbols.most_common())),
         "edges_by_kind": dg.MetadataValue.json(dict(counts.edges.most_common())),
-        **({"resolved": _table(counts)} if counts.resolved else {}),
+        **({"resolved": _resolution_table(counts)} if counts.by_language else {}),
     }
 
 
-def _table(counts: GraphCounts) -> dg.TableMetadataValue:
+def _resolution_table(counts: GraphCounts) -> dg.TableMetadataValue:
     records = [
         dg.TableRecord(
-            dict(zip(_COLUMNS, (it.language, it.inside, it.outside, it.unknown, it.share), strict=True))
+            dict(
+                zip(
+                    _COLUMNS,
+                    (it.language, it.internal, it.external, it.unknown, it.resolved_share),
+                    strict=True,
+                )
+            )
         )
-        for it in counts.resolved
+        for it in counts.by_language
     ]
     types = ("string", "int", "int", "int", "float")
     columns = [dg.TableColumn(name, type_) for name, type_ in zip(_COLUMNS, types, strict=True)]

@@ -9,14 +9,14 @@ from knowledge_pipeline.store import schemas
 
 _ANY_DIMENSIONS = 1  # the number differs by space, the shown type does not name it
 
-_DOCUMENT = {
+_DOCUMENT_COLUMNS = {
     "path": "Where the document lies in its source, with forward slashes.",
     "language": "Programming or markup language, by name, first line or content.",
     "url": "Page where a person opens it, if the source told one.",
     "author": "Who wrote it, if the source told.",
     "last_modified": "When it last changed, if the source told.",
 }
-_CONTEXT = {
+_SOURCE_COLUMNS = {
     "source": "Source that it is from; the partition.",
     "source_type": "Type of the source.",
     "repo": "Repository or folder that the source reads.",
@@ -26,7 +26,7 @@ _CONTEXT = {
     "tenant": "Tenant that it belongs to.",
     "principals": "Who may find it where it is private.",
 }
-_SPAN = {
+_SPAN_COLUMNS = {
     "anchor": "Place in the document's structure: class and function, heading trail, method and path.",
     "start_char": "First character in the sanitized document, counted from 0.",
     "end_char": "First character after the chunk, so that `text` is exactly what lies between.",
@@ -43,12 +43,12 @@ _SPAN = {
     "archived": "Whether the source no longer has the document; default searches leave such rows out.",
 }
 
-COLUMNS: Mapping[str, Mapping[str, str]] = {
+COLUMN_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "snapshot": {
         "uri": "Name of the document, unique within its source.",
         "revision": "What the source's listing said of its state; only compared, never read.",
         "content_hash": "Hash of the whole document, text and all that is known about it.",
-        **_DOCUMENT,
+        **_DOCUMENT_COLUMNS,
         "title": "Title as the source gave it.",
         "metadata": "JSON object of what else the source told.",
         "text": "The document as read, before anything is redacted; empty where skipped.",
@@ -58,9 +58,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "chunks": {
         "id": "Hash of source, document, place in the structure and content: unrelated edits keep it.",
         "uri": "Document that the chunk is from.",
-        **_DOCUMENT,
+        **_DOCUMENT_COLUMNS,
         "title": "Title of the document, redacted as its text is.",
-        **_SPAN,
+        **_SPAN_COLUMNS,
         "text": "An exact slice of the sanitized document.",
         "metadata": "JSON object of what the extractors found.",
         "fingerprint": "Of document, chunker, settings and sanitizer: when it differs, it is cut again.",
@@ -73,13 +73,13 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "index": {
         "id": "The chunk's id.",
-        **_CONTEXT,
+        **_SOURCE_COLUMNS,
         "tags": "Tags of the source and those found in the document.",
         "uri": "Document that the chunk is from.",
-        **_DOCUMENT,
+        **_DOCUMENT_COLUMNS,
         "url": "Page where a person opens it: as told, else made of repository and path.",
         "title": "Title of the document.",
-        **_SPAN,
+        **_SPAN_COLUMNS,
         "text": "What an answer shows.",
         "metadata": "JSON object of what the extractors found.",
         "extension": "Ending of the path, in lower case.",
@@ -98,10 +98,10 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "graph": {
         "id": "Hash of source, path and name.",
-        **_CONTEXT,
+        **_SOURCE_COLUMNS,
         "uri": "Document that it is defined in.",
-        "path": _DOCUMENT["path"],
-        "language": _DOCUMENT["language"],
+        "path": _DOCUMENT_COLUMNS["path"],
+        "language": _DOCUMENT_COLUMNS["language"],
         "node": "What edges name it by: definitions of one name in a file share it.",
         "url": "Page where a person opens the file, made of repository and path.",
         "kind": "What it is: file, class, function, ...; an alias is another full name of its node.",
@@ -127,28 +127,30 @@ def arrow_schema(stage: str) -> pa.Schema:
     return {
         "snapshot": schemas.SNAPSHOT,
         "chunks": schemas.CHUNKS,
-        "embeddings": schemas.embeddings(_ANY_DIMENSIONS),
-        "index": schemas.index(_ANY_DIMENSIONS),
+        "embeddings": schemas.build_embeddings_schema(_ANY_DIMENSIONS),
+        "index": schemas.build_index_schema(_ANY_DIMENSIONS),
         "graph": schemas.SYMBOLS,
     }[stage]
 
 
 def table_schema(stage: str) -> dg.TableSchema:
     """The columns of a stage's table, with types in words, constraints, and what they mean."""
-    return dg.TableSchema([_column(field, COLUMNS[stage][field.name]) for field in arrow_schema(stage)])
+    return dg.TableSchema(
+        [_build_column(field, COLUMN_DESCRIPTIONS[stage][field.name]) for field in arrow_schema(stage)]
+    )
 
 
-def _column(field: pa.Field, description: str) -> dg.TableColumn:
+def _build_column(field: pa.Field, description: str) -> dg.TableColumn:
     unique = bool(field.metadata and b"lance-schema:unenforced-primary-key:position" in field.metadata)
     constraints = dg.TableColumnConstraints(nullable=field.nullable, unique=unique)
-    return dg.TableColumn(field.name, _in_words(field.type), description, constraints)
+    return dg.TableColumn(field.name, _format_type(field.type), description, constraints)
 
 
-def _in_words(type_: pa.DataType) -> str:
+def _format_type(type_: pa.DataType) -> str:
     if pa.types.is_fixed_size_list(type_):
         return "vector of 32-bit floats"
     if pa.types.is_list(type_):
-        return f"list of {_in_words(type_.value_type)}s"
+        return f"list of {_format_type(type_.value_type)}s"
     if pa.types.is_timestamp(type_):
         return "time (UTC)"
     if pa.types.is_integer(type_):

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_SERIES = 8
-MOST_BARS = 20
+MAX_SERIES = 8
+MAX_BARS = 20
 
 _INCHES = (7.2, 3.2)
 _DPIS = (144, 100, 72)  # the first at which the file is small enough
-_MOST_BYTES = 40_000  # every materialization keeps its pictures in Dagster's database
+_MAX_BYTES = 40_000  # every materialization keeps its pictures in Dagster's database
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C6D31")
-_OTHERS = "#9A9A9A"
-_FEW_PLACES = 3  # days that are named on the axis one by one
-_MOST_MARKED = 60  # points of a line that get a dot each
-_MOST_LABEL_CHARS = 28
+_OTHERS_COLOUR = "#9A9A9A"
+_MAX_LABELLED_DAYS = 3  # days that are named on the axis one by one
+_MAX_MARKED_POINTS = 60  # points of a line that get a dot each
+_MAX_LABEL_CHARS = 28
 
 _SCORES = {"ndcg_10": "nDCG@10", "recall_10": "recall@10", "mrr_10": "MRR@10"}
 
 _Points = dict[Any, float]
 
 
-def plotted(plot: Plot, rows: pa.Table) -> dg.MarkdownMetadataValue | None:
+def render_plot(plot: Plot, rows: pa.Table) -> dg.MarkdownMetadataValue | None:
     """A mart's plot as an image in Markdown; None where there is nothing to see.
 
     Args:
@@ -42,11 +42,11 @@ def plotted(plot: Plot, rows: pa.Table) -> dg.MarkdownMetadataValue | None:
     """
     if not rows.num_rows or (plot.kind == "bar" and not any(rows["y"].to_pylist())):
         return None  # bars of no length
-    encoded = base64.b64encode(png(plot, rows)).decode("ascii")
-    return dg.MetadataValue.md(f"![{_title(plot)}](data:image/png;base64,{encoded})")
+    encoded = base64.b64encode(render_png(plot, rows)).decode("ascii")
+    return dg.MetadataValue.md(f"![{_format_title(plot)}](data:image/png;base64,{encoded})")
 
 
-def png(plot: Plot, rows: pa.Table) -> bytes:
+def render_png(plot: Plot, rows: pa.Table) -> bytes:
     """The picture: at most eight series and one for the others, in colours that everybody can tell apart.
 
     Source of the colours: Okabe & Ito 2008, https://jfly.uni-koeln.de/color/
@@ -57,23 +57,27 @@ def png(plot: Plot, rows: pa.Table) -> bytes:
     figure = Figure(figsize=_INCHES, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    series = _most_important(_by_series(rows), averaged=_is_average(plot.y))
+    series = _limit_series(_group_by_series(rows), averaged=_is_average(plot.y))
     if plot.kind == "line":
         _draw_lines(axes, series)
-        _label(axes, plot)
+        _label_axes(axes, plot)
     elif isinstance(rows["x"][0].as_py(), int | float):
         _draw_columns(axes, series)
-        _label(axes, plot)
+        _label_axes(axes, plot)
     else:
-        _label(axes, plot, horizontal=True, note=_draw_names(axes, series))
+        _label_axes(axes, plot, horizontal=True, note=_draw_bars(axes, series))
     if plot.by:
         axes.legend(
-            loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8, title=_spoken(plot.by)
+            loc="upper left",
+            bbox_to_anchor=(1.01, 1),
+            frameon=False,
+            fontsize=8,
+            title=_format_column(plot.by),
         )
-    return _small(figure)
+    return _encode_png(figure)
 
 
-def _by_series(rows: pa.Table) -> dict[str, _Points]:
+def _group_by_series(rows: pa.Table) -> dict[str, _Points]:
     """Points by the name of their line; what falls on the same place is added up."""
     found: dict[str, _Points] = {}
     for x, y, name in zip(*(rows[c].to_pylist() for c in ("x", "y", "series")), strict=True):
@@ -82,25 +86,25 @@ def _by_series(rows: pa.Table) -> dict[str, _Points]:
     return found
 
 
-def _most_important(series: Mapping[str, _Points], *, averaged: bool) -> dict[str, _Points]:
+def _limit_series(series: Mapping[str, _Points], *, averaged: bool) -> dict[str, _Points]:
     """The series with the most to show, by name, and one of all others: their sum, or their mean."""
     ranked = sorted(series, key=lambda name: (-sum(map(abs, series[name].values())), name))
-    if len(ranked) <= MOST_SERIES + 1:
+    if len(ranked) <= MAX_SERIES + 1:
         return {name: series[name] for name in sorted(ranked)}
     others: dict[Any, list[float]] = {}
-    for name in ranked[MOST_SERIES:]:
+    for name in ranked[MAX_SERIES:]:
         for x, y in series[name].items():
             others.setdefault(x, []).append(y)
     joined = {x: sum(ys) / (len(ys) if averaged else 1) for x, ys in sorted(others.items())}
-    label = f"{len(ranked) - MOST_SERIES} others, {'mean' if averaged else 'sum'}"
-    return {**{name: series[name] for name in sorted(ranked[:MOST_SERIES])}, label: joined}
+    label = f"{len(ranked) - MAX_SERIES} others, {'mean' if averaged else 'sum'}"
+    return {**{name: series[name] for name in sorted(ranked[:MAX_SERIES])}, label: joined}
 
 
 def _draw_lines(axes: "Axes", series: Mapping[str, _Points]) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     for number, (name, points) in enumerate(series.items()):
-        marker = "o" if len(points) <= _MOST_MARKED else ""
+        marker = "o" if len(points) <= _MAX_MARKED_POINTS else ""
         axes.plot(
             list(points),
             list(points.values()),
@@ -109,12 +113,12 @@ def _draw_lines(axes: "Axes", series: Mapping[str, _Points]) -> None:
             linewidth=1.6,
             marker=marker,
             markersize=3.5,
-            label=_shortened(name),
+            label=_truncate(name),
         )
     places = sorted({x for points in series.values() for x in points})
     if not isinstance(places[0], date):  # a datetime is one, too
         return
-    if len(places) <= _FEW_PLACES:
+    if len(places) <= _MAX_LABELLED_DAYS:
         axes.set_xticks(places, [f"{x:%Y-%m-%d}" for x in places])
         axes.set_xlim(places[0] - timedelta(days=1), places[-1] + timedelta(days=1))  # pyright: ignore
         return
@@ -137,41 +141,49 @@ def _draw_columns(axes: "Axes", series: Mapping[str, _Points]) -> None:
             width,
             bottom=list(bottoms.values()),
             color=_colour(number),
-            label=_shortened(name),
+            label=_truncate(name),
         )
         bottoms = {x: bottoms[x] + height for x, height in zip(places, heights, strict=True)}
     if len(places) == 1:
         axes.set_xlim(places[0] - 1, places[0] + 1)
 
 
-def _draw_names(axes: "Axes", series: Mapping[str, _Points]) -> str:
+def _draw_bars(axes: "Axes", series: Mapping[str, _Points]) -> str:
     """Stacked bars beside names, the longest on top; tells what is not shown."""
     totals: _Points = {}
     for points in series.values():
         for x, y in points.items():
             totals[x] = totals.get(x, 0.0) + y
     ranked = sorted(totals, key=lambda x: (-totals[x], str(x)))
-    shown, rest = ranked[:MOST_BARS], ranked[MOST_BARS:]
-    names, places, lefts = [_shortened(str(x)) for x in shown], range(len(shown)), [0.0] * len(shown)
+    shown, rest = ranked[:MAX_BARS], ranked[MAX_BARS:]
+    names, places, lefts = [_truncate(str(x)) for x in shown], range(len(shown)), [0.0] * len(shown)
     for number, (name, points) in enumerate(series.items()):
         widths = [points.get(x, 0.0) for x in shown]
-        axes.barh(places, widths, left=lefts, color=_colour(number), label=_shortened(name))
+        axes.barh(places, widths, left=lefts, color=_colour(number), label=_truncate(name))
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     axes.set_ylim(max(len(names) - 0.5, 2.5), -0.5)
-    return f"; {len(rest)} more have {_number(sum(totals[x] for x in rest), None)} together" if rest else ""
+    return (
+        f"; {len(rest)} more have {_format_number(sum(totals[x] for x in rest), None)} together"
+        if rest
+        else ""
+    )
 
 
 def _colour(number: int) -> str:
-    return _COLOURS[number] if number < len(_COLOURS) else _OTHERS
+    return _COLOURS[number] if number < len(_COLOURS) else _OTHERS_COLOUR
 
 
-def _label(axes: "Axes", plot: Plot, *, horizontal: bool = False, note: str = "") -> None:
+def _label_axes(axes: "Axes", plot: Plot, *, horizontal: bool = False, note: str = "") -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-    axes.set_title(_title(plot), loc="left", fontsize=10, fontweight="bold")
-    along, across = (_spoken(plot.y), _spoken(plot.x)) if horizontal else (_spoken(plot.x), _spoken(plot.y))
+    axes.set_title(_format_title(plot), loc="left", fontsize=10, fontweight="bold")
+    along, across = (
+        (_format_column(plot.y), _format_column(plot.x))
+        if horizontal
+        else (_format_column(plot.x), _format_column(plot.y))
+    )
     axes.set_xlabel(f"{along}{note}", fontsize=8)
     axes.set_ylabel(across, fontsize=8)
     axes.tick_params(labelsize=6 if horizontal else 8)
@@ -181,26 +193,26 @@ def _label(axes: "Axes", plot: Plot, *, horizontal: bool = False, note: str = ""
     axes.set_axisbelow(True)
     measured.set_major_locator(MaxNLocator(6))
     percent = _is_share(plot.y)
-    measured.set_major_formatter(PercentFormatter(1) if percent else FuncFormatter(_number))
+    measured.set_major_formatter(PercentFormatter(1) if percent else FuncFormatter(_format_number))
     limit = 1.05 * measured.get_data_interval()[1]
     (axes.set_xlim if horizontal else axes.set_ylim)(0, max(limit, 0.05 if percent else 0) or 1)
 
 
-def _number(value: float, _: object) -> str:
+def _format_number(value: float, _: object) -> str:
     """`1,500`, `0.25`, `2.5 M`."""
     if abs(value) >= 1e6:
         return f"{value / 1e6:,.4g} M"
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"
 
 
-def _title(plot: Plot) -> str:
-    by = f", by {_spoken(plot.by)}" if plot.by else ""
-    name = _spoken(plot.y)
+def _format_title(plot: Plot) -> str:
+    by = f", by {_format_column(plot.by)}" if plot.by else ""
+    name = _format_column(plot.y)
     name = name if plot.y in _SCORES else f"{name[0].upper()}{name[1:]}"
-    return f"{name} by {_spoken(plot.x)}{by}"
+    return f"{name} by {_format_column(plot.x)}{by}"
 
 
-def _spoken(column: str) -> str:
+def _format_column(column: str) -> str:
     """`p95_ms` as `p95 (ms)`, `done_at` as `done at (UTC)`."""
     if (score := _SCORES.get(column)) is not None:
         return score
@@ -221,17 +233,17 @@ def _is_average(column: str) -> bool:
     return _is_share(column) or column.endswith(kinds)
 
 
-def _shortened(name: str) -> str:
+def _truncate(name: str) -> str:
     name = name or "none"
-    return name if len(name) <= _MOST_LABEL_CHARS else f"{name[: _MOST_LABEL_CHARS - 1]}…"
+    return name if len(name) <= _MAX_LABEL_CHARS else f"{name[: _MAX_LABEL_CHARS - 1]}…"
 
 
-def _small(figure: "Figure") -> bytes:
+def _encode_png(figure: "Figure") -> bytes:
     """The figure as PNG of few colours, so that no series takes the colour of another."""
     from PIL import Image
 
     palette = Image.new("P", (1, 1))
-    palette.putpalette(_shades())
+    palette.putpalette(_build_palette())
     encoded = b""
     for dpi in _DPIS:
         drawn, written = io.BytesIO(), io.BytesIO()
@@ -240,18 +252,18 @@ def _small(figure: "Figure") -> bytes:
             few = image.convert("RGB").quantize(palette=palette, dither=Image.Dither.NONE)
             few.save(written, "PNG", optimize=True)
         encoded = written.getvalue()
-        if len(encoded) <= _MOST_BYTES:
+        if len(encoded) <= _MAX_BYTES:
             break
     return encoded
 
 
-def _shades() -> list[int]:
+def _build_palette() -> list[int]:
     """Every colour in four steps to white, for smooth edges."""
     from matplotlib.colors import to_rgb
 
     return [
         round(255 * (share * part + 1 - share))
-        for colour in (*_COLOURS, _OTHERS, "#DDDDDD")
+        for colour in (*_COLOURS, _OTHERS_COLOUR, "#DDDDDD")
         for share in (1, 0.75, 0.5, 0.25)
         for part in to_rgb(colour)
     ] + [255, 255, 255]

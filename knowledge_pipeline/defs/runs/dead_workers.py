@@ -11,28 +11,28 @@ from contextlib import suppress
 import dagster as dg
 
 from knowledge_pipeline.defs.failures import Context
-from knowledge_pipeline.defs.runs.executor import in_the_runs_process
+from knowledge_pipeline.defs.runs.executor import is_in_run_process
 
-PROCESS = "knowledge/process"
+PROCESS_TAG = "knowledge/process"
 
 
-def note_process(context: Context) -> None:
+def tag_process(context: Context) -> None:
     """Tag the run with the process that does it: `host:pid:run`, because a retry inherits tags.
 
     Not where each step has a process of its own: that one ends before the run does, and its executor
     or its broker notices when it dies.
     """
-    if not in_the_runs_process(context):
+    if not is_in_run_process(context):
         return
     run = context.run.run_id
-    context.instance.add_run_tags(run, {PROCESS: f"{socket.gethostname()}:{os.getpid()}:{run[:8]}"})
+    context.instance.add_run_tags(run, {PROCESS_TAG: f"{socket.gethostname()}:{os.getpid()}:{run[:8]}"})
 
 
-def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
+def fail_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     """Mark as failed the unfinished runs whose process on this machine is gone, and return their ids."""
     ended: list[str] = []
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
-        host, pid, of = [*run.tags.get(PROCESS, "").split(":"), "", "", ""][:3]
+        host, pid, of = [*run.tags.get(PROCESS_TAG, "").split(":"), "", "", ""][:3]
         mine = host == socket.gethostname() and of == run.run_id[:8]
         if mine and not _is_alive(int(pid)):
             instance.report_run_failed(run, "its process ended without a word; a retry finishes what is left")
@@ -47,7 +47,7 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
 )
 def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
     """Requests nothing itself: Dagster retries what failed by losing its process."""
-    ended = end_lost_runs(context.instance)
+    ended = fail_lost_runs(context.instance)
     return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run's process is there")
 
 

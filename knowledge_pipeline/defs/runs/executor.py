@@ -12,8 +12,8 @@ import dagster as dg
 
 from knowledge_pipeline.errors import ConfigError
 
-BROKER = "KNOWLEDGE_CELERY_BROKER"
-_OWN_PROCESS = ("in_process", "execute_in_process_executor")  # the names that Dagster gives them
+BROKER_VARIABLE = "KNOWLEDGE_CELERY_BROKER"
+_IN_PROCESS_EXECUTORS = ("in_process", "execute_in_process_executor")  # the names that Dagster gives them
 
 CELERY_SETTINGS: dict[str, Any] = {
     # A task is taken off the queue when it is done and not when it is begun: the broker gives what a
@@ -29,12 +29,12 @@ CELERY_SETTINGS: dict[str, Any] = {
 }
 """Settings of Celery that executor and workers share."""
 
-TAGS_OF_SOURCES = {"dagster-celery/queue": "sources"}
+SOURCE_STEP_TAGS = {"dagster-celery/queue": "sources"}
 """Of the steps that read sources and embed. They wait in a queue of their own: a release, or a night's SQL
 models, is not behind a hundred of them, and machines that embed well can be left to them."""
 
 
-def chosen_executor() -> dg.ExecutorDefinition:
+def select_executor() -> dg.ExecutorDefinition:
     """What `KNOWLEDGE_EXECUTOR` names.
 
     A step in a process of its own costs 3 to 8 s more; it pays where steps of one run
@@ -47,7 +47,7 @@ def chosen_executor() -> dg.ExecutorDefinition:
     executors: dict[str, Callable[[], dg.ExecutorDefinition]] = {
         "in_process": lambda: dg.in_process_executor,
         "multiprocess": lambda: dg.multiprocess_executor,
-        "celery": _celery,
+        "celery": _build_celery_executor,
     }
     if name not in executors:
         raise ConfigError(
@@ -56,12 +56,12 @@ def chosen_executor() -> dg.ExecutorDefinition:
     return executors[name]()
 
 
-def in_the_runs_process(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> bool:
+def is_in_run_process(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> bool:
     """Whether a step is done by the process of its run, so that the one ends with the other."""
-    return context.job_def.executor_def.name in _OWN_PROCESS
+    return context.job_def.executor_def.name in _IN_PROCESS_EXECUTORS
 
 
-def _celery() -> dg.ExecutorDefinition:
+def _build_celery_executor() -> dg.ExecutorDefinition:
     """Dagster's own Celery executor, all configured: `execution` in a run's configuration stays empty."""
     try:
         from dagster_celery import celery_executor
@@ -69,12 +69,12 @@ def _celery() -> dg.ExecutorDefinition:
         raise ConfigError(
             "KNOWLEDGE_EXECUTOR is `celery`, which is not installed: pip install 'knowledge-pipeline[celery]'"
         ) from error
-    if not os.environ.get(BROKER):
+    if not os.environ.get(BROKER_VARIABLE):
         raise ConfigError(
-            f"KNOWLEDGE_EXECUTOR is `celery` and {BROKER} is not set: "
+            f"KNOWLEDGE_EXECUTOR is `celery` and {BROKER_VARIABLE} is not set: "
             "set it to the broker's address, such as pyamqp://user:password@host//"
         )
     # By the variable's name: the address holds a password, and configuration is written down with a run.
     return celery_executor.configured(
-        {"broker": {"env": BROKER}, "config_source": CELERY_SETTINGS}, name="celery"
+        {"broker": {"env": BROKER_VARIABLE}, "config_source": CELERY_SETTINGS}, name="celery"
     )

@@ -12,25 +12,25 @@ from contextlib import contextmanager
 from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 
 from knowledge_pipeline.defs.failures import Context
-from knowledge_pipeline.stages.context import Turn
+from knowledge_pipeline.stages.context import SlotClaim
 
 _POLL_S = 1.0
-_SAID_AFTER_S = 5.0
+_LOG_AFTER_S = 5.0
 
 
-def turns(context: Context) -> Turn:
+def build_pool_turn(context: Context) -> SlotClaim:
     """Turns for one step: each waits for a place in the pool of that name, and holds it.
 
     Nothing is waited for where the instance gives pools no limit, or limits whole runs.
     """
 
     @contextmanager
-    def turn(pool: str) -> Iterator[None]:
+    def hold_pool_slot(pool: str) -> Iterator[None]:
         claim = f"turn:{pool}"  # stands where a step's key would
         with InstanceConcurrencyContext(context.instance, context.run) as places:
             begun, said = time.monotonic(), False
             while not places.claim(pool, claim):
-                if not said and time.monotonic() - begun > _SAID_AFTER_S:
+                if not said and time.monotonic() - begun > _LOG_AFTER_S:
                     said = True
                     context.log.info(f"waiting for a place in the pool {pool!r}")
                 time.sleep(_POLL_S)
@@ -39,4 +39,4 @@ def turns(context: Context) -> Turn:
             finally:
                 places.free_step(claim)
 
-    return turn
+    return hold_pool_slot

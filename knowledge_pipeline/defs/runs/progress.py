@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable
 from logging import Logger
 
-from knowledge_pipeline.stages.context import Report
+from knowledge_pipeline.stages.context import ProgressCallback
 
 _INTERVAL_S = 5.0
 
 
-def progress(log: Logger, source: str, *, clock: Callable[[], float] = time.monotonic) -> Report:
+def build_progress_report(
+    log: Logger, source: str, *, clock: Callable[[], float] = time.monotonic
+) -> ProgressCallback:
     """A report that writes a line every five seconds, and none for quick work."""
     started: dict[str, float] = {}
     written = clock()
@@ -20,12 +22,12 @@ def progress(log: Logger, source: str, *, clock: Callable[[], float] = time.mono
         begun = started.setdefault(stage, now)
         if now - written >= _INTERVAL_S:
             written = now
-            log.info(f"{source}: {stage} {_sentence(done, total, seconds=now - begun)}")
+            log.info(f"{source}: {stage} {_format_progress(done, total, seconds=now - begun)}")
 
     return report
 
 
-def _sentence(done: int, total: int | None, *, seconds: float) -> str:
+def _format_progress(done: int, total: int | None, *, seconds: float) -> str:
     """`1200 of 4000, 80 a second, 35 s left`; without a rate while there is nothing to tell it from."""
     rate = done / seconds if seconds > 0 else 0.0
     parts = [f"{done} of {total}" if total is not None else f"{done}"]

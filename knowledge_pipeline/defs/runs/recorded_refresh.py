@@ -13,25 +13,27 @@ from pathlib import Path
 import dagster as dg
 
 from knowledge_pipeline.defs.jobs import refresh
-from knowledge_pipeline.defs.partitions import ids_by_type, sources_of
+from knowledge_pipeline.defs.partitions import group_ids_by_type, source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.dead_workers import end_lost_runs
+from knowledge_pipeline.defs.runs.dead_workers import fail_lost_runs
 from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
-from knowledge_pipeline.defs.runs.requests import source_tags
+from knowledge_pipeline.defs.runs.requests import build_source_tags
 from knowledge_pipeline.stages import pipeline
 
 _PROJECT_FILE = Path(__file__).parent.parent.parent / "dagster.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRun:
     """What the run came to."""
 
-    run: str
+    run_id: str
     failure: str | None  # one sentence, where anything failed
 
 
-def materialize(config_path: Path, sources: Iterable[str] = (), how: RefreshConfig | None = None) -> Recorded:
+def record_refresh(
+    config_path: Path, sources: Iterable[str] = (), refresh_config: RefreshConfig | None = None
+) -> RecordedRun:
     """Refresh chosen sources, or all, and release what they gave, on the instance of `DAGSTER_HOME`.
 
     Args:
@@ -45,13 +47,13 @@ def materialize(config_path: Path, sources: Iterable[str] = (), how: RefreshConf
         NotFound: no source has such an id.
     """
     project = ProjectResource(config_path=str(config_path.absolute()), pools=False)
-    settings = project.settings()
-    ids = [source.id for source in pipeline.chosen(settings, sources)]
-    with local_instance(config_path.absolute().parent / ".dagster") as instance:
-        end_lost_runs(instance)
-        for source_type, known in ids_by_type(settings).items():
-            instance.add_dynamic_partitions(str(sources_of(source_type).name), known)
-        config = {"sources": ids, **(how or RefreshConfig()).model_dump()}
+    settings = project.load_settings()
+    ids = [source.id for source in pipeline.select_sources(settings, sources)]
+    with open_local_instance(config_path.absolute().parent / ".dagster") as instance:
+        fail_lost_runs(instance)
+        for source_type, known in group_ids_by_type(settings).items():
+            instance.add_dynamic_partitions(str(source_partitions(source_type).name), known)
+        config = {"sources": ids, **(refresh_config or RefreshConfig()).model_dump()}
         result = refresh.execute_in_process(
             {
                 "ops": {"refresh_sources": {"config": config}},
@@ -62,13 +64,13 @@ def materialize(config_path: Path, sources: Iterable[str] = (), how: RefreshConf
             raise_on_error=False,
             tags={
                 "knowledge/trigger": "command",
-                **source_tags(ids),
+                **build_source_tags(ids),
             },
         )
-        return Recorded(result.run_id, _failure(result))
+        return RecordedRun(result.run_id, _find_failure(result))
 
 
-def _failure(result: dg.ExecuteInProcessResult) -> str | None:
+def _find_failure(result: dg.ExecuteInProcessResult) -> str | None:
     for event in result.get_step_failure_events():
         failed = event.step_failure_data
         sentence = failed.user_failure_data.description if failed.user_failure_data else None
@@ -77,7 +79,7 @@ def _failure(result: dg.ExecuteInProcessResult) -> str | None:
 
 
 @contextmanager
-def local_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
+def open_local_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
     """The instance of `DAGSTER_HOME`, else one in `folder`; both are what `dagster dev` shows there.
 
     One in `folder` gets the project's `dagster.yaml`, as `make dev` gives it, telemetry off.

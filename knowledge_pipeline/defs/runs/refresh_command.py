@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from knowledge_pipeline.defs.assets import RefreshConfig
-from knowledge_pipeline.defs.runs.recorded_refresh import materialize
+from knowledge_pipeline.defs.runs.recorded_refresh import record_refresh
 from knowledge_pipeline.errors import KnowledgeError
 
 
-def answer_to(request: dict[str, Any]) -> dict[str, Any]:
+def handle_request(request: dict[str, Any]) -> dict[str, Any]:
     """Carry a request out: `config`, `sources`, and the fields of `RefreshConfig`.
 
     Returns:
@@ -24,13 +24,13 @@ def answer_to(request: dict[str, Any]) -> dict[str, Any]:
     config = Path(request.pop("config"))
     sources = request.pop("sources")
     try:
-        recorded = materialize(config, sources, RefreshConfig(**request))
+        recorded = record_refresh(config, sources, RefreshConfig(**request))
     except KnowledgeError as error:
         return {"error": str(error), "kind": type(error).__name__}
-    return {"run": recorded.run, "failure": recorded.failure}
+    return {"run": recorded.run_id, "failure": recorded.failure}
 
 
-def _answers() -> TextIO:
+def _redirect_stdout() -> TextIO:
     """The real stdout; what others print to stdout from now on goes to stderr."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -38,5 +38,5 @@ def _answers() -> TextIO:
 
 
 if __name__ == "__main__":
-    with _answers() as answers:
-        json.dump(answer_to(json.loads(sys.argv[1])), answers)
+    with _redirect_stdout() as answers:
+        json.dump(handle_request(json.loads(sys.argv[1])), answers)

@@ -9,16 +9,16 @@ from pydantic import Field
 
 from knowledge_pipeline.config.settings import Settings, SourceType
 from knowledge_pipeline.defs.failures import Context
-from knowledge_pipeline.defs.metadata.materialization import metadata_of
+from knowledge_pipeline.defs.metadata.materialization import build_stage_metadata
 from knowledge_pipeline.defs.metadata.provenance import data_version
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.pools import turns
-from knowledge_pipeline.defs.runs.progress import progress
+from knowledge_pipeline.defs.runs.pools import build_pool_turn
+from knowledge_pipeline.defs.runs.progress import build_progress_report
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import Pass, Stats, at_once
-from knowledge_pipeline.stages.pipeline import STAGES, stages_of
-from knowledge_pipeline.stages.run_log import note_refreshes
+from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately
+from knowledge_pipeline.stages.pipeline import STAGES, select_stages
+from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.lake import Lake
 
 
@@ -31,7 +31,7 @@ class RefreshConfig(dg.Config):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class StageResult:
     """One stage of one source, done."""
 
     source_type: SourceType
@@ -46,60 +46,65 @@ class Done:
 
 
 @dataclass(slots=True)
-class Refreshed:
+class RefreshResult:
     """What became of several sources; one that failed does not stop the others."""
 
-    done: list[Done] = field(default_factory=list[Done])
+    results: list[StageResult] = field(default_factory=list[StageResult])
     failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
 
     @property
     def types(self) -> list[SourceType]:
         """Of the sources that came as far as some stage."""
-        return list(dict.fromkeys(one.source_type for one in self.done))
+        return list(dict.fromkeys(one.source_type for one in self.results))
 
 
-def refresh_one(
+def refresh_source(
     context: Context,
     project: ProjectResource,
     settings: Settings,
-    how: RefreshConfig,
+    refresh_config: RefreshConfig,
     source: str,
     stages: Collection[str] = tuple(STAGES),
-) -> Iterator[Done]:
+) -> Iterator[StageResult]:
     """Run the chosen stages of one source, which nobody else refreshes meanwhile.
 
     Raises:
         NotFound: the source is not, or no longer, configured.
         KnowledgeError: as the stages do; what was done before is written down.
     """
-    (found,) = pipeline.chosen(settings, [source])
-    turn = turns(context) if project.pools else at_once
-    report = progress(context.log, source)
-    this = Pass(Lake(settings.store), settings, found, **how.model_dump(), report=report, turn=turn)
+    (found,) = pipeline.select_sources(settings, [source])
+    turn = build_pool_turn(context) if project.pools else claim_immediately
+    report = build_progress_report(context.log, source)
+    this = RefreshContext(
+        Lake(settings.store), settings, found, **refresh_config.model_dump(), report=report, claim_slot=turn
+    )
     finished: list[Stats] = []
     try:
-        with this.lake.source_lock(source):
-            for stage, refresh in stages_of(found.type).items():
+        with this.lake.lock_source(source):
+            for stage, refresh in select_stages(found.type).items():
                 if stage in stages:
                     stats = refresh(this)
                     finished.append(stats)
-                    yield Done(
-                        found.type, stats, data_version(settings, found, stats), metadata_of(this, stats)
+                    yield StageResult(
+                        found.type,
+                        stats,
+                        data_version(settings, found, stats),
+                        build_stage_metadata(this, stats),
                     )
     finally:
-        context.log.info(_summary(source, finished))  # one line: each is a commit to the event log
-        note_refreshes(this.lake, this.settings, finished, run=context.run.run_id)
+        context.log.info(_format_summary(source, finished))  # one line: each is a commit to the event log
+        log_refreshes(this.lake, this.settings, finished, run_id=context.run.run_id)
 
 
-def refresh_each(
+def refresh_all_sources(
     context: Context,
     project: ProjectResource,
-    how: RefreshConfig,
+    refresh_config: RefreshConfig,
     sources: Iterable[str],
     stages: Collection[str] = tuple(STAGES),
     *,
-    after_each: Callable[[Done], None] = lambda done: None,
-) -> Refreshed:
+    after_each: Callable[[StageResult], None] = lambda done: None,
+) -> RefreshResult:
     """One source after the other.
 
     Args:
@@ -110,11 +115,11 @@ def refresh_each(
         stages: those to run.
         after_each: told of every stage as soon as it is done: a run that is stopped has told what it did.
     """
-    refreshed, settings = Refreshed(), project.settings()
+    refreshed, settings = RefreshResult(), project.load_settings()
     for source in sources:
         try:
-            for done in refresh_one(context, project, settings, how, source, stages):
-                refreshed.done.append(done)
+            for done in refresh_source(context, project, settings, refresh_config, source, stages):
+                refreshed.results.append(done)
                 after_each(done)
         except KnowledgeError as error:
             refreshed.failed[source] = error
@@ -122,7 +127,7 @@ def refresh_each(
     return refreshed
 
 
-def _summary(source: str, finished: Iterable[Stats]) -> str:
+def _format_summary(source: str, finished: Iterable[Stats]) -> str:
     """`docs: snapshot 1 changed, chunks 2 added 1 removed, embeddings 2 added, index as it was; 0.4 s`."""
     told, seconds = [], 0.0
     for stats in finished:

@@ -8,14 +8,14 @@ import dagster as dg
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.store.tables import portions
+from knowledge_pipeline.store.tables import split_batches
 
-_SOURCES_PER_RUN = 100  # unless KNOWLEDGE_SOURCES_PER_RUN says otherwise
+_DEFAULT_SOURCES_PER_RUN = 100  # unless KNOWLEDGE_SOURCES_PER_RUN says otherwise
 
-_TAGGED_SOURCES = 25  # more tags than these make the page of a run unreadable
+_MAX_TAGGED_SOURCES = 25  # more tags than these make the page of a run unreadable
 
 
-def sources_per_run() -> int:
+def read_sources_per_run() -> int:
     """At most how many sources share a run: 100, or `KNOWLEDGE_SOURCES_PER_RUN`.
 
     An unchanged source costs some 0.2 s and the start of a run 5 to 10 s, so that a hundred share one
@@ -25,18 +25,18 @@ def sources_per_run() -> int:
     Raises:
         ConfigError: the variable is no whole number above 0.
     """
-    found = os.environ.get("KNOWLEDGE_SOURCES_PER_RUN") or str(_SOURCES_PER_RUN)
+    found = os.environ.get("KNOWLEDGE_SOURCES_PER_RUN") or str(_DEFAULT_SOURCES_PER_RUN)
     if not found.isdecimal() or int(found) < 1:
         raise ConfigError("KNOWLEDGE_SOURCES_PER_RUN must be a whole number above 0: correct it or unset it")
     return int(found)
 
 
-def refresh_requests(
+def build_refresh_requests(
     sources: Sequence[SourceConfig],
     *,
     trigger: str,
     run_key: str | None = None,
-    how: RefreshConfig | None = None,
+    refresh_config: RefreshConfig | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> Iterator[dg.RunRequest]:
     """Requests of the job `refresh` for some sources, at most `sources_per_run()` in each.
@@ -48,28 +48,32 @@ def refresh_requests(
         how: by default an ordinary refresh.
         tags: further ones.
     """
-    how = how or RefreshConfig()
-    for number, ids in enumerate(portions((source.id for source in sources), sources_per_run()), start=1):
+    refresh_config = refresh_config or RefreshConfig()
+    for number, ids in enumerate(
+        split_batches((source.id for source in sources), read_sources_per_run()), start=1
+    ):
         key = run_key if number == 1 or run_key is None else f"{run_key} {number}"
         yield dg.RunRequest(
             run_key=key,
             job_name="refresh",
-            run_config={"ops": {"refresh_sources": {"config": {"sources": ids, **how.model_dump()}}}},
-            tags={"knowledge/trigger": trigger, **source_tags(ids), **(tags or {})},
+            run_config={
+                "ops": {"refresh_sources": {"config": {"sources": ids, **refresh_config.model_dump()}}}
+            },
+            tags={"knowledge/trigger": trigger, **build_source_tags(ids), **(tags or {})},
         )
 
 
-def purge_request(ids: Sequence[str], *, run_key: str | None = None) -> dg.RunRequest:
+def build_purge_request(ids: Sequence[str], *, run_key: str | None = None) -> dg.RunRequest:
     """A request of the job `purge`: erase all that is stored of sources that are no longer configured."""
     return dg.RunRequest(
         run_key=run_key,
         job_name="purge",
         run_config={"ops": {"purge_sources": {"config": {"sources": list(ids)}}}},
-        tags={"knowledge/trigger": "removed", **source_tags(ids)},
+        tags={"knowledge/trigger": "removed", **build_source_tags(ids)},
     )
 
 
-def source_tags(ids: Sequence[str]) -> dict[str, str]:
+def build_source_tags(ids: Sequence[str]) -> dict[str, str]:
     """Tags by which the runs of one source are found: `source/<id>`; only a number where they are many."""
-    shown = {f"source/{id_[:63]}": "yes" for id_ in ids[:_TAGGED_SOURCES]}
-    return shown if len(ids) <= _TAGGED_SOURCES else {"knowledge/sources": str(len(ids))}
+    shown = {f"source/{id_[:63]}": "yes" for id_ in ids[:_MAX_TAGGED_SOURCES]}
+    return shown if len(ids) <= _MAX_TAGGED_SOURCES else {"knowledge/sources": str(len(ids))}

@@ -14,15 +14,19 @@ from pathlib import Path
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import LocalConnection, SourceConfig, trigger_of
+from knowledge_pipeline.config.settings import LocalConnection, SourceConfig, resolve_trigger
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.requests import refresh_requests
-from knowledge_pipeline.defs.sensors.unfinished_runs import READING, under_way, without_partition
+from knowledge_pipeline.defs.runs.requests import build_refresh_requests
+from knowledge_pipeline.defs.sensors.unfinished_runs import (
+    READING_STATUSES,
+    list_unfinished_sources,
+    list_unpartitioned_sources,
+)
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.records import Item
-from knowledge_pipeline.sources.git.remote_heads import enclosing
+from knowledge_pipeline.sources.git.remote_heads import find_repository
 from knowledge_pipeline.sources.registry import open_source
-from knowledge_pipeline.stages.snapshot import holds
+from knowledge_pipeline.stages.snapshot import is_up_to_date
 from knowledge_pipeline.store.lake import Lake
 
 BUDGET_S = 5.0
@@ -42,13 +46,13 @@ class FilesCursor:
     digests: dict[str, str] = field(default_factory=dict[str, str])
     """The last requested listing of each source, or what kept it from being listed."""
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         """The cursor as Dagster keeps it."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
 @dataclass(slots=True)
-class Listings:
+class FolderScan:
     """What one tick found."""
 
     changed: list[SourceConfig] = field(default_factory=list[SourceConfig])
@@ -58,7 +62,7 @@ class Listings:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class ExcludedSources:
     """Sources that other runs are for."""
 
     busy: Set[str] = frozenset()
@@ -81,39 +85,49 @@ def changed_files(
     """Request one refresh of all that changed; a source under way is looked at when its run is over."""
     began_s = time.monotonic()
     try:
-        settings = project.settings()
+        settings = project.load_settings()
     except ConfigError as error:
         return dg.SkipReason(f"no folder is listed: {error}")
-    cursor = _cursor(context.cursor)
-    sources = listed_by_files(settings.sources)
+    cursor = _load_cursor(context.cursor)
+    sources = select_file_sources(settings.sources)
     lake = Lake(settings.store)
-    left = Left(busy=under_way(context.instance), new=without_partition(context.instance, sources))
-    found = look(sources, cursor, lake, until_s=began_s + BUDGET_S, left=left)
+    left = ExcludedSources(
+        busy=list_unfinished_sources(context.instance),
+        new=list_unpartitioned_sources(context.instance, sources),
+    )
+    found = scan_folders(sources, cursor, lake, until_s=began_s + BUDGET_S, excluded=left)
     for source, error in found.failed.items():
         context.log.warning(f"{source}: {error}")
-    for source in left.new & under_way(context.instance, READING):  # read before it was listed, perhaps
+    for source in left.new & list_unfinished_sources(
+        context.instance, READING_STATUSES
+    ):  # read before it was listed, perhaps
         cursor.digests.pop(source, None)
-    requests = list(_requests(found.changed, cursor))
-    skip = None if requests else dg.SkipReason(_quiet(sources, found))
-    return dg.SensorResult(run_requests=requests, cursor=cursor.written(), skip_reason=skip)
+    requests = list(_build_requests(found.changed, cursor))
+    skip = None if requests else dg.SkipReason(_explain_skip(sources, found))
+    return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
 
 
-def listed_by_files(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
+def select_file_sources(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
     """Sources on this machine that are refreshed by their files, and not by commits or the clock."""
     return [
         source
         for source in sources
         if isinstance(source.connection, LocalConnection)
         and (
-            trigger_of(source) == "realtime"
-            or (trigger_of(source) == "on_commit" and enclosing(source.connection.path) is None)
+            resolve_trigger(source) == "realtime"
+            or (resolve_trigger(source) == "on_commit" and find_repository(source.connection.path) is None)
         )
     ]
 
 
-def look(
-    sources: Sequence[SourceConfig], cursor: FilesCursor, lake: Lake, *, until_s: float, left: Left
-) -> Listings:
+def scan_folders(
+    sources: Sequence[SourceConfig],
+    cursor: FilesCursor,
+    lake: Lake,
+    *,
+    until_s: float,
+    excluded: ExcludedSources,
+) -> FolderScan:
     """List sources, beginning where the last tick ended, and note in the cursor what is new.
 
     Args:
@@ -123,7 +137,7 @@ def look(
         until_s: on the monotonic clock; one source at least is listed.
         left: sources that other runs are for.
     """
-    found = Listings()
+    found = FolderScan()
     ids = [source.id for source in sources]
     cursor.digests = {id_: digest for id_, digest in cursor.digests.items() if id_ in set(ids)}
     start = ids.index(cursor.next) if cursor.next in set(ids) else 0
@@ -133,64 +147,68 @@ def look(
         if number and time.monotonic() >= until_s:
             cursor.next, found.waiting = source.id, len(turn) - number
             break
-        if source.id not in left.busy:
-            _look_at(source, cursor, lake, found, is_new=source.id in left.new)
+        if source.id not in excluded.busy:
+            _scan_source(source, cursor, lake, found, is_new=source.id in excluded.new)
     return found
 
 
-def _look_at(source: SourceConfig, cursor: FilesCursor, lake: Lake, found: Listings, *, is_new: bool) -> None:
+def _scan_source(
+    source: SourceConfig, cursor: FilesCursor, lake: Lake, scan: FolderScan, *, is_new: bool
+) -> None:
     """What is seen for the first time is refreshed only if its snapshot is not what it lists."""
     known = cursor.digests.get(source.id)
     try:
-        items = listing(source, lake.cache)
-        digest = listing_digest(items)
-        if digest != known and not (known is None and (is_new or holds(lake, source, items))):
-            found.changed.append(source)
+        items = list_items(source, lake.cache)
+        digest = compute_listing_digest(items)
+        if digest != known and not (known is None and (is_new or is_up_to_date(lake, source, items))):
+            scan.changed.append(source)
     except KnowledgeError as error:
-        digest = _digest(f"failed: {error}")
+        digest = _short_digest(f"failed: {error}")
         if digest != known:  # told once; once it can be listed again, it is refreshed
-            found.failed[source.id] = error
+            scan.failed[source.id] = error
     cursor.digests[source.id] = digest
 
 
-def listing(source: SourceConfig, cache: Path) -> list[Item]:
+def list_items(source: SourceConfig, cache: Path) -> list[Item]:
     """What a folder holds now, by stat alone. Raises `KnowledgeError` as `Source.discover` does."""
     with open_source(source, cache=cache) as opened:
         return list(opened.discover())
 
 
-def listing_digest(items: Iterable[Item]) -> str:
+def compute_listing_digest(items: Iterable[Item]) -> str:
     """Equal for listings of equal uris and revisions, whatever their order."""
-    return _digest("\0\0".join(sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)))
+    return _short_digest(
+        "\0\0".join(sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items))
+    )
 
 
-def _digest(text: str) -> str:
+def _short_digest(text: str) -> str:
     """48 bits in eight characters: Dagster keeps a copy of the cursor with every tick."""
     return urlsafe_b64encode(sha256(text.encode()).digest()[:6]).decode()
 
 
-def _requests(changed: Sequence[SourceConfig], cursor: FilesCursor) -> Iterator[dg.RunRequest]:
+def _build_requests(changed: Sequence[SourceConfig], cursor: FilesCursor) -> Iterator[dg.RunRequest]:
     """The digests are part of the key: a tick that is repeated after a crash may have found more."""
     if changed:
         cursor.requests += 1
         digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in changed)
-        key = f"files {cursor.requests} {_digest(digests)}"
-        yield from refresh_requests(changed, trigger=_TRIGGER, run_key=key)
+        key = f"files {cursor.requests} {_short_digest(digests)}"
+        yield from build_refresh_requests(changed, trigger=_TRIGGER, run_key=key)
 
 
-def _cursor(written: str | None) -> FilesCursor:
+def _load_cursor(text: str | None) -> FilesCursor:
     """What was remembered; nothing where there was nothing, or something of another version."""
     try:
-        return FilesCursor(**json.loads(written or "{}"))
+        return FilesCursor(**json.loads(text or "{}"))
     except (TypeError, ValueError):
         return FilesCursor()
 
 
-def _quiet(sources: Sequence[SourceConfig], found: Listings) -> str:
+def _explain_skip(sources: Sequence[SourceConfig], scan: FolderScan) -> str:
     """Why no run is requested."""
     said = [f"no file changed in {len(sources)} sources"]
-    if found.failed:
-        said.append(f"{len(found.failed)} could not be listed: see the log of this tick")
-    if found.waiting:
-        said.append(f"{found.waiting} are listed first at the next tick")
+    if scan.failed:
+        said.append(f"{len(scan.failed)} could not be listed: see the log of this tick")
+    if scan.waiting:
+        said.append(f"{scan.waiting} are listed first at the next tick")
     return "; ".join(said)

@@ -11,12 +11,12 @@ from zlib import crc32
 
 import dagster as dg
 
-from knowledge_pipeline.sources.git.remote_heads import Watched
+from knowledge_pipeline.sources.git.remote_heads import WatchedBranch
 
-_SHOWN = 16  # characters of a commit, enough to tell two of one branch apart
-_PATIENT = 2  # failures in a row after which a repository is asked less often
+_COMMIT_CHARS = 16  # characters of a commit, enough to tell two of one branch apart
+_FAILURES_BEFORE_PAUSE = 2  # failures in a row after which a repository is asked less often
 _FIRST_PAUSE_S = 60
-_LONGEST_PAUSE_S = 600
+_MAX_PAUSE_S = 600
 _TICKS_BETWEEN_LISTINGS = 20
 HEAD = "HEAD"
 
@@ -36,7 +36,7 @@ class CommitCursor:
     """The repository to begin with, where there was no time for all."""
 
     @classmethod
-    def read(cls, text: str | None) -> "CommitCursor":
+    def from_json(cls, text: str | None) -> "CommitCursor":
         """The cursor of the last tick; an empty one where there is none.
 
         Raises:
@@ -58,11 +58,11 @@ class CommitCursor:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no cursor of this sensor: {error!r}") from error
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         """As JSON."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
-    def forget_all_but(self, watches: Iterable[Watched]) -> None:
+    def retain_only(self, watches: Iterable[WatchedBranch]) -> None:
         """Drop what is no longer configured."""
         kept: dict[str, set[str]] = {}
         for what in watches:
@@ -75,41 +75,41 @@ class CommitCursor:
         self.heads = {name: branch for name, branch in self.heads.items() if name in kept}
         self.failing = {name: failed for name, failed in self.failing.items() if name in kept}
 
-    def has_seen(self, what: Watched) -> bool:
+    def has_seen(self, watched_branch: WatchedBranch) -> bool:
         """Whether a branch was looked at before, be it that it was gone."""
-        return (what.branch or HEAD) in self.stood.get(what.repository, {})
+        return (watched_branch.branch or HEAD) in self.stood.get(watched_branch.repository, {})
 
-    def is_news(self, what: Watched, commit: str | None) -> bool:
+    def has_moved(self, watched_branch: WatchedBranch, commit: str | None) -> bool:
         """Whether a branch stands elsewhere than at the last look."""
-        stood = self.stood.get(what.repository, {}).get(what.branch or HEAD)
-        return stood != (commit[:_SHOWN] if commit else None)
+        stood = self.stood.get(watched_branch.repository, {}).get(watched_branch.branch or HEAD)
+        return stood != (commit[:_COMMIT_CHARS] if commit else None)
 
-    def note(self, what: Watched, commit: str | None) -> None:
+    def record_commit(self, watched_branch: WatchedBranch, commit: str | None) -> None:
         """Remember where a branch stands."""
-        branches = self.stood.setdefault(what.repository, {})
-        branches[what.branch or HEAD] = commit[:_SHOWN] if commit else None
+        branches = self.stood.setdefault(watched_branch.repository, {})
+        branches[watched_branch.branch or HEAD] = commit[:_COMMIT_CHARS] if commit else None
 
-    def forget(self, what: Watched) -> None:
+    def forget(self, watched_branch: WatchedBranch) -> None:
         """Let a branch count as never looked at."""
-        branches = self.stood.get(what.repository, {})
-        branches.pop(what.branch or HEAD, None)
+        branches = self.stood.get(watched_branch.repository, {})
+        branches.pop(watched_branch.branch or HEAD, None)
         if not branches:
-            self.stood.pop(what.repository, None)
+            self.stood.pop(watched_branch.repository, None)
 
-    def note_answer(self, name: str, head_branch: str | None) -> None:
+    def record_answer(self, name: str, head_branch: str | None) -> None:
         """Remember that a repository answered, and what its HEAD names."""
         self.failing.pop(name, None)
         if head_branch is not None:
             self.heads[name] = head_branch
 
-    def note_failure(self, name: str, now_s: float) -> None:
+    def record_failure(self, name: str, now_s: float) -> None:
         """Remember that a repository did not answer; the more often, the later it is asked again."""
         count = self.failing.get(name, (0, 0))[0] + 1
-        beyond = count - _PATIENT - 1
-        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(beyond, 10)) if beyond >= 0 else 0
+        beyond = count - _FAILURES_BEFORE_PAUSE - 1
+        pause_s = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(beyond, 10)) if beyond >= 0 else 0
         self.failing[name] = (count, int(now_s + pause_s))
 
-    def turns(self, names: Iterable[str], now_s: float) -> list[str]:
+    def list_due_repositories(self, names: Iterable[str], now_s: float) -> list[str]:
         """The repositories to ask now, first those that there was no time for at the last tick."""
         due = [name for name in sorted(names) if self.failing.get(name, (0, 0))[1] <= now_s]
         return [name for name in due if name >= self.next] + [name for name in due if name < self.next]
@@ -121,10 +121,10 @@ class CommitCursor:
         return self.heads.get(name)
 
 
-def cursor_of(context: dg.SensorEvaluationContext) -> CommitCursor:
+def load_cursor(context: dg.SensorEvaluationContext) -> CommitCursor:
     """The cursor for the tick that begins; one that cannot be read means that nothing was seen yet."""
     try:
-        cursor = CommitCursor.read(context.cursor)
+        cursor = CommitCursor.from_json(context.cursor)
     except ValueError as error:
         context.log.warning(f"the cursor is dropped, and every repository counts as new: {error}")
         cursor = CommitCursor()

@@ -7,27 +7,27 @@ import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings, SourceType
 from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB
-from knowledge_pipeline.defs.partitions import sources_of
+from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.requests import purge_request, refresh_requests
+from knowledge_pipeline.defs.runs.requests import build_purge_request, build_refresh_requests
 from knowledge_pipeline.defs.sensors.source_changes import (
-    Key,
     Removals,
-    additions,
+    SourceKey,
     id_of,
-    read_removals,
-    read_requested,
-    removals,
+    parse_removal_cursor,
+    parse_requested,
+    plan_additions,
+    plan_removals,
 )
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.stages.schedules import by_repository
+from knowledge_pipeline.stages.schedules import sort_by_repository
 from knowledge_pipeline.store.lake import Lake
 
-_EQUAL = "partitions equal the configuration"
-_SHOWN = 10  # ids named in a sentence
+_NOTHING_TO_DO = "partitions equal the configuration"
+_MAX_IDS_SHOWN = 10  # ids named in a sentence
 
 
-def sources_in_config(types: Sequence[SourceType]) -> dg.SensorDefinition:
+def build_sources_sensor(types: Sequence[SourceType]) -> dg.SensorDefinition:
     """The sensor that gives every configured source a partition, and new ones a refresh.
 
     Args:
@@ -45,24 +45,30 @@ def sources_in_config(types: Sequence[SourceType]) -> dg.SensorDefinition:
         context: dg.SensorEvaluationContext, project: ProjectResource
     ) -> dg.SensorResult | dg.SkipReason:
         try:
-            settings = project.settings()
+            settings = project.load_settings()
         except ConfigError as error:
             return dg.SkipReason(f"partitions are left as they are: {error}")
-        found = additions(
-            _configured(settings),
-            list(_partitions(context.instance)),
-            list(_stored(settings)),
-            read_requested(context.cursor),
+        found = plan_additions(
+            _list_configured(settings),
+            list(_iter_partitions(context.instance)),
+            list(_iter_stored(settings)),
+            parse_requested(context.cursor),
         )
         new = set(found.refresh)
-        sources = by_repository(source for source in settings.sources if _key(source.type, source.id) in new)
-        requests = list(refresh_requests(sources, trigger="added"))
-        quiet = f"{len(found.add)} partitions added" if found.add else _EQUAL
+        sources = sort_by_repository(
+            source for source in settings.sources if _source_key(source.type, source.id) in new
+        )
+        requests = list(build_refresh_requests(sources, trigger="added"))
+        quiet = f"{len(found.add)} partitions added" if found.add else _NOTHING_TO_DO
         return dg.SensorResult(
             run_requests=requests,
-            dynamic_partitions_requests=[sources_of(t).build_add_request(i) for t, i in _by_type(found.add)],
-            cursor=found.cursor(),
-            skip_reason=None if requests else dg.SkipReason(_unloaded(settings, types) or quiet),
+            dynamic_partitions_requests=[
+                source_partitions(t).build_add_request(i) for t, i in _group_by_type(found.add)
+            ],
+            cursor=found.to_cursor(),
+            skip_reason=None
+            if requests
+            else dg.SkipReason(_explain_unloaded_types(settings, types) or quiet),
         )
 
     return sources_in_config
@@ -80,83 +86,83 @@ def removed_sources(
 ) -> dg.SensorResult | dg.SkipReason:
     """Request one purge of all that are gone."""
     try:
-        settings = project.settings()
+        settings = project.load_settings()
     except ConfigError as error:
         return dg.SkipReason(f"everything is left as it is: {error}")
-    found = removals(
-        _configured(settings),
-        list(_partitions(context.instance)),
-        list(_stored(settings)),
-        read_removals(context.cursor),
+    found = plan_removals(
+        _list_configured(settings),
+        list(_iter_partitions(context.instance)),
+        list(_iter_stored(settings)),
+        parse_removal_cursor(context.cursor),
     )
-    requests = [purge_request([id_of(key) for key in found.purge])] if found.purge else []
+    requests = [build_purge_request([id_of(key) for key in found.purge])] if found.purge else []
     return dg.SensorResult(
         run_requests=requests,
         dynamic_partitions_requests=[
-            sources_of(type_).build_delete_request(ids) for type_, ids in _by_type(found.delete)
+            source_partitions(type_).build_delete_request(ids) for type_, ids in _group_by_type(found.delete)
         ],
-        cursor=found.cursor.written(),
-        skip_reason=None if requests else dg.SkipReason(_left(found)),
+        cursor=found.cursor.to_json(),
+        skip_reason=None if requests else dg.SkipReason(_explain_skip(found)),
     )
 
 
-def _left(found: Removals) -> str:
+def _explain_skip(changes: Removals) -> str:
     """Why nothing is purged, and what a person may want to do."""
     said: list[str] = []
-    if found.kept:
+    if changes.retained:
         said.append(
-            f"knowledge.yaml has no sources any more, so nothing is purged ({_listed(found.kept)}): "
+            f"knowledge.yaml has no sources any more, so nothing is purged ({_format_ids(changes.retained)}): "
             "put them back, or run `knowledge purge --source ID` for each"
         )
-    if found.left:
+    if changes.orphaned:
         said.append(
-            f"stored, but not configured ({_listed(found.left)}): "
+            f"stored, but not configured ({_format_ids(changes.orphaned)}): "
             "run `knowledge purge --source ID`, or configure it again"
         )
-    if found.awaited:
-        said.append(f"not configured any more, purged at the next look: {_listed(found.awaited)}")
-    if found.delete:
-        said.append(f"{len(found.delete)} partitions removed")
+    if changes.pending:
+        said.append(f"not configured any more, purged at the next look: {_format_ids(changes.pending)}")
+    if changes.delete:
+        said.append(f"{len(changes.delete)} partitions removed")
     return "; ".join(said) or "no source was removed"
 
 
-def _unloaded(settings: Settings, types: Sequence[SourceType]) -> str | None:
+def _explain_unloaded_types(settings: Settings, types: Sequence[SourceType]) -> str | None:
     unloaded = sorted({source.type for source in settings.sources} - set(types))
     if not unloaded:
         return None
     return f"knowledge.yaml has sources of a new type ({', '.join(unloaded)}): reload the code location"
 
 
-def _configured(settings: Settings) -> list[Key]:
-    return [_key(source.type, source.id) for source in settings.sources]
+def _list_configured(settings: Settings) -> list[SourceKey]:
+    return [_source_key(source.type, source.id) for source in settings.sources]
 
 
-def _partitions(instance: dg.DagsterInstance) -> Iterator[Key]:
+def _iter_partitions(instance: dg.DagsterInstance) -> Iterator[SourceKey]:
     """The partitions of all types, also of those that have no assets any more."""
     for type_ in get_args(SourceType):
-        for id_ in instance.get_dynamic_partitions(str(sources_of(type_).name)):
-            yield _key(type_, id_)
+        for id_ in instance.get_dynamic_partitions(str(source_partitions(type_).name)):
+            yield _source_key(type_, id_)
 
 
-def _stored(settings: Settings) -> Iterator[Key]:
-    for id_, type_ in Lake(settings.store).stored_sources().items():
-        yield _key(type_, id_)
+def _iter_stored(settings: Settings) -> Iterator[SourceKey]:
+    for id_, type_ in Lake(settings.store).list_stored_sources().items():
+        yield _source_key(type_, id_)
 
 
-def _key(type_: str, id_: str) -> Key:
+def _source_key(type_: str, id_: str) -> SourceKey:
     return f"{type_}/{id_}"
 
 
-def _by_type(keys: Iterable[Key]) -> Iterable[tuple[str, list[str]]]:
+def _group_by_type(keys: Iterable[SourceKey]) -> Iterable[tuple[str, list[str]]]:
     found: dict[str, list[str]] = {}
     for key in keys:
         found.setdefault(key.partition("/")[0], []).append(id_of(key))
     return found.items()
 
 
-def _listed(keys: Sequence[Key]) -> str:
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return ", ".join(id_of(key) for key in keys[:_SHOWN]) + more
+def _format_ids(keys: Sequence[SourceKey]) -> str:
+    more = f" and {len(keys) - _MAX_IDS_SHOWN} more" if len(keys) > _MAX_IDS_SHOWN else ""
+    return ", ".join(id_of(key) for key in keys[:_MAX_IDS_SHOWN]) + more
 
 
 @dg.run_status_sensor(

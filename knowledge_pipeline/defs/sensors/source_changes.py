@@ -18,7 +18,7 @@ DELETIONS_PER_LOOK = 50
 """A tick waits while Dagster looks for partitions one by one, and removes each in a transaction of its own;
 what is beyond these numbers follows at the next looks."""
 
-Key = str
+SourceKey = str
 """A source with its type: "code/shop". One whose type changed is a new and a removed one."""
 
 
@@ -26,51 +26,54 @@ Key = str
 class Additions:
     """What is new."""
 
-    add: list[Key]
+    add: list[SourceKey]
     """Partitions to add."""
-    refresh: list[Key]
+    refresh: list[SourceKey]
     """Sources to refresh."""
-    requested: list[Key]
+    requested: list[SourceKey]
     """For the next look: sources that a refresh was requested for, and of which nothing is stored yet."""
 
-    def cursor(self) -> str:
+    def to_cursor(self) -> str:
         """What the next look has to know, as JSON."""
-        return _written({"requested": self.requested})
+        return _to_json({"requested": self.requested})
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalCursor:
     """What is remembered of removed sources until they are to be seen nowhere."""
 
-    missing: list[Key] = field(default_factory=list[Key])
+    missing: list[SourceKey] = field(default_factory=list[SourceKey])
     """Those with a partition that the last look did not find in the file."""
-    purging: list[Key] = field(default_factory=list[Key])
+    purging: list[SourceKey] = field(default_factory=list[SourceKey])
     """Those that a purge was requested for."""
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         """As JSON."""
-        return _written(asdict(self))
+        return _to_json(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
 class Removals:
     """What is gone."""
 
-    purge: list[Key]
+    purge: list[SourceKey]
     """Sources to erase."""
-    delete: list[Key]
+    delete: list[SourceKey]
     """Partitions to remove."""
-    awaited: list[Key]
+    pending: list[SourceKey]
     """Sources that are missing for the first time: purged if the next look does not find them either."""
-    kept: list[Key]
+    retained: list[SourceKey]
     """Sources that are not purged because the file has none at all."""
-    left: list[Key]
+    orphaned: list[SourceKey]
     """What is stored, but neither configured nor a partition: nobody but a person decides."""
     cursor: RemovalCursor
 
 
-def additions(
-    configured: Iterable[Key], held: Collection[Key], stored: Collection[Key], requested: Collection[Key]
+def plan_additions(
+    configured: Iterable[SourceKey],
+    existing: Collection[SourceKey],
+    stored: Collection[SourceKey],
+    requested: Collection[SourceKey],
 ) -> Additions:
     """Find the sources that have no partition, or of which nothing is stored, though nobody asked for it.
 
@@ -80,7 +83,7 @@ def additions(
         stored: the sources that have a snapshot.
         requested: as the last look gave it.
     """
-    wanted, partitions, holding, asked = list(configured), set(held), set(stored), set(requested)
+    wanted, partitions, holding, asked = list(configured), set(existing), set(stored), set(requested)
     add = [key for key in wanted if key not in partitions][:ADDITIONS_PER_LOOK]
     new = set(add) | {key for key in wanted if key in partitions and key not in holding}
     refresh = [key for key in wanted if key in new and key not in asked]
@@ -88,8 +91,11 @@ def additions(
     return Additions(add, refresh, [key for key in wanted if key in awaited and key not in holding])
 
 
-def removals(
-    configured: Iterable[Key], held: Collection[Key], stored: Collection[Key], cursor: RemovalCursor
+def plan_removals(
+    configured: Iterable[SourceKey],
+    existing: Collection[SourceKey],
+    stored: Collection[SourceKey],
+    cursor: RemovalCursor,
 ) -> Removals:
     """Find the partitions whose source is no longer configured.
 
@@ -99,7 +105,7 @@ def removals(
         stored: the sources that have a snapshot.
         cursor: of the last look.
     """
-    known, partitions, holding = set(configured), set(held), set(stored)
+    known, partitions, holding = set(configured), set(existing), set(stored)
     missing, purging = set(cursor.missing), set(cursor.purging)
     removed = sorted(partitions - known)
     new = [key for key in removed if key not in purging]
@@ -111,9 +117,9 @@ def removals(
     return Removals(
         purge=purge,
         delete=delete[:DELETIONS_PER_LOOK],
-        awaited=[key for key in new if known and key not in missing],
-        kept=[key for key in new if not known and key in holding],
-        left=sorted(key for key in holding - partitions - under_way if id_of(key) not in ids),
+        pending=[key for key in new if known and key not in missing],
+        retained=[key for key in new if not known and key in holding],
+        orphaned=sorted(key for key in holding - partitions - under_way if id_of(key) not in ids),
         cursor=RemovalCursor(
             missing=removed if known else [],
             purging=sorted(under_way & (partitions | holding)),
@@ -121,26 +127,26 @@ def removals(
     )
 
 
-def id_of(key: Key) -> str:
+def id_of(key: SourceKey) -> str:
     """The id without the type."""
     return key.partition("/")[2]
 
 
-def read_requested(text: str | None) -> list[Key]:
+def parse_requested(text: str | None) -> list[SourceKey]:
     """`Additions.requested` from a sensor's cursor; none where it cannot be read."""
-    return _lists(text, ["requested"])[0]
+    return _parse_lists(text, ["requested"])[0]
 
 
-def read_removals(text: str | None) -> RemovalCursor:
+def parse_removal_cursor(text: str | None) -> RemovalCursor:
     """The cursor of the last look at what is gone; an empty one where it cannot be read."""
-    return RemovalCursor(*_lists(text, ["missing", "purging"]))
+    return RemovalCursor(*_parse_lists(text, ["missing", "purging"]))
 
 
-def _written(lists: dict[str, list[Key]]) -> str:
+def _to_json(lists: dict[str, list[SourceKey]]) -> str:
     return json.dumps(lists, separators=(",", ":"))
 
 
-def _lists(text: str | None, names: list[str]) -> list[list[Key]]:
+def _parse_lists(text: str | None, names: list[str]) -> list[list[SourceKey]]:
     try:
         held = json.loads(text or "{}")
         return [[str(key) for key in held.get(name, [])] for name in names]

@@ -10,33 +10,39 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.config.operation import ContextSettings
-from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt
-from knowledge_pipeline.query.agent_context.prompt_templates import Prompt, load
-from knowledge_pipeline.query.agent_context.searches import Searched, SearchRun, Task, TaskKind, searched
-from knowledge_pipeline.query.agent_context.select import (
-    Candidate,
-    CitedPassage,
-    LeftOut,
-    Selection,
-    ranked,
-    select,
+from knowledge_pipeline.query.agent_context.prompt_templates import PromptTemplate, load_template
+from knowledge_pipeline.query.agent_context.searches import (
+    SearchRun,
+    Task,
+    TaskKind,
+    TaskSearchResults,
+    run_task_searches,
 )
-from knowledge_pipeline.query.agent_context.tokens import Count, counter
-from knowledge_pipeline.query.search.assemble import Citation, Result, plain
+from knowledge_pipeline.query.agent_context.select import (
+    CitedPassage,
+    ContextCandidate,
+    ContextSelection,
+    OmittedChunk,
+    rank_candidates,
+    select_passages,
+)
+from knowledge_pipeline.query.agent_context.tokens import CountTokens, open_token_counter
+from knowledge_pipeline.query.search.assemble import Citation, Result, to_json_value
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.stopwatch import Stopwatch
 
 MAX_BUDGET_TOKENS = 1_000_000
 
-_TOKENS_OF_A_RESULT = 200  # as a rule: how many results a budget asks for
-_LEAST_RESULTS, _MOST_RESULTS = 10, 50
+_TOKENS_PER_RESULT = 200  # as a rule: how many results a budget asks for
+_MIN_RESULTS, _MAX_RESULTS = 10, 50
 _FENCE_TOKENS = 12  # of a passage, beside the words of its heading
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class TaskContext:
     """What an agent gets for a task."""
 
     query_id: str
@@ -50,13 +56,13 @@ class Context:
     tokenizer: str
     template: str
     passages: tuple[CitedPassage, ...]
-    left_out: tuple[LeftOut, ...]  # for want of budget, best first
+    left_out: tuple[OmittedChunk, ...]  # for want of budget, best first
     searches: tuple[SearchRun, ...]
     results: tuple[Result, ...]  # the chunks that the passages are made of, best first
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; of the chunks only the passages' ids."""
-        told = plain(asdict(replace(self, results=())))
+        told = to_json_value(asdict(replace(self, results=())))
         del told["results"]
         return told
 
@@ -69,7 +75,7 @@ async def get_context(
     *,
     max_tokens: int | None = None,
     template: str | Path | None = None,
-) -> Context:
+) -> TaskContext:
     """The passages that help with a task, as a prompt of at most `max_tokens` tokens.
 
     Args:
@@ -89,18 +95,18 @@ async def get_context(
     watch = Stopwatch()
     budget = settings.max_tokens if max_tokens is None else max_tokens
     if not 1 <= budget <= MAX_BUDGET_TOKENS:
-        raise QuestionRefused(f"found max_tokens {budget}; allowed: 1 to {MAX_BUDGET_TOKENS}")
-    fitting = await asyncio.to_thread(_Fitting.opened, task, budget, settings, template)
-    limit = min(max(budget // _TOKENS_OF_A_RESULT, _LEAST_RESULTS), _MOST_RESULTS)
-    given = await searched(engine, access, task, limit=limit)
-    candidates = ranked(given.found)
-    text, selection = await asyncio.to_thread(fitting.fitted, candidates)
+        raise InvalidQuery(f"found max_tokens {budget}; allowed: 1 to {MAX_BUDGET_TOKENS}")
+    fitting = await asyncio.to_thread(_PromptFitter.load, task, budget, settings, template)
+    limit = min(max(budget // _TOKENS_PER_RESULT, _MIN_RESULTS), _MAX_RESULTS)
+    given = await run_task_searches(engine, access, task, limit=limit)
+    candidates = rank_candidates(given.weighted_results)
+    text, selection = await asyncio.to_thread(fitting.fit, candidates)
     shown = {id_ for passage in selection.passages for id_ in passage.chunks}
-    return Context(
+    return TaskContext(
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
         release=given.release,
-        degraded=_degraded(given),
+        degraded=_list_degraded(given),
         task=task.kind,
         text=text,
         tokens=fitting.count(text),
@@ -109,28 +115,28 @@ async def get_context(
         template=fitting.prompt.name,
         passages=selection.passages,
         left_out=selection.left_out,
-        searches=tuple(_counted(given, shown)),
+        searches=tuple(_count_shown(given, shown)),
         results=tuple(each.result for each in candidates if each.result.id in shown),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Fitting:
+class _PromptFitter:
     """Fits passages and all that is around them into a budget."""
 
     task: Task
     budget: int
-    prompt: Prompt
-    count: Count
+    prompt: PromptTemplate
+    count: CountTokens
 
     @classmethod
-    def opened(
+    def load(
         cls, task: Task, budget: int, settings: ContextSettings, template: str | Path | None
-    ) -> _Fitting:
-        prompt = load(template or task.kind, settings.templates)
-        return cls(task, budget, prompt, counter(settings.tokenizer))
+    ) -> _PromptFitter:
+        prompt = load_template(template or task.kind, settings.templates)
+        return cls(task, budget, prompt, open_token_counter(settings.tokenizer))
 
-    def fitted(self, candidates: Sequence[Candidate]) -> tuple[str, Selection]:
+    def fit(self, candidates: Sequence[ContextCandidate]) -> tuple[str, ContextSelection]:
         """The prompt and what it shows.
 
         What a passage costs is known beforehand only about, since a template may put anything
@@ -138,75 +144,80 @@ class _Fitting:
         """
         costs: dict[str, int] = {}
 
-        def chosen(allowance: int) -> Selection:
-            return select(candidates, allowance=allowance, cost=lambda each: self._cost(each, costs))
+        def select_within(max_tokens: int) -> ContextSelection:
+            return select_passages(
+                candidates, max_tokens=max_tokens, cost=lambda each: self._compute_cost(each, costs)
+            )
 
-        bare = self.count(self._rendered(chosen(0)))
+        bare = self.count(self._render(select_within(0)))
         allowance = room = self.budget - bare
         if room < 0:
-            raise QuestionRefused(
+            raise InvalidQuery(
                 f"the task and the template {self.prompt.name} alone have {bare} tokens, and max_tokens is "
                 f"{self.budget}: shorten the task, or allow more"
             )
         while True:
-            selection = chosen(allowance)
-            text = self._rendered(selection)
+            selection = select_within(allowance)
+            text = self._render(selection)
             spent = self.count(text) - bare
             if spent <= room:
                 return text, selection
             allowance = min(selection.tokens - 1, selection.tokens * room // spent)
 
-    def _cost(self, excerpt: Excerpt, known: dict[str, int]) -> int:
-        if excerpt.text not in known:
+    def _compute_cost(self, excerpt: Excerpt, costs: dict[str, int]) -> int:
+        if excerpt.text not in costs:
             heading = " ".join(map(str, asdict(excerpt.citation).values()))
-            known[excerpt.text] = self.count(excerpt.text) + self.count(heading) + _FENCE_TOKENS
-        return known[excerpt.text]
+            costs[excerpt.text] = self.count(excerpt.text) + self.count(heading) + _FENCE_TOKENS
+        return costs[excerpt.text]
 
-    def _rendered(self, selection: Selection) -> str:
+    def _render(self, selection: ContextSelection) -> str:
         return self.prompt.render(
             {
                 "task": self.task.text.strip(),
                 "kind": self.task.kind,
                 "file": self.task.file,
                 "snippet": self.task.snippet,
-                "passages": [_told(passage) for passage in selection.passages],
+                "passages": [_to_template_values(passage) for passage in selection.passages],
                 "left_out": len(selection.left_out),
             }
         )
 
 
-def _told(passage: CitedPassage) -> dict[str, Any]:
+def _to_template_values(passage: CitedPassage) -> dict[str, Any]:
     """A passage as a template gets it: see docs/context.md."""
     known = passage.metadata
     return {
         "number": passage.number,
         "text": passage.text,
-        **_place(passage.citation),
+        **_citation_to_values(passage.citation),
         "score": passage.score,
         "symbols": list(passage.symbols),
         "source_type": known.get("source_type"),
         "language": known.get("language"),
         "author": known.get("author"),
         "last_modified": known.get("last_modified"),
-        "metadata": plain(dict(known)),
+        "metadata": to_json_value(dict(known)),
         "found_by": list(passage.found_by),
         "missing_lines": passage.missing_lines,
-        "also": [_place(place) for place in passage.also],
+        "also": [_citation_to_values(place) for place in passage.also],
     }
 
 
-def _place(citation: Citation) -> dict[str, Any]:
+def _citation_to_values(citation: Citation) -> dict[str, Any]:
     """With lines as a person says them: "lines 10-24"."""
     lines = citation.lines.replace("L", "")
     return {**asdict(citation), "lines": f"lines {lines}" if "-" in lines else f"line {lines}"}
 
 
-def _counted(given: Searched, shown: set[str]) -> list[SearchRun]:
-    found = {each.name: sum(result.id in shown for result in each.results) for each in given.found}
-    return [replace(run, shown=found.get(run.name, 0)) for run in given.runs]
+def _count_shown(searches: TaskSearchResults, shown_ids: set[str]) -> list[SearchRun]:
+    found = {
+        each.name: sum(result.id in shown_ids for result in each.results)
+        for each in searches.weighted_results
+    }
+    return [replace(run, shown=found.get(run.name, 0)) for run in searches.runs]
 
 
-def _degraded(given: Searched) -> tuple[str, ...]:
-    steps = [step for run in given.runs for step in run.degraded]
-    failed = [run.name for run in given.runs if run.problem]
-    return tuple(dict.fromkeys([*steps, *failed, *(["task"] if given.shortened else [])]))
+def _list_degraded(searches: TaskSearchResults) -> tuple[str, ...]:
+    steps = [step for run in searches.runs for step in run.degraded]
+    failed = [run.name for run in searches.runs if run.problem]
+    return tuple(dict.fromkeys([*steps, *failed, *(["task"] if searches.is_truncated else [])]))

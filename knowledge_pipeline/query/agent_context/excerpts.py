@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from knowledge_pipeline.query.search.assemble import Citation, Result, moved
+from knowledge_pipeline.query.search.assemble import Citation, Result, cite_other_lines
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChunkPart:
     """A chunk, or whole lines of its beginning."""
 
     result: Result
@@ -22,11 +22,11 @@ class Part:
     end_line: int
 
     @classmethod
-    def whole(cls, result: Result) -> Part:
+    def from_result(cls, result: Result) -> ChunkPart:
         """All of a chunk."""
         return cls(result, result.content, result.span.end_line)
 
-    def first_lines(self, lines: int) -> Part:
+    def take_first_lines(self, lines: int) -> ChunkPart:
         """The beginning of the chunk, `lines` lines of it, at least 1."""
         kept = self.text.split("\n")[:lines]
         return replace(self, text="\n".join(kept), end_line=self.result.span.start_line + len(kept) - 1)
@@ -40,7 +40,7 @@ class Excerpt:
     body: str
     start_line: int
     end_line: int
-    parts: tuple[Part, ...]  # in reading order
+    parts: tuple[ChunkPart, ...]  # in reading order
 
     @property
     def end_char(self) -> int:
@@ -50,7 +50,7 @@ class Excerpt:
     @property
     def text(self) -> str:
         """The document's text, from the start of the first line where nothing but white space precedes."""
-        return _indentation(self.parts[0].result) + self.body
+        return _find_indentation(self.parts[0].result) + self.body
 
     @property
     def missing_lines(self) -> int:
@@ -60,20 +60,20 @@ class Excerpt:
     @property
     def citation(self) -> Citation:
         """Where it is from."""
-        return moved(self.parts[0].result.citation, self.start_line, self.end_line)
+        return cite_other_lines(self.parts[0].result.citation, self.start_line, self.end_line)
 
 
-def document_of(result: Result) -> tuple[str, str]:
+def document_key(result: Result) -> tuple[str, str]:
     """What chunks of one document have in common."""
     return result.citation.source, result.span.uri
 
 
-def excerpts(parts: Iterable[Part]) -> list[Excerpt]:
+def build_excerpts(parts: Iterable[ChunkPart]) -> list[Excerpt]:
     """Parts of one document, in any order, as its excerpts in reading order."""
     found: list[Excerpt] = []
-    for part in sorted(parts, key=_place):
-        single = _alone(part)
-        joined = _joined(found[-1], single) if found else None
+    for part in sorted(parts, key=_sort_key):
+        single = _to_excerpt(part)
+        joined = _join_excerpts(found[-1], single) if found else None
         if joined:
             found[-1] = joined
         else:
@@ -81,16 +81,16 @@ def excerpts(parts: Iterable[Part]) -> list[Excerpt]:
     return found
 
 
-def _place(part: Part) -> tuple[int, int, str]:
+def _sort_key(part: ChunkPart) -> tuple[int, int, str]:
     return part.result.span.start_char, -len(part.text), part.result.id
 
 
-def _alone(part: Part) -> Excerpt:
+def _to_excerpt(part: ChunkPart) -> Excerpt:
     span = part.result.span
     return Excerpt(span.start_char, part.text, span.start_line, part.end_line, (part,))
 
 
-def _joined(first: Excerpt, second: Excerpt) -> Excerpt | None:
+def _join_excerpts(first: Excerpt, second: Excerpt) -> Excerpt | None:
     """Both as one; None where they do not touch, or are of different versions of the document."""
     between = second.start_char - first.end_char
     if between > 0:
@@ -107,7 +107,7 @@ def _joined(first: Excerpt, second: Excerpt) -> Excerpt | None:
     return Excerpt(first.start_char, body, first.start_line, end_line, (*first.parts, *second.parts))
 
 
-def _indentation(result: Result) -> str:
+def _find_indentation(result: Result) -> str:
     """The white space before a chunk on its first line; "" where the line has more before it."""
     span = result.span
     space = span.space_before or ""

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.errors import ConfigError, QuestionRefused
+from knowledge_pipeline.errors import ConfigError, InvalidQuery
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 SUFFIX = ".j2"
 MAX_PIECES = 1_000_000  # of text that a template may make: its loops end some time
 
-_PACKAGED = Path(__file__).parent / "templates"
+_PACKAGE_TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"\w[\w.-]*")
 _FENCE = re.compile(r"`{3,}")
 _LANGUAGE = re.compile(r"[\w+#-]{1,20}")
 
 
-def load(template: str | Path, folder: Path | None) -> Prompt:
+def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
     """The template of a name, or in a file.
 
     Args:
@@ -43,25 +43,25 @@ def load(template: str | Path, folder: Path | None) -> Prompt:
 
     if folder is not None and not folder.is_dir():
         raise ConfigError(f"the folder {folder} does not exist: correct context.templates")
-    folders = tuple(filter(None, (folder, _PACKAGED)))
+    folders = tuple(filter(None, (folder, _PACKAGE_TEMPLATES)))
     if isinstance(template, Path):
         name, folders = template.name, (template.expanduser().absolute().parent, *folders)
     else:
         name = template if template.endswith(SUFFIX) else f"{template}{SUFFIX}"
     if not isinstance(template, Path) and not _NAME.fullmatch(name):
-        raise QuestionRefused(f"found the template {template!r}; allowed: {_known(folders)}")
+        raise InvalidQuery(f"found the template {template!r}; allowed: {_list_template_names(folders)}")
     try:
-        return Prompt(name, _environment(folders).get_template(name))
+        return PromptTemplate(name, _build_environment(folders).get_template(name))
     except TemplateNotFound as error:
         if error.name != name:
-            raise QuestionRefused(_wrong(name, error)) from error
-        place = "no such file" if isinstance(template, Path) else f"known are {_known(folders)}"
-        raise QuestionRefused(f"there is no template {str(template)!r}: {place}") from error
+            raise InvalidQuery(_describe_error(name, error)) from error
+        place = "no such file" if isinstance(template, Path) else f"known are {_list_template_names(folders)}"
+        raise InvalidQuery(f"there is no template {str(template)!r}: {place}") from error
     except (TemplateError, OSError, UnicodeDecodeError) as error:
-        raise QuestionRefused(_wrong(name, error)) from error
+        raise InvalidQuery(_describe_error(name, error)) from error
 
 
-class Prompt:
+class PromptTemplate:
     """A template that was read."""
 
     def __init__(self, name: str, template: Template) -> None:
@@ -81,12 +81,12 @@ class Prompt:
                 if len(pieces) > MAX_PIECES:
                     raise OverflowError(f"it makes more than {MAX_PIECES:,} pieces of text")
         except Exception as error:  # a template can raise anything: it divides, indexes, calls
-            raise QuestionRefused(_wrong(self.name, error)) from error
+            raise InvalidQuery(_describe_error(self.name, error)) from error
         return "".join(pieces)
 
 
 @lru_cache(maxsize=16)
-def _environment(folders: tuple[Path, ...]) -> Environment:
+def _build_environment(folders: tuple[Path, ...]) -> Environment:
     from jinja2 import FileSystemLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -97,11 +97,11 @@ def _environment(folders: tuple[Path, ...]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"fenced": fenced, "one_line": one_line}
+    made.filters |= {"fenced": fence_text, "one_line": to_one_line}
     return made
 
 
-def fenced(text: str, language: str | None = None) -> str:
+def fence_text(text: str, language: str | None = None) -> str:
     """The text as a Markdown code block, whose fence is longer than any in the text."""
     longest = max(map(len, _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
@@ -109,17 +109,17 @@ def fenced(text: str, language: str | None = None) -> str:
     return f"{fence}{named}\n{text}\n{fence}"
 
 
-def one_line(text: Any) -> str:
+def to_one_line(text: Any) -> str:
     """The text on one line, without control characters: a title or path cannot open a section of its own."""
     return " ".join("".join(char if char.isprintable() else " " for char in str(text)).split())
 
 
-def _known(folders: tuple[Path, ...]) -> str:
+def _list_template_names(folders: tuple[Path, ...]) -> str:
     names = {path.stem for folder in folders for path in folder.glob(f"*{SUFFIX}")}
     return ", ".join(sorted(name for name in names if name not in ("base", "passages")))
 
 
-def _wrong(name: str, error: Exception) -> str:
+def _describe_error(name: str, error: Exception) -> str:
     """One sentence: `the template my.j2, line 3, is wrong: 'tsk' is undefined`."""
     line = getattr(error, "lineno", None)
     if line is None:
@@ -127,4 +127,4 @@ def _wrong(name: str, error: Exception) -> str:
         line = next((frame.lineno for frame in reversed(frames) if Path(frame.filename).name == name), None)
     where = f", line {line}," if line else ""
     said = getattr(error, "message", None) or str(error) or type(error).__name__
-    return f"the template {name}{where} is wrong: {one_line(said).rstrip('.')}"
+    return f"the template {name}{where} is wrong: {to_one_line(said).rstrip('.')}"

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from knowledge_pipeline.errors import KnowledgeError, NotFound, QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.select import Found
-from knowledge_pipeline.query.filters import Filters, clean
+from knowledge_pipeline.query.agent_context.select import WeightedResults
+from knowledge_pipeline.query.filters import Filters, replace_invalid_characters
 from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.query.search.engine import Engine, SearchType
 from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
-from knowledge_pipeline.query.search.understand import MAX_CHARS
+from knowledge_pipeline.query.search.understand import MAX_QUERY_CHARS
 
 TaskKind = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
 SearchName = Literal["code", "documents", "history", "tickets", "similar"]
@@ -41,8 +41,8 @@ _SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
     "history": ("git_history", "github_pr"),
     "tickets": ("github_issues", "jira", "slack"),
 }
-_ABOUT_THE_FILE = ("code", "history")  # searches whose question names it
-_TRIES = 3  # to find one release live in all searches
+_FILE_SEARCHES = ("code", "history")  # searches whose question names it
+_MAX_ATTEMPTS = 3  # to find one release live in all searches
 _FILTER_TERM = re.compile(r"(?<!\S)(\w+):(?!:|//|\s)")
 
 
@@ -63,12 +63,12 @@ class Task:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(TaskKind):
-            raise QuestionRefused(f"found the task {self.kind!r}; allowed: {', '.join(get_args(TaskKind))}")
+            raise InvalidQuery(f"found the task {self.kind!r}; allowed: {', '.join(get_args(TaskKind))}")
         if not self.text.strip():
-            raise QuestionRefused("the task is empty: say what is to be done")
+            raise InvalidQuery("the task is empty: say what is to be done")
         if len(self.text) > MAX_TASK_CHARS:
             found = f"{len(self.text)} characters"
-            raise QuestionRefused(f"the task has {found}; allowed: at most {MAX_TASK_CHARS}")
+            raise InvalidQuery(f"the task has {found}; allowed: at most {MAX_TASK_CHARS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +87,23 @@ class SearchRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class TaskSearchResults:
     """What all searches of a task gave."""
 
     release: int
     runs: tuple[SearchRun, ...]
-    found: tuple[Found, ...]
-    shortened: bool  # whether only the beginning of the task's text was searched for
+    weighted_results: tuple[WeightedResults, ...]
+    is_truncated: bool  # whether only the beginning of the task's text was searched for
 
 
 @dataclass(frozen=True, slots=True)
-class _Planned:
+class _PlannedSearch:
     run: SearchRun
     weight: float
     ask: Callable[[], Awaitable[Answer]]
 
 
-async def searched(engine: Engine, access: Access, task: Task, *, limit: int) -> Searched:
+async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
     """Run the searches of a task, at most `limit` results each, all of one release.
 
     One that fails is told as a problem; the others go on.
@@ -111,13 +111,13 @@ async def searched(engine: Engine, access: Access, task: Task, *, limit: int) ->
     Raises:
         KnowledgeError: none could be run; the first one's error.
     """
-    question, shortened = _question(task)
-    planned = list(_plan(engine, access, task, question, limit))
+    question, shortened = _build_question(task)
+    planned = list(_plan_searches(engine, access, task, question, limit))
     if not planned:
-        raise QuestionRefused("the filters leave out every search of the task: name other source types")
+        raise InvalidQuery("the filters leave out every search of the task: name other source types")
     answers: list[Answer | KnowledgeError] = []
-    for _ in range(_TRIES):
-        answers = await asyncio.gather(*(_answered(each) for each in planned))
+    for _ in range(_MAX_ATTEMPTS):
+        answers = await asyncio.gather(*(_run_planned(each) for each in planned))
         if len({answer.release for answer in answers if isinstance(answer, Answer)}) <= 1:
             break
     given = [answer for answer in answers if isinstance(answer, Answer)]
@@ -126,39 +126,49 @@ async def searched(engine: Engine, access: Access, task: Task, *, limit: int) ->
     newest = max(answer.release for answer in given)
     both = list(zip(planned, answers, strict=True))
     found = tuple(
-        Found(each.run.name, each.weight, answer.results)
+        WeightedResults(each.run.name, each.weight, answer.results)
         for each, answer in both
         if isinstance(answer, Answer) and answer.release == newest
     )
-    return Searched(newest, tuple(_told(each.run, answer, newest) for each, answer in both), found, shortened)
+    return TaskSearchResults(
+        newest, tuple(_complete_run(each.run, answer, newest) for each, answer in both), found, shortened
+    )
 
 
-def _plan(engine: Engine, access: Access, task: Task, question: str, limit: int) -> Iterator[_Planned]:
+def _plan_searches(
+    engine: Engine, access: Access, task: Task, question: str, limit: int
+) -> Iterator[_PlannedSearch]:
     """The searches that the task's kind asks for, as far as it says enough, and its filters allow them."""
     for name, weight in _WEIGHTS[task.kind].items():
         if name == "similar":
             if task.file or task.snippet:
                 run = SearchRun(name, _TYPES[name], task.file or "the snippet")
-                yield _Planned(run, weight, lambda: _similar(engine, access, task, limit))
+                yield _PlannedSearch(run, weight, lambda: _search_similar(engine, access, task, limit))
             continue
         allowed = task.filters.source_types
         types = tuple(each for each in _SOURCE_TYPES[name] if not allowed or each in allowed)
         if types:
-            asked = f"{question} {task.file}" if task.file and name in _ABOUT_THE_FILE else question
+            asked = f"{question} {task.file}" if task.file and name in _FILE_SEARCHES else question
             run = SearchRun(name, _TYPES[name], asked, types)
-            yield _Planned(run, weight, _search(engine, access, run, task.filters, limit))
+            yield _PlannedSearch(run, weight, _bind_search(engine, access, run, task.filters, limit))
 
 
-def _search(
+def _bind_search(
     engine: Engine, access: Access, run: SearchRun, filters: Filters, limit: int
 ) -> Callable[[], Awaitable[Answer]]:
     narrowed = replace(filters, source_types=run.source_types)
     return lambda: engine.search(
-        run.question, access, type=run.type, filters=narrowed, limit=limit, explain=True, copies=True
+        run.question,
+        access,
+        type=run.type,
+        filters=narrowed,
+        limit=limit,
+        explain=True,
+        include_near_duplicates=True,
     )
 
 
-async def _similar(engine: Engine, access: Access, task: Task, limit: int) -> Answer:
+async def _search_similar(engine: Engine, access: Access, task: Task, limit: int) -> Answer:
     """Like the snippet, else like the file, which must be in the index unless there is a snippet."""
     snippet = task.snippet[:MAX_EXAMPLE_CHARS] if task.snippet else None
     how: dict[str, Any] = {"text": snippet, "filters": task.filters, "limit": limit, "explain": True}
@@ -170,14 +180,14 @@ async def _similar(engine: Engine, access: Access, task: Task, limit: int) -> An
         return await engine.similar(access, **how)
 
 
-async def _answered(planned: _Planned) -> Answer | KnowledgeError:
+async def _run_planned(planned: _PlannedSearch) -> Answer | KnowledgeError:
     try:
         return await planned.ask()
     except KnowledgeError as error:
         return error
 
 
-def _told(run: SearchRun, answer: Answer | KnowledgeError, release: int) -> SearchRun:
+def _complete_run(run: SearchRun, answer: Answer | KnowledgeError, release: int) -> SearchRun:
     if isinstance(answer, KnowledgeError):
         return replace(run, problem=str(answer))
     if answer.release != release:
@@ -187,13 +197,13 @@ def _told(run: SearchRun, answer: Answer | KnowledgeError, release: int) -> Sear
     return replace(run, found=len(answer.results), took_ms=answer.took_ms, degraded=degraded)
 
 
-def _question(task: Task) -> tuple[str, bool]:
+def _build_question(task: Task) -> tuple[str, bool]:
     """The task's text as a question, and whether it had to be shortened.
 
     Its `word:value` is text, and no filter: tasks hold pasted logs, where `status:500` narrows nothing.
     """
-    text = _FILTER_TERM.sub(r"\1: ", clean(task.text)).strip()
-    room = MAX_CHARS - len(task.file or "") - 1
+    text = _FILTER_TERM.sub(r"\1: ", replace_invalid_characters(task.text)).strip()
+    room = MAX_QUERY_CHARS - len(task.file or "") - 1
     if len(text) <= room:
         return text, False
     return text[:room].rsplit(maxsplit=1)[0], True

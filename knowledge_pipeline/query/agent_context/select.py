@@ -12,21 +12,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from knowledge_pipeline.query.agent_context.excerpts import Excerpt, Part, document_of, excerpts
+from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, Excerpt, build_excerpts, document_key
 from knowledge_pipeline.query.search.assemble import Citation, Result
-from knowledge_pipeline.query.search.near_duplicates import first_of_each
+from knowledge_pipeline.query.search.near_duplicates import find_first_duplicates
 from knowledge_pipeline.records import Metadata
 
 _RANK_OFFSET = 10
-_LEAST_SHOWN = 0.5  # of the lines of a chunk that is cut
-_OF_ONE_CHUNK = ("symbol", "symbol_kind", "anchor", "section", "page", "tokens")  # of no several chunks
+_MIN_SHOWN_SHARE = 0.5  # of the lines of a chunk that is cut
+_SINGLE_CHUNK_FIELDS = (
+    "symbol",
+    "symbol_kind",
+    "anchor",
+    "section",
+    "page",
+    "tokens",
+)  # of no several chunks
 
 Cost = Callable[[Excerpt], int]
 """Tokens of an excerpt with its heading, as a reader gets it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WeightedResults:
     """What one search found, best first; a higher weight counts for more."""
 
     name: str
@@ -35,13 +42,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ContextCandidate:
     """A chunk, once, whichever searches found it."""
 
     result: Result
     score: float  # compares within one context only
     found_by: tuple[str, ...]
-    also: tuple[Citation, ...] = ()  # where nearly the same stands
+    near_duplicates: tuple[Citation, ...] = ()  # where nearly the same stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ class CitedPassage:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class OmittedChunk:
     """A chunk that was found and did not fit."""
 
     id: str
@@ -72,118 +79,122 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ContextSelection:
     """What fits, in the order shown, and what does not."""
 
     passages: tuple[CitedPassage, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[OmittedChunk, ...] = ()
     tokens: int = 0  # of the passages together
 
 
-def ranked(found: Iterable[Found]) -> list[Candidate]:
+def rank_candidates(searches: Iterable[WeightedResults]) -> list[ContextCandidate]:
     """The chunks of all searches, best first, equal and nearly equal ones once.
 
     Scores of different searches do not compare, ranks do: a chunk gets weight / (10 + rank)
     of each search that found it, scaled so that the first of a search of weight 1 has 1.
     """
-    best: dict[str, Candidate] = {}
-    for search in found:
+    best: dict[str, ContextCandidate] = {}
+    for search in searches:
         for rank, result in enumerate(search.results, start=1):
             score = search.weight * (_RANK_OFFSET + 1) / (_RANK_OFFSET + rank)
-            known = best.get(result.id) or Candidate(result, 0.0, ())
+            known = best.get(result.id) or ContextCandidate(result, 0.0, ())
             found_by = tuple(dict.fromkeys((*known.found_by, search.name)))
             best[result.id] = replace(known, score=known.score + score, found_by=found_by)
     ordered = sorted(best.values(), key=lambda each: (-each.score, each.result.id))
-    return _distinct(ordered)
+    return _merge_near_duplicates(ordered)
 
 
-def select(candidates: Sequence[Candidate], *, allowance: int, cost: Cost) -> Selection:
+def select_passages(
+    candidates: Sequence[ContextCandidate], *, max_tokens: int, cost: Cost
+) -> ContextSelection:
     """As much of the best candidates as costs at most `allowance` tokens."""
-    filling = _Filling(candidates, allowance, cost)
+    filling = _BudgetPacker(candidates, max_tokens, cost)
     for candidate in candidates:
-        filling.take(candidate)
-    return filling.selection()
+        filling.add(candidate)
+    return filling.to_selection()
 
 
-def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
-    kept: dict[int, Candidate] = {}
-    for index, twin in enumerate(first_of_each(each.result.content for each in candidates)):
+def _merge_near_duplicates(candidates: Sequence[ContextCandidate]) -> list[ContextCandidate]:
+    kept: dict[int, ContextCandidate] = {}
+    for index, twin in enumerate(find_first_duplicates(each.result.content for each in candidates)):
         candidate = candidates[index]
         if twin == index:
             kept[index] = candidate
         else:
-            kept[twin] = _with_twin(kept[twin], candidate)
+            kept[twin] = _merge_twin(kept[twin], candidate)
     return list(kept.values())
 
 
-def _with_twin(kept: Candidate, twin: Candidate) -> Candidate:
+def _merge_twin(kept: ContextCandidate, twin: ContextCandidate) -> ContextCandidate:
     found_by = tuple(dict.fromkeys((*kept.found_by, *twin.found_by)))
-    return replace(kept, found_by=found_by, also=(*kept.also, twin.result.citation))
+    return replace(kept, found_by=found_by, also=(*kept.near_duplicates, twin.result.citation))
 
 
 @dataclass
-class _Filling:
+class _BudgetPacker:
     """The parts taken so far, by document, in the order of the documents' best chunks."""
 
-    candidates: Sequence[Candidate]
-    allowance: int
+    candidates: Sequence[ContextCandidate]
+    max_tokens: int
     cost: Cost
-    taken: dict[tuple[str, str], list[Part]] = field(default_factory=dict)
-    costs: dict[tuple[str, str], int] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
+    parts_by_document: dict[tuple[str, str], list[ChunkPart]] = field(default_factory=dict)
+    cost_by_document: dict[tuple[str, str], int] = field(default_factory=dict)
+    left_out: list[OmittedChunk] = field(default_factory=list)
     has_cut: bool = False
 
-    def take(self, candidate: Candidate) -> None:
-        part = Part.whole(candidate.result)
-        if not self._fits(part) and (self.has_cut or (part := self._cut(part)) is None):
+    def add(self, candidate: ContextCandidate) -> None:
+        part = ChunkPart.from_result(candidate.result)
+        if not self._fits(part) and (self.has_cut or (part := self._truncate(part)) is None):
             result = candidate.result
-            tokens = self._cost_of([Part.whole(result)])
-            self.left_out.append(LeftOut(result.id, result.citation, round(candidate.score, 6), tokens))
+            tokens = self._compute_cost([ChunkPart.from_result(result)])
+            self.left_out.append(OmittedChunk(result.id, result.citation, round(candidate.score, 6), tokens))
             return
         self.has_cut |= part.text != candidate.result.content
-        document = document_of(part.result)
-        self.costs[document] = self._cost_with(part)
-        self.taken.setdefault(document, []).append(part)
+        document = document_key(part.result)
+        self.cost_by_document[document] = self._compute_cost_with(part)
+        self.parts_by_document.setdefault(document, []).append(part)
 
-    def selection(self) -> Selection:
-        numbered = enumerate(self._excerpts(), start=1)
+    def to_selection(self) -> ContextSelection:
+        numbered = enumerate(self._iter_excerpts(), start=1)
         by_id = {candidate.result.id: candidate for candidate in self.candidates}
-        passages = tuple(_cited(number, each, by_id, self.cost(each)) for number, each in numbered)
-        return Selection(passages, tuple(self.left_out), sum(self.costs.values()))
+        passages = tuple(_to_cited_passage(number, each, by_id, self.cost(each)) for number, each in numbered)
+        return ContextSelection(passages, tuple(self.left_out), sum(self.cost_by_document.values()))
 
-    def _excerpts(self) -> Iterator[Excerpt]:
-        for parts in self.taken.values():
-            yield from excerpts(parts)
+    def _iter_excerpts(self) -> Iterator[Excerpt]:
+        for parts in self.parts_by_document.values():
+            yield from build_excerpts(parts)
 
-    def _fits(self, part: Part) -> bool:
-        others = sum(self.costs.values()) - self.costs.get(document_of(part.result), 0)
-        return others + self._cost_with(part) <= self.allowance
+    def _fits(self, part: ChunkPart) -> bool:
+        others = sum(self.cost_by_document.values()) - self.cost_by_document.get(document_key(part.result), 0)
+        return others + self._compute_cost_with(part) <= self.max_tokens
 
-    def _cost_with(self, part: Part) -> int:
-        return self._cost_of([*self.taken.get(document_of(part.result), ()), part])
+    def _compute_cost_with(self, part: ChunkPart) -> int:
+        return self._compute_cost([*self.parts_by_document.get(document_key(part.result), ()), part])
 
-    def _cost_of(self, parts: Iterable[Part]) -> int:
-        return sum(map(self.cost, excerpts(parts)))
+    def _compute_cost(self, parts: Iterable[ChunkPart]) -> int:
+        return sum(map(self.cost, build_excerpts(parts)))
 
-    def _cut(self, part: Part) -> Part | None:
+    def _truncate(self, part: ChunkPart) -> ChunkPart | None:
         """The most lines of a chunk that fit, if they are enough to be worth reading."""
         fitting, too_many = 0, part.text.count("\n") + 1
-        least = 1 if not self.taken else max(1, round(too_many * _LEAST_SHOWN))
+        least = 1 if not self.parts_by_document else max(1, round(too_many * _MIN_SHOWN_SHARE))
         while too_many - fitting > 1:
             lines = (fitting + too_many) // 2
-            if self._fits(part.first_lines(lines)):
+            if self._fits(part.take_first_lines(lines)):
                 fitting = lines
             else:
                 too_many = lines
-        return part.first_lines(fitting) if fitting >= least else None
+        return part.take_first_lines(fitting) if fitting >= least else None
 
 
-def _cited(number: int, excerpt: Excerpt, by_id: Mapping[str, Candidate], tokens: int) -> CitedPassage:
+def _to_cited_passage(
+    number: int, excerpt: Excerpt, by_id: Mapping[str, ContextCandidate], tokens: int
+) -> CitedPassage:
     candidates = [by_id[part.result.id] for part in excerpt.parts]
     best = max(candidates, key=lambda candidate: candidate.score)
     metadata = dict(best.result.metadata)
     symbols = [candidate.result.metadata.get("symbol") for candidate in candidates]
-    for name in _OF_ONE_CHUNK if len(candidates) > 1 else ():
+    for name in _SINGLE_CHUNK_FIELDS if len(candidates) > 1 else ():
         metadata.pop(name, None)
     return CitedPassage(
         number=number,
@@ -196,5 +207,5 @@ def _cited(number: int, excerpt: Excerpt, by_id: Mapping[str, Candidate], tokens
         metadata=metadata,
         chunks=tuple(part.result.id for part in excerpt.parts),
         missing_lines=excerpt.missing_lines,
-        also=tuple(dict.fromkeys(place for each in candidates for place in each.also)),
+        also=tuple(dict.fromkeys(place for each in candidates for place in each.near_duplicates)),
     )

@@ -11,12 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.errors import ModelError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Count = Callable[[str], int]
+CountTokens = Callable[[str], int]
 """Tokens of a text, special ones left out. Of two texts joined: about the sum."""
 
 ESTIMATE = "estimate"
@@ -31,7 +31,7 @@ _EAST_ASIAN = re.compile("[\u2e80-\ua4cf\uac00-\ud7a3]")  # between one and two 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")  # emoji and the like: several tokens each
 
 
-def estimated(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Rather more tokens than the byte-pair encodings of today's models make: about a fifth."""
     if text.isascii():
         return len(_PIECES.findall(text))
@@ -39,7 +39,7 @@ def estimated(text: str) -> int:
     return len(_PIECES.findall(text)) + more
 
 
-def counter(tokenizer: str) -> Count:
+def open_token_counter(tokenizer: str) -> CountTokens:
     """The counter that a setting names.
 
     Args:
@@ -49,12 +49,12 @@ def counter(tokenizer: str) -> Count:
     Raises:
         ModelMissing: it is not there, or is no tokenizer.
     """
-    return estimated if tokenizer == ESTIMATE else _exact(tokenizer)
+    return estimate_tokens if tokenizer == ESTIMATE else _build_exact_counter(tokenizer)
 
 
 @lru_cache(maxsize=8)
-def _exact(tokenizer: str) -> Count:
-    loaded = _loaded(tokenizer)
+def _build_exact_counter(tokenizer: str) -> CountTokens:
+    loaded = _load_tokenizer(tokenizer)
     loaded.no_truncation()
     loaded.no_padding()
 
@@ -65,7 +65,7 @@ def _exact(tokenizer: str) -> Count:
     return count
 
 
-def _loaded(tokenizer: str) -> Tokenizer:
+def _load_tokenizer(tokenizer: str) -> Tokenizer:
     from tokenizers import Tokenizer
 
     path = Path(tokenizer).expanduser()
@@ -74,7 +74,7 @@ def _loaded(tokenizer: str) -> Tokenizer:
             return Tokenizer.from_file(str(path / "tokenizer.json" if path.is_dir() else path))
         return Tokenizer.from_pretrained(tokenizer)
     except Exception as error:  # whatever tokenizers, the hub and the network raise
-        raise ModelMissing(
+        raise ModelError(
             f"the tokenizer {tokenizer!r} cannot be loaded ({type(error).__name__}): set context.tokenizer "
             f"to {ESTIMATE}, to a folder with a tokenizer.json, or to a name that the Hugging Face hub has"
         ) from error

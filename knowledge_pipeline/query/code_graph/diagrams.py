@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Node
+from knowledge_pipeline.query.code_graph.answers import CodeNode, GraphAnswer
 
 _ARROWS = {"calls": "-->", "references": "-.->", "imports": "-.->", "extends": "==>", "implements": "==>"}
 _STYLES = {
@@ -14,28 +14,28 @@ _STYLES = {
     "extends": "bold",
     "implements": "bold",
 }
-_CHARS = 80  # of a name in a picture
+_MAX_NAME_CHARS = 80  # of a name in a picture
 
 
-def mermaid(answer: GraphAnswer) -> str:
+def render_mermaid(answer: GraphAnswer) -> str:
     """A flowchart, one box for each node, one arrow for each way in which two have to do with each other.
 
     Syntax: https://mermaid.js.org/syntax/flowchart.html
     """
-    return "\n".join(_mermaid(answer)) + "\n"
+    return "\n".join(_iter_mermaid_lines(answer)) + "\n"
 
 
-def dot(answer: GraphAnswer) -> str:
+def render_dot(answer: GraphAnswer) -> str:
     """A directed graph in the language of Graphviz: https://graphviz.org/doc/info/lang.html"""
-    return "\n".join(_dot(answer)) + "\n"
+    return "\n".join(_iter_dot_lines(answer)) + "\n"
 
 
-def _mermaid(answer: GraphAnswer) -> Iterator[str]:
+def _iter_mermaid_lines(answer: GraphAnswer) -> Iterator[str]:
     numbers = {node.id: f"n{number}" for number, node in enumerate(answer.nodes)}
     yield "flowchart LR"
     for node in answer.nodes:
         start, end = ('(["', '"])') if node.kind == "outside" else ('["', '"]')
-        yield f"    {numbers[node.id]}{start}{_for_mermaid(node)}{end}"
+        yield f"    {numbers[node.id]}{start}{_escape_for_mermaid(node)}{end}"
     for link in answer.links:
         arrow = _ARROWS.get(link.kind, "-->")
         yield f"    {numbers[link.source]} {arrow}|{link.kind}| {numbers[link.target]}"
@@ -44,35 +44,36 @@ def _mermaid(answer: GraphAnswer) -> Iterator[str]:
         yield f"    style {','.join(targets)} stroke-width:3px"
 
 
-def _for_mermaid(node: Node) -> str:
+def _escape_for_mermaid(node: CodeNode) -> str:
     """Quotes would end the text, and `#` begins the number of a character."""
     escaped = (
-        "".join(f"#{ord(char)};" if char in '"#<>&`' else char for char in part) for part in _told(node)
+        "".join(f"#{ord(char)};" if char in '"#<>&`' else char for char in part)
+        for part in _build_label_lines(node)
     )
     return "<br/>".join(escaped)
 
 
-def _dot(answer: GraphAnswer) -> Iterator[str]:
+def _iter_dot_lines(answer: GraphAnswer) -> Iterator[str]:
     numbers = {node.id: f"n{number}" for number, node in enumerate(answer.nodes)}
     yield "digraph code {"
     yield '    rankdir=LR; node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];'
     for node in answer.nodes:
         shape = "ellipse" if node.kind == "outside" else "box"
         weight = 3 if node.side == "target" else 1
-        yield f"    {numbers[node.id]} [label={_quoted(node)}, shape={shape}, penwidth={weight}];"
+        yield f"    {numbers[node.id]} [label={_quote_for_dot(node)}, shape={shape}, penwidth={weight}];"
     for link in answer.links:
         style = _STYLES.get(link.kind, "solid")
         yield f"    {numbers[link.source]} -> {numbers[link.target]} [label={link.kind}, style={style}];"
     yield "}"
 
 
-def _quoted(node: Node) -> str:
-    escaped = (part.replace("\\", "\\\\").replace('"', '\\"') for part in _told(node))
+def _quote_for_dot(node: CodeNode) -> str:
+    escaped = (part.replace("\\", "\\\\").replace('"', '\\"') for part in _build_label_lines(node))
     return '"' + "\\n".join(escaped) + '"'
 
 
-def _told(node: Node) -> list[str]:
+def _build_label_lines(node: CodeNode) -> list[str]:
     """The name, and the path of what is no file itself, each on one line."""
     lines = [node.name, *([node.path] if node.path and node.kind != "file" else [])]
     spaced = (" ".join(line.split()) for line in lines)
-    return [line if len(line) <= _CHARS else f"{line[: _CHARS - 1]}…" for line in spaced]
+    return [line if len(line) <= _MAX_NAME_CHARS else f"{line[: _MAX_NAME_CHARS - 1]}…" for line in spaced]

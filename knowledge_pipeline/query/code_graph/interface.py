@@ -7,18 +7,18 @@ from typing import Any, Generic, TypeVar
 
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.query.code_graph.engine import NODES, Asked, CallDirection, CodeGraph
+from knowledge_pipeline.query.code_graph.engine import DEFAULT_LIMIT, CallDirection, CodeGraph, GraphRequest
 from knowledge_pipeline.query.filters import Filters
 
-Question = Callable[[Access], Coroutine[Any, Any, GraphAnswer]]
-Answering = TypeVar("Answering")
+GraphCall = Callable[[Access], Coroutine[Any, Any, GraphAnswer]]
+AnswerT = TypeVar("AnswerT")
 """A `GraphAnswer`, or what can be awaited for one."""
 
-_ANYWHERE = Filters()
+_NO_FILTERS = Filters()
 _HIERARCHY_DEPTH = 5
 
 
-class GraphQuestions(Generic[Answering]):
+class GraphQueries(Generic[AnswerT]):
     """Questions to the code graph of the live release.
 
     Args of every method: `target` as `graph_target` says; `filters` (sources, repos, branches,
@@ -30,21 +30,33 @@ class GraphQuestions(Generic[Answering]):
         NotFound: nothing is released, no code graph is, or it has no such target.
     """
 
-    def __init__(self, graph: CodeGraph, run: Callable[[Asked, Question, Access | None], Answering]) -> None:
+    def __init__(
+        self, graph: CodeGraph, run: Callable[[GraphRequest, GraphCall, Access | None], AnswerT]
+    ) -> None:
         self._graph, self._run = graph, run
 
     def find_usages(
-        self, target: str, *, filters: Filters = _ANYWHERE, limit: int = NODES, access: Access | None = None
-    ) -> Answering:
+        self,
+        target: str,
+        *,
+        filters: Filters = _NO_FILTERS,
+        limit: int = DEFAULT_LIMIT,
+        access: Access | None = None,
+    ) -> AnswerT:
         """See `CodeGraph.find_usages`."""
-        asked = Asked("usages", target, filters, limit)
+        asked = GraphRequest("usages", target, filters, limit)
         return self._run(asked, lambda who: self._graph.find_usages(asked, who), access)
 
     def find_references(
-        self, target: str, *, filters: Filters = _ANYWHERE, limit: int = NODES, access: Access | None = None
-    ) -> Answering:
+        self,
+        target: str,
+        *,
+        filters: Filters = _NO_FILTERS,
+        limit: int = DEFAULT_LIMIT,
+        access: Access | None = None,
+    ) -> AnswerT:
         """See `CodeGraph.find_references`."""
-        asked = Asked("references", target, filters, limit)
+        asked = GraphRequest("references", target, filters, limit)
         return self._run(asked, lambda who: self._graph.find_references(asked, who), access)
 
     def get_call_graph(
@@ -53,12 +65,12 @@ class GraphQuestions(Generic[Answering]):
         *,
         depth: int = 1,
         direction: CallDirection = "both",
-        filters: Filters = _ANYWHERE,
-        limit: int = NODES,
+        filters: Filters = _NO_FILTERS,
+        limit: int = DEFAULT_LIMIT,
         access: Access | None = None,
-    ) -> Answering:
+    ) -> AnswerT:
         """See `CodeGraph.get_call_graph`."""
-        asked = Asked("calls", target, filters, limit, depth)
+        asked = GraphRequest("calls", target, filters, limit, depth)
         return self._run(
             asked, lambda who: self._graph.get_call_graph(asked, who, direction=direction), access
         )
@@ -68,12 +80,12 @@ class GraphQuestions(Generic[Answering]):
         target: str,
         *,
         depth: int = _HIERARCHY_DEPTH,
-        filters: Filters = _ANYWHERE,
-        limit: int = NODES,
+        filters: Filters = _NO_FILTERS,
+        limit: int = DEFAULT_LIMIT,
         access: Access | None = None,
-    ) -> Answering:
+    ) -> AnswerT:
         """See `CodeGraph.get_class_hierarchy`."""
-        asked = Asked("hierarchy", target, filters, limit, depth)
+        asked = GraphRequest("hierarchy", target, filters, limit, depth)
         return self._run(asked, lambda who: self._graph.get_class_hierarchy(asked, who), access)
 
     def get_dependencies(
@@ -81,12 +93,12 @@ class GraphQuestions(Generic[Answering]):
         target: str,
         *,
         depth: int = 1,
-        filters: Filters = _ANYWHERE,
-        limit: int = NODES,
+        filters: Filters = _NO_FILTERS,
+        limit: int = DEFAULT_LIMIT,
         access: Access | None = None,
-    ) -> Answering:
+    ) -> AnswerT:
         """See `CodeGraph.get_dependencies`."""
-        asked = Asked("dependencies", target, filters, limit, depth)
+        asked = GraphRequest("dependencies", target, filters, limit, depth)
         return self._run(asked, lambda who: self._graph.get_dependencies(asked, who), access)
 
     def analyze_dependencies(
@@ -94,17 +106,17 @@ class GraphQuestions(Generic[Answering]):
         target: str,
         *,
         depth: int = 3,
-        filters: Filters = _ANYWHERE,
-        limit: int = NODES,
+        filters: Filters = _NO_FILTERS,
+        limit: int = DEFAULT_LIMIT,
         access: Access | None = None,
-    ) -> Answering:
+    ) -> AnswerT:
         """See `CodeGraph.analyze_dependencies`."""
-        asked = Asked("impact", target, filters, limit, depth)
+        asked = GraphRequest("impact", target, filters, limit, depth)
         return self._run(asked, lambda who: self._graph.analyze_dependencies(asked, who), access)
 
     def find_related_code(
-        self, target: str, *, filters: Filters = _ANYWHERE, limit: int = 20, access: Access | None = None
-    ) -> Answering:
+        self, target: str, *, filters: Filters = _NO_FILTERS, limit: int = 20, access: Access | None = None
+    ) -> AnswerT:
         """See `CodeGraph.find_related_code`."""
-        asked = Asked("related", target, filters, limit)
+        asked = GraphRequest("related", target, filters, limit)
         return self._run(asked, lambda who: self._graph.find_related_code(asked, who), access)

@@ -9,56 +9,56 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from knowledge_pipeline.query.code_graph.answers import Node
+from knowledge_pipeline.query.code_graph.answers import CodeNode
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 
-_Place = tuple[str | None, str | None]  # source, path
+_FileKey = tuple[str | None, str | None]  # source, path
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class MemberScope:
     """What is defined in some files, or below some definitions."""
 
-    files: frozenset[_Place] = frozenset()
-    definitions: tuple[Node, ...] = ()
+    files: frozenset[_FileKey] = frozenset()
+    definitions: tuple[CodeNode, ...] = ()
 
     @classmethod
-    def of(cls, nodes: Iterable[Node]) -> Within:
+    def from_nodes(cls, nodes: Iterable[CodeNode]) -> MemberScope:
         """The parts of some nodes; names outside have none."""
         inside = [node for node in nodes if node.source and node.path]
         files = frozenset((node.source, node.path) for node in inside if node.kind == "file")
         return cls(files, tuple(node for node in inside if node.kind != "file"))
 
-    def __contains__(self, node: Node) -> bool:
+    def __contains__(self, node: CodeNode) -> bool:
         return (node.source, node.path) in self.files or any(
             (node.source, node.path) == (each.source, each.path) and node.name.startswith(f"{each.name}.")
             for each in self.definitions
         )
 
-    def leading_in(self) -> Iterator[Filter]:
+    def incoming_conditions(self) -> Iterator[Filter]:
         """Edges of the same source that end at a part; of files those that start elsewhere."""
-        for source, paths in self._paths():
+        for source, paths in self._iter_paths_by_source():
             yield source & filters.one_of("target_path", paths) & ~filters.one_of("path", paths)
         for each in self.definitions:
-            yield _in_file(each, "target_path") & filters.begins("target_name", f"{each.name}.")
+            yield _match_file(each, "target_path") & filters.starts_with("target_name", f"{each.name}.")
 
-    def leading_out(self) -> Iterator[Filter]:
+    def outgoing_conditions(self) -> Iterator[Filter]:
         """Edges that start at a part; of files those that end elsewhere."""
-        for source, paths in self._paths():
+        for source, paths in self._iter_paths_by_source():
             elsewhere = filters.is_null("target_path") | ~filters.one_of("target_path", paths)
             yield source & filters.one_of("path", paths) & elsewhere
         for each in self.definitions:
-            yield _in_file(each, "path") & filters.begins("source_name", f"{each.name}.")
+            yield _match_file(each, "path") & filters.starts_with("source_name", f"{each.name}.")
 
-    def symbols(self) -> Iterator[Filter]:
+    def symbol_conditions(self) -> Iterator[Filter]:
         """The parts themselves, and the files."""
-        for source, paths in self._paths():
+        for source, paths in self._iter_paths_by_source():
             yield source & filters.one_of("path", paths)
         for each in self.definitions:
-            yield _in_file(each, "path") & filters.begins("name", f"{each.name}.")
+            yield _match_file(each, "path") & filters.starts_with("name", f"{each.name}.")
 
-    def _paths(self) -> Iterator[tuple[Filter, list[str]]]:
+    def _iter_paths_by_source(self) -> Iterator[tuple[Filter, list[str]]]:
         for source in sorted({source or "" for source, _ in self.files}):
             yield (
                 filters.eq("source", source),
@@ -66,5 +66,5 @@ class Within:
             )
 
 
-def _in_file(node: Node, path: str) -> Filter:
+def _match_file(node: CodeNode, path: str) -> Filter:
     return filters.eq("source", node.source or "") & filters.eq(path, node.path or "")

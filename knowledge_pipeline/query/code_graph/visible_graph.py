@@ -12,56 +12,58 @@ from typing import Any
 
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.answers import Node
-from knowledge_pipeline.query.code_graph.members import Within
+from knowledge_pipeline.query.code_graph.answers import CodeNode
+from knowledge_pipeline.query.code_graph.members import MemberScope
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.code_graph import symbol_payload as graph_shown
 from knowledge_pipeline.store.code_graph.reader import GraphReader
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.readers import Row
-from knowledge_pipeline.store.tables import portions
+from knowledge_pipeline.store.tables import split_batches
 
-MOST_ROWS = 10_000  # read in one step
-SURE = 0.5  # an edge out of its source with less is no full name but a guess
+MAX_ROWS = 10_000  # read in one step
+MIN_CONFIDENCE = 0.5  # an edge out of its source with less is no full name but a guess
 
-EDGE = ("kind", "source_id", "target_id", "line", "confidence")
-LEAVING = (*EDGE, "source", "target_name")  # of edges that may lead to another source
-DEFINED = ~filters.eq("kind", "alias")
+EDGE_COLUMNS = ("kind", "source_id", "target_id", "line", "confidence")
+OUTGOING_EDGE_COLUMNS = (*EDGE_COLUMNS, "source", "target_name")  # of edges that may lead to another source
+IS_DEFINITION = ~filters.eq("kind", "alias")
 
 
 @dataclass(frozen=True, slots=True)
-class GraphRows:
+class VisibleGraph:
     """The rows that one caller may see."""
 
     reader: GraphReader
-    visible: Filter
+    visibility: Filter
 
     @classmethod
-    def of(cls, reader: GraphReader, access: Access) -> GraphRows:
+    def for_access(cls, reader: GraphReader, access: Access) -> VisibleGraph:
         """What a caller may see of a release."""
-        return cls(reader, accesses.filter(access))
+        return cls(reader, accesses.build_visibility_filter(access))
 
-    async def several_sources(self) -> bool:
+    async def has_several_sources(self) -> bool:
         """Whether the caller may see more than one source: else no edge leads from one to another."""
-        return await self.reader.several_sources(self.visible)
+        return await self.reader.has_several_sources(self.visibility)
 
-    async def symbols(self, where: Filter, *, limit: int = MOST_ROWS) -> list[Row]:
+    async def read_symbols(self, where: Filter, *, limit: int = MAX_ROWS) -> list[Row]:
         """Rows of definitions, files and aliases, with what is shown of them."""
-        found = await self.reader.symbols(self.visible & where, limit=limit, columns=("shown",))
-        return graph_shown.read(row["shown"] for row in found)
+        found = await self.reader.find_symbols(self.visibility & where, limit=limit, columns=("shown",))
+        return graph_shown.parse_payloads(row["shown"] for row in found)
 
-    async def nodes(self, ids: Iterable[str]) -> dict[str, Node]:
+    async def read_nodes(self, ids: Iterable[str]) -> dict[str, CodeNode]:
         """Nodes by id; those that are not visible are not there."""
-        return (await self.known(ids))[0]
+        return (await self.read_nodes_with_names(ids))[0]
 
-    async def known(self, ids: Iterable[str], **place: Any) -> tuple[dict[str, Node], dict[str, set[str]]]:
+    async def read_nodes_with_names(
+        self, ids: Iterable[str], **position: Any
+    ) -> tuple[dict[str, CodeNode], dict[str, set[str]]]:
         """Nodes by id, and the full names of each by which other sources may know it.
 
         `place` is what `Node` says of where a walk met them: their side and distance.
         """
-        wanted, kept = sorted(set(ids)), self.reader.kept(self.visible)
-        for portion in portions(id_ for id_ in wanted if id_ not in kept):
-            read = await self.symbols(filters.one_of("node", portion))
+        wanted, kept = sorted(set(ids)), self.reader.cached_symbols(self.visibility)
+        for portion in split_batches(id_ for id_ in wanted if id_ not in kept):
+            read = await self.read_symbols(filters.one_of("node", portion))
             kept.update({id_: [] for id_ in portion})
             for row in read:
                 kept[row["node"]].append(row)
@@ -69,70 +71,72 @@ class GraphRows:
         names: dict[str, set[str]] = {}
         for row in rows:
             names.setdefault(row["node"], set()).add(row["full_name"])
-        return nodes_of((row for row in rows if row["kind"] != "alias"), **place), names
+        return to_nodes((row for row in rows if row["kind"] != "alias"), **position), names
 
-    async def names_of_files(self, files: Sequence[Node]) -> dict[str, set[str]]:
+    async def read_file_names(self, files: Sequence[CodeNode]) -> dict[str, set[str]]:
         """File -> the full names of all that it defines and re-exports, as far as others can name it."""
         ids = {(file.source, file.path): file.id for file in files}
         found: dict[str, set[str]] = {id_: set() for id_ in ids.values()}
-        for row in await self._exported(Within.of(files)):
+        for row in await self._read_exported(MemberScope.from_nodes(files)):
             found[ids[row["source"], row["path"]]].add(row["full_name"])
         return found
 
-    async def names_within(self, within: Within) -> dict[str, set[str]]:
+    async def read_member_names(self, member_scope: MemberScope) -> dict[str, set[str]]:
         """Node -> its full names, of the parts of files and definitions that others can name."""
         found: dict[str, set[str]] = {}
-        for row in await self._exported(within):
+        for row in await self._read_exported(member_scope):
             found.setdefault(row["node"], set()).add(row["full_name"])
         return found
 
-    async def _exported(self, within: Within) -> list[Row]:
+    async def _read_exported(self, member_scope: MemberScope) -> list[Row]:
         columns, rows = ("source", "path", "node", "full_name"), list[Row]()
-        for condition in within.symbols():
-            where = self.visible & condition & filters.eq("exported", True)
-            rows += await self.reader.symbols(where, limit=MOST_ROWS, columns=columns)
+        for condition in member_scope.symbol_conditions():
+            where = self.visibility & condition & filters.eq("exported", True)
+            rows += await self.reader.find_symbols(where, limit=MAX_ROWS, columns=columns)
         return rows
 
-    async def named(self, names: Collection[str], *, as_files: bool) -> dict[str, list[Node]]:
+    async def find_by_full_name(self, names: Collection[str], *, as_files: bool) -> dict[str, list[CodeNode]]:
         """Full name -> what has it, or the files of what has it; nothing where there is one source alone."""
-        if not names or not await self.several_sources():
+        if not names or not await self.has_several_sources():
             return {}
         rows: list[Row] = []
-        for portion in portions(sorted(names)):
-            rows += await self.symbols(filters.one_of("full_name", portion))
+        for portion in split_batches(sorted(names)):
+            rows += await self.read_symbols(filters.one_of("full_name", portion))
         if as_files:
-            nodes: dict[Any, Node] = await self._files({(row["source"], row["path"]) for row in rows})
+            nodes: dict[Any, CodeNode] = await self._read_file_nodes(
+                {(row["source"], row["path"]) for row in rows}
+            )
             keys = [(row["source"], row["path"]) for row in rows]
         else:
-            nodes = nodes_of(row for row in rows if row["kind"] != "alias")
-            nodes |= await self.nodes({row["node"] for row in rows} - nodes.keys())
+            nodes = to_nodes(row for row in rows if row["kind"] != "alias")
+            nodes |= await self.read_nodes({row["node"] for row in rows} - nodes.keys())
             keys = [row["node"] for row in rows]
-        found: dict[str, dict[str, Node]] = {}
+        found: dict[str, dict[str, CodeNode]] = {}
         for row, key in zip(rows, keys, strict=True):
             if key in nodes:
                 found.setdefault(row["full_name"], {})[nodes[key].id] = nodes[key]
         return {name: [each[id_] for id_ in sorted(each)] for name, each in found.items()}
 
-    async def _files(self, places: Collection[tuple[str, str]]) -> dict[Any, Node]:
+    async def _read_file_nodes(self, places: Collection[tuple[str, str]]) -> dict[Any, CodeNode]:
         found: list[Row] = []
-        for portion in portions(sorted({path for _, path in places})):
-            found += await self.symbols(filters.one_of("path", portion) & filters.eq("kind", "file"))
-        return {(row["source"], row["path"]): node_of(row) for row in found}
+        for portion in split_batches(sorted({path for _, path in places})):
+            found += await self.read_symbols(filters.one_of("path", portion) & filters.eq("kind", "file"))
+        return {(row["source"], row["path"]): to_node(row) for row in found}
 
-    async def edges(
-        self, where: Filter, *, limit: int = MOST_ROWS, columns: Sequence[str] = EDGE
+    async def read_edges(
+        self, where: Filter, *, limit: int = MAX_ROWS, columns: Sequence[str] = EDGE_COLUMNS
     ) -> list[Row]:
         """Edges, in no particular order."""
-        return await self.reader.edges(self.visible & where, limit=limit, columns=columns)
+        return await self.reader.find_edges(self.visibility & where, limit=limit, columns=columns)
 
 
-def node_of(row: Row, **place: Any) -> Node:
+def to_node(row: Row, **position: Any) -> CodeNode:
     """A symbol as a caller gets it; `place` is its side and its distance, where a walk met it."""
-    lines = _lines(row["start_line"], row["end_line"]) if row["kind"] != "file" else None
+    lines = _format_lines(row["start_line"], row["end_line"]) if row["kind"] != "file" else None
     url = row["url"]
     if url and lines and url.startswith(("http://", "https://")) and "#" not in url:
         url = f"{url}#{lines}"
-    return Node(
+    return CodeNode(
         id=row["node"],
         name=row["name"] or row["path"],
         kind=row["kind"],
@@ -143,24 +147,24 @@ def node_of(row: Row, **place: Any) -> Node:
         language=row["language"],
         signature=row["signature"],
         url=url,
-        **place,
+        **position,
     )
 
 
-def nodes_of(rows: Iterable[Row], **place: Any) -> dict[str, Node]:
+def to_nodes(rows: Iterable[Row], **position: Any) -> dict[str, CodeNode]:
     """Nodes by id, see `node_of`; of twins the first in the file."""
     ordered = sorted(rows, key=lambda row: (row["source"], row["path"], row["start_line"]))
-    found: dict[str, Node] = {}
+    found: dict[str, CodeNode] = {}
     for row in ordered:
         if row["node"] not in found:
-            found[row["node"]] = node_of(row, **place)
+            found[row["node"]] = to_node(row, **position)
     return found
 
 
-def outside(name: str) -> Node:
+def build_external_node(name: str) -> CodeNode:
     """A name that nothing indexed, or visible, has."""
-    return Node(id=f"outside:{name}", name=name, kind="outside", full_name=name)
+    return CodeNode(id=f"outside:{name}", name=name, kind="outside", full_name=name)
 
 
-def _lines(first: int, last: int) -> str:
+def _format_lines(first: int, last: int) -> str:
     return f"L{first}-L{last}" if last > first else f"L{first}"

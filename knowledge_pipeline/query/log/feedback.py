@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
-from knowledge_pipeline.errors import NotFound, QuestionRefused, StoreError
+from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import clean
+from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.logs import append
+from knowledge_pipeline.store.logs import append_rows
 
 Judgement = Literal["clicked", "useful", "useless"]
 
 _MAX_ID_CHARS = 500
 
 
-def judge(
+def record_judgement(
     lake: Lake, log: QueryLog | None, access: Access, *, query_id: str, result_id: str, judgement: str
 ) -> None:
     """Append one judgement of one result.
@@ -37,21 +37,21 @@ def judge(
         StoreError: the judgement cannot be written.
     """
     if judgement not in get_args(Judgement):
-        raise QuestionRefused(f"found the judgement {judgement!r}; allowed: {', '.join(get_args(Judgement))}")
+        raise InvalidQuery(f"found the judgement {judgement!r}; allowed: {', '.join(get_args(Judgement))}")
     for name, id_ in (("query", query_id), ("result", result_id)):
         if not 0 < len(id_) <= _MAX_ID_CHARS:
-            raise QuestionRefused(f"the {name} id has {len(id_)} characters; allowed: 1 to {_MAX_ID_CHARS}")
-    if log is not None and not _known(log, clean(query_id), access):
+            raise InvalidQuery(f"the {name} id has {len(id_)} characters; allowed: 1 to {_MAX_ID_CHARS}")
+    if log is not None and not _is_known_query(log, replace_invalid_characters(query_id), access):
         raise NotFound(f"there is no question {query_id!r} in the log: give the query_id of an answer")
     row = {
         "at": datetime.now(UTC),
-        "query_id": clean(query_id),
-        "result_id": clean(result_id),
+        "query_id": replace_invalid_characters(query_id),
+        "result_id": replace_invalid_characters(result_id),
         "judgement": judgement,
         "tenant": access.tenant,
     }
     try:
-        append(lake, "feedback", [row])
+        append_rows(lake, "feedback", [row])
     except (OSError, RuntimeError) as error:  # what LanceDB raises of a disk that is full or read-only
         raise StoreError(
             f"the feedback cannot be written ({type(error).__name__}): "
@@ -59,15 +59,16 @@ def judge(
         ) from error
 
 
-def _known(log: QueryLog, query_id: str, access: Access) -> bool:
-    asked = log.asked(query_id)
-    return asked is not None and (access.everything or _same_caller(asked, access))
+def _is_known_query(log: QueryLog, query_id: str, access: Access) -> bool:
+    asked = log.find_query(query_id)
+    return asked is not None and (access.everything or _is_same_caller(asked, access))
 
 
-def _same_caller(asked: Mapping[str, Any], access: Access) -> bool:
+def _is_same_caller(query_row: Mapping[str, Any], access: Access) -> bool:
     """Whoever asked, by their token; without one, by what they may see and the door that they came by."""
-    if (asked["tenant"], asked["token"]) != (access.tenant, access.caller.token):
+    if (query_row["tenant"], query_row["token"]) != (access.tenant, access.caller.token):
         return False
-    return asked["token"] is not None or (
-        (asked["door"], sorted(asked["principals"])) == (access.caller.door, sorted(access.principals))
+    return query_row["token"] is not None or (
+        (query_row["door"], sorted(query_row["principals"]))
+        == (access.caller.door, sorted(access.principals))
     )

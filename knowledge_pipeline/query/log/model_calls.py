@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.llm.model_calls import Call
-from knowledge_pipeline.query.log.row_writer import CLOSE_S, EVERY_S, RowWriter
+from knowledge_pipeline.llm.model_calls import ModelCall
+from knowledge_pipeline.query.log.row_writer import CLOSE_S, FLUSH_INTERVAL_S, RowWriter
 from knowledge_pipeline.store.lake import Lake
 
 _PROVIDER = "openai"  # the protocol, as in the settings of embeddings
 
 
-class ModelCalls:
+class ModelCallLog:
     """The completions of one process in the table `llm_calls` of one store. Threads may share it."""
 
-    def __init__(self, lake: Lake, *, every_s: float = EVERY_S) -> None:
-        self._rows = RowWriter(lake, "llm_calls", lost="calls of the language model", every_s=every_s)
+    def __init__(self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S) -> None:
+        self._rows = RowWriter(
+            lake, "llm_calls", subject="calls of the language model", flush_interval_s=flush_interval_s
+        )
 
-    def note(self, call: Call) -> None:
+    def record(self, call: ModelCall) -> None:
         """Take one call; takes microseconds and never fails. Fit for `LanguageModel(record=...)`."""
         self._rows.start()
         self._rows.add(
             {
-                "at": call.at,
+                "at": call.ended_at,
                 "kind": "completion",
                 "provider": _PROVIDER,
                 "model": call.model,
-                "session": call.payer.session,
-                "project": call.payer.project,
+                "session": call.account.session,
+                "project": call.account.project,
                 "calls": call.requests,
                 "tokens": call.tokens,
                 "cost": call.cost,

@@ -8,32 +8,34 @@ from typing import Any
 
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.query.filters import clean
-from knowledge_pipeline.query.log.row_writer import CLOSE_S, EVERY_S, Row, RowWriter
-from knowledge_pipeline.query.relations import Relations
+from knowledge_pipeline.query.filters import replace_invalid_characters
+from knowledge_pipeline.query.log.row_writer import CLOSE_S, FLUSH_INTERVAL_S, LogRow, RowWriter
+from knowledge_pipeline.query.relations import DocumentRelations
 from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
-MAX_CHARS = 2_000  # kept of a question
-_ASKER = ("query_id", "door", "token", "tenant", "principals")
+MAX_LOGGED_CHARS = 2_000  # kept of a question
+_CALLER_COLUMNS = ("query_id", "door", "token", "tenant", "principals")
 
 
 class QueryLog:
     """The table `queries` of one store, for one process. Threads may share it."""
 
-    def __init__(self, lake: Lake, *, every_s: float = EVERY_S, durable: bool = False) -> None:
+    def __init__(
+        self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S, durable: bool = False
+    ) -> None:
         """Prepare; a durable one has a row on disk before `note` returns, which takes a little longer."""
         self._lake = lake
         self._rows = RowWriter(
             lake,
             "queries",
-            lost="questions",
+            subject="questions",
             advice=", or set logs.queries to false",
-            finish=lambda row: {**row, "text": _told(row["text"])},
+            finalize_row=lambda row: {**row, "text": _redact_question(row["text"])},
             imports=("knowledge_pipeline.sanitizing.sanitize",),
-            every_s=every_s,
+            flush_interval_s=flush_interval_s,
             journal=Journal(lake.folder / "logs" / "journal") if durable else None,
         )
 
@@ -41,9 +43,11 @@ class QueryLog:
         """Start the thread, which gets ready while the first question is answered."""
         self._rows.start()
 
-    def note(self, kind: str, text: str, access: Access, answer: Answer | GraphAnswer | Relations) -> None:
+    def record(
+        self, kind: str, text: str, access: Access, answer: Answer | GraphAnswer | DocumentRelations
+    ) -> None:
         """Take one answered question; takes microseconds and never fails."""
-        row: Row = {
+        row: LogRow = {
             "query_id": answer.query_id,
             "at": datetime.now(UTC),
             "type": kind,
@@ -53,20 +57,20 @@ class QueryLog:
             "tenant": access.tenant,
             "principals": sorted(access.principals),
             "release": answer.release,
-            "results": len(answer.results if isinstance(answer, Answer) else answer.found),
+            "results": len(answer.results if isinstance(answer, Answer) else answer.matches),
             "took_ms": answer.took_ms,
             "cached": isinstance(answer, Answer) and answer.cached,
             "degraded": list(answer.degraded),
         }
         self._rows.add(row)
 
-    def asked(self, query_id: str) -> Mapping[str, Any] | None:
+    def find_query(self, query_id: str) -> Mapping[str, Any] | None:
         """The row of an answered question, written or not yet; None where it is unknown."""
-        unwritten = next((row for row in self._rows.unwritten() if row["query_id"] == query_id), None)
+        unwritten = next((row for row in self._rows.list_unwritten() if row["query_id"] == query_id), None)
         if unwritten:
             return unwritten
-        table = self._lake.log("queries")
-        found = table.rows(_ASKER, eq("query_id", query_id)).to_pylist()
+        table = self._lake.log_table("queries")
+        found = table.read_rows(_CALLER_COLUMNS, eq("query_id", query_id)).to_pylist()
         return found[0] if found else None
 
     def close(self, *, wait_s: float = CLOSE_S) -> None:
@@ -74,9 +78,9 @@ class QueryLog:
         self._rows.close(wait_s=wait_s)
 
 
-def _told(text: str) -> str:
+def _redact_question(text: str) -> str:
     """The beginning of a question, secrets redacted: whole first, so that none is cut in two."""
-    from knowledge_pipeline.config.settings import Sanitize
+    from knowledge_pipeline.config.settings import SanitizeSettings
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 
-    return sanitize(clean(text), Sanitize()).text[:MAX_CHARS]
+    return sanitize(replace_invalid_characters(text), SanitizeSettings()).text[:MAX_LOGGED_CHARS]

@@ -18,14 +18,14 @@ from typing import Any
 from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
-EVERY_S = 3.0
-ROWS = 100  # that are written without waiting for more
-MAX_WAITING = 10_000  # rows beyond are dropped, while the store is slower than the questions
+FLUSH_INTERVAL_S = 3.0
+BATCH_ROWS = 100  # that are written without waiting for more
+MAX_PENDING_ROWS = 10_000  # rows beyond are dropped, while the store is slower than the questions
 CLOSE_S = 5.0  # how long `close` waits for the last write
 
 _log = logging.getLogger(__name__)
 
-Row = dict[str, Any]
+LogRow = dict[str, Any]
 
 
 class RowWriter:
@@ -36,11 +36,11 @@ class RowWriter:
         lake: Lake,
         table: str,
         *,
-        lost: str,
+        subject: str,
         advice: str = "",
-        finish: Callable[[Row], Row] = dict,
+        finalize_row: Callable[[LogRow], LogRow] = dict,
         imports: Sequence[str] = (),
-        every_s: float = EVERY_S,
+        flush_interval_s: float = FLUSH_INTERVAL_S,
         journal: Journal | None = None,
     ) -> None:
         """Prepare; nothing runs before `start`.
@@ -57,13 +57,13 @@ class RowWriter:
                 What such a row is known by is its `query_id`.
         """
         self._lake, self._table = lake, table
-        self._lost, self._advice = lost, advice
-        self._finish, self._imports = finish, imports
-        self._every_s = every_s
+        self._lost, self._advice = subject, advice
+        self._finish, self._imports = finalize_row, imports
+        self._every_s = flush_interval_s
         self._journal = journal
         self._all_waiting = True  # no row of the journal's portion is missing among those that wait
-        self._waiting: list[Row] = []
-        self._written: Sequence[Row] = ()  # being written now
+        self._waiting: list[LogRow] = []
+        self._written: Sequence[LogRow] = ()  # being written now
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -77,20 +77,20 @@ class RowWriter:
                 self._thread.start()
                 atexit.register(self.close)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: LogRow) -> None:
         """Take one row; takes microseconds and never fails."""
         if self._journal:
             row = self._finish(row)
         with self._changed:
             if self._journal:
-                self._put_down(self._journal, row)
-            if len(self._waiting) < MAX_WAITING:
+                self._write_to_journal(self._journal, row)
+            if len(self._waiting) < MAX_PENDING_ROWS:
                 self._waiting.append(row)
                 self._changed.notify_all()
             else:
                 self._all_waiting = False
 
-    def unwritten(self) -> list[Row]:
+    def list_unwritten(self) -> list[LogRow]:
         """Rows that may not be in the table yet."""
         with self._changed:
             return [*self._waiting, *self._written]
@@ -107,9 +107,9 @@ class RowWriter:
             if self._journal:
                 self._journal.close()
 
-    def _put_down(self, journal: Journal, row: Row) -> None:
+    def _write_to_journal(self, journal: Journal, row: LogRow) -> None:
         try:
-            journal.write(row)
+            journal.append(row)
         except OSError as error:
             self._warn(error)
 
@@ -118,46 +118,48 @@ class RowWriter:
             for module in (*self._imports, "knowledge_pipeline.store.logs"):
                 import_module(module)
         if self._journal:
-            self._take_in(self._journal)
+            self._recover_journals(self._journal)
         closing = False
         while not closing:
-            rows, portion, closing = self._gathered()
+            rows, portion, closing = self._wait_for_rows()
             if rows and self._write(rows) and portion:
                 portion.unlink(missing_ok=True)
             with self._changed:
                 self._written = ()
 
-    def _take_in(self, journal: Journal) -> None:
+    def _recover_journals(self, journal: Journal) -> None:
         """Write what processes that are gone have left in their journals, and the table has not."""
         try:
-            for portion, rows in journal.left_behind():
-                known = self._known(str(row["query_id"]) for row in rows)
+            for portion, rows in journal.iter_orphaned():
+                known = self._find_written_ids(str(row["query_id"]) for row in rows)
                 if self._write([row for row in rows if row["query_id"] not in known]):
                     portion.unlink()
         except Exception as error:  # noqa: BLE001 - they wait for another time; new rows are written
             self._warn(error)
 
-    def _known(self, ids: Iterable[str]) -> set[str]:
-        table = self._lake.log(self._table)
-        found = table.rows_of("query_id", ids, ["query_id"]) if table.exists else ()
+    def _find_written_ids(self, ids: Iterable[str]) -> set[str]:
+        table = self._lake.log_table(self._table)
+        found = table.iter_rows_by_values("query_id", ids, ["query_id"]) if table.exists else ()
         return {id_ for rows in found for id_ in rows["query_id"].to_pylist()}
 
-    def _gathered(self) -> tuple[Sequence[Row], Path | None, bool]:
+    def _wait_for_rows(self) -> tuple[Sequence[LogRow], Path | None, bool]:
         """Rows, once there are enough or the first has waited long enough; where the journal has them
         and nothing else; whether they are the last."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
-            self._changed.wait_for(lambda: len(self._waiting) >= ROWS or self._closing, self._every_s)
+            self._changed.wait_for(lambda: len(self._waiting) >= BATCH_ROWS or self._closing, self._every_s)
             self._written, self._waiting = self._waiting, []
-            portion = self._journal.cut() if self._journal else None
+            portion = self._journal.end_segment() if self._journal else None
             whole, self._all_waiting = self._all_waiting, True
             return self._written, portion if whole else None, self._closing
 
-    def _write(self, rows: Sequence[Row]) -> bool:
+    def _write(self, rows: Sequence[LogRow]) -> bool:
         try:
-            from knowledge_pipeline.store.logs import append
+            from knowledge_pipeline.store.logs import append_rows
 
-            append(self._lake, self._table, rows if self._journal else [self._finish(row) for row in rows])
+            append_rows(
+                self._lake, self._table, rows if self._journal else [self._finish(row) for row in rows]
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, answers go on without a log
             self._warn(error)
             return False

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from knowledge_pipeline.query.search.hits import Explanation, Hit, Passage
-from knowledge_pipeline.query.search.near_duplicates import Shingles, nearly_equal, shingles
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreExplanation
+from knowledge_pipeline.query.search.near_duplicates import Shingles, is_nearly_equal, shingles
 from knowledge_pipeline.query.stopwatch import Step
-from knowledge_pipeline.records import SPACE_BEFORE, Metadata
+from knowledge_pipeline.records import SPACE_BEFORE_KEY, Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ResultSpan:
     """Where a passage lies in its document, whose characters are counted half-open."""
 
     uri: str
@@ -37,7 +37,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Related:
+class RelatedDocument:
     """A document that another one is related to."""
 
     source: str
@@ -57,11 +57,11 @@ class Relation:
     kind: str  # "closes", "implements", "supersedes", "duplicates", "changes", "references"
     direction: Literal["to", "from"]  # whether this document says it of the other, or the other of this
     target: str  # what the one that says it has written
-    document: Related  # the other one
+    document: RelatedDocument  # the other one
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class CodeNeighbour:
     """Code that a result has to do with."""
 
     name: str  # in its file: "Store.get"; of a file its path; of what is not indexed the full name
@@ -72,14 +72,14 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class CodeNeighbours:
     """What a piece of code has to do with: a few of each kind, and how many more there are."""
 
-    calls: tuple[Neighbour, ...] = ()  # in the order of its lines
-    called_by: tuple[Neighbour, ...] = ()  # of its own source first, then the surest
-    imports: tuple[Neighbour, ...] = ()  # of its file; what it uses itself first
-    extends: tuple[Neighbour, ...] = ()  # classes and interfaces
-    implemented_by: tuple[Neighbour, ...] = ()  # what extends or implements it
+    calls: tuple[CodeNeighbour, ...] = ()  # in the order of its lines
+    called_by: tuple[CodeNeighbour, ...] = ()  # of its own source first, then the surest
+    imports: tuple[CodeNeighbour, ...] = ()  # of its file; what it uses itself first
+    extends: tuple[CodeNeighbour, ...] = ()  # classes and interfaces
+    implemented_by: tuple[CodeNeighbour, ...] = ()  # what extends or implements it
     more: Mapping[str, int] = field(default_factory=dict[str, int])  # by field, how many are not told
 
     def __bool__(self) -> bool:
@@ -95,10 +95,10 @@ class Result:
     score: float  # in [0, 1], comparable within one answer
     metadata: Metadata
     citation: Citation
-    span: Span
+    span: ResultSpan
     related: tuple[Relation, ...] = ()  # the most telling ones; `KnowledgeBase.related` gives all
-    graph: Neighbours | None = None  # of the best code hits; `KnowledgeBase.graph` tells more
-    explain: Explanation | None = None
+    graph: CodeNeighbours | None = None  # of the best code hits; `KnowledgeBase.graph` tells more
+    explain: ScoreExplanation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; `explain` only where it was asked for."""
-        answer = plain(asdict(replace(self, steps=())))
+        answer = to_json_value(asdict(replace(self, steps=())))
         del answer["steps"]
         for holder in (answer, *answer["results"]):
             if holder["explain"] is None:
@@ -130,7 +130,7 @@ class Answer:
 
 
 def assemble(
-    hits: Iterable[Hit], *, limit: int, explain: bool, near_once: bool = False
+    hits: Iterable[Hit], *, limit: int, explain: bool, drop_near_duplicates: bool = False
 ) -> tuple[Result, ...]:
     """The best `limit` hits, in the order given; of equal contents only the first.
 
@@ -142,73 +142,73 @@ def assemble(
     for hit in hits:
         if len(results) == limit:
             break
-        if hit.passage.content_hash in seen:
+        if hit.chunk.content_hash in seen:
             continue
-        seen.add(hit.passage.content_hash)
-        if near_once:
-            made = shingles(hit.passage.text)
-            if any(nearly_equal(made, other) for other in known):
+        seen.add(hit.chunk.content_hash)
+        if drop_near_duplicates:
+            made = shingles(hit.chunk.text)
+            if any(is_nearly_equal(made, other) for other in known):
                 continue
             known.append(made)
-        results.append(result_of(hit.passage, hit.score, hit.explanation if explain else None))
+        results.append(to_result(hit.chunk, hit.score, hit.explanation if explain else None))
     return tuple(results)
 
 
-def result_of(passage: Passage, score: float, explanation: Explanation | None = None) -> Result:
+def to_result(chunk: IndexedChunk, score: float, explanation: ScoreExplanation | None = None) -> Result:
     """A passage as a caller gets it."""
-    known = {name: value for name, value in passage.metadata.items() if name != SPACE_BEFORE}
+    known = {name: value for name, value in chunk.metadata.items() if name != SPACE_BEFORE_KEY}
     return Result(
-        id=passage.id,
-        content=passage.text,
+        id=chunk.id,
+        content=chunk.text,
         score=round(score, 6),
         metadata=known,
-        citation=cite(passage),
-        span=_span(passage),
+        citation=to_citation(chunk),
+        span=_to_span(chunk),
         explain=explanation,
     )
 
 
-def cite(passage: Passage) -> Citation:
+def to_citation(chunk: IndexedChunk) -> Citation:
     """Path, lines and link of a passage."""
-    lines = _lines(passage.start_line, passage.end_line)
-    return Citation(passage.source, passage.path, lines, passage.title, _link(passage.url, lines))
+    lines = _format_lines(chunk.start_line, chunk.end_line)
+    return Citation(chunk.source, chunk.path, lines, chunk.title, _build_link(chunk.url, lines))
 
 
-def moved(citation: Citation, first_line: int, last_line: int) -> Citation:
+def cite_other_lines(citation: Citation, first_line: int, last_line: int) -> Citation:
     """The citation of other lines of the same document."""
-    lines = _lines(first_line, last_line)
+    lines = _format_lines(first_line, last_line)
     url = citation.url.removesuffix(f"#{citation.lines}") if citation.url else None
-    return replace(citation, lines=lines, url=_link(url, lines))
+    return replace(citation, lines=lines, url=_build_link(url, lines))
 
 
-def _span(passage: Passage) -> Span:
-    return Span(
-        uri=passage.uri,
-        start_char=passage.start_char,
-        end_char=passage.start_char + len(passage.text),
-        start_line=passage.start_line,
-        end_line=passage.end_line,
-        space_before=passage.metadata.get(SPACE_BEFORE),
+def _to_span(chunk: IndexedChunk) -> ResultSpan:
+    return ResultSpan(
+        uri=chunk.uri,
+        start_char=chunk.start_char,
+        end_char=chunk.start_char + len(chunk.text),
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        space_before=chunk.metadata.get(SPACE_BEFORE_KEY),
     )
 
 
-def _lines(first: int, last: int) -> str:
+def _format_lines(first: int, last: int) -> str:
     return f"L{first}-L{last}" if last > first else f"L{first}"
 
 
-def _link(url: str | None, lines: str) -> str | None:
+def _build_link(url: str | None, lines: str) -> str | None:
     if url and url.startswith(("http://", "https://")) and "#" not in url:
         return f"{url}#{lines}"
     return url
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """The value as JSON has it: lists for tuples, text for times."""
     match value:
         case dict():
-            return {key: plain(inner) for key, inner in value.items()}
+            return {key: to_json_value(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [plain(inner) for inner in value]
+            return [to_json_value(inner) for inner in value]
         case datetime():
             return value.isoformat()
     return value

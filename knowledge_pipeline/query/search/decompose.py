@@ -10,32 +10,32 @@ import re
 from collections.abc import Sequence
 
 MAX_PARTS = 4
-JOINING = frozenset({"and", "also"})
+JOINING_WORDS = frozenset({"and", "also"})
 """Words that may fall away where a question is cut."""
 
 _MAX_CHARS = 1000
-_CONTEXT_WORDS = 30  # before a list, or before the first question; more is no context
-_LEAST_WORDS = 3  # of a question that stands alone
-_SIDE_WORDS = 8  # of one side of a comparison
+_MAX_CONTEXT_WORDS = 30  # before a list, or before the first question; more is no context
+_MIN_WORDS = 3  # of a question that stands alone
+_MAX_SIDE_WORDS = 8  # of one side of a comparison
 
 _CODE = re.compile(r"```|[{};]\s*$|=>|::\s*$", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ \t]*\(?(\d{1,2})[.)][ \t]+", re.MULTILINE)
-_INLINE = re.compile(r"(?:^|(?<=\s))\(?(\d)\)\s+")
+_INLINE_NUMBER = re.compile(r"(?:^|(?<=\s))\(?(\d)\)\s+")
 _BULLET = re.compile(r"^[ \t]*[-*•][ \t]+()", re.MULTILINE)
 _AFTER_QUESTION = re.compile(r"(?<=\S\?)\s+")
 _AFTER_STATEMENT = re.compile(r"(?<=[\w)][.!])\s+(?=[A-Z])")
-_ASKING = "how|what|where|when|who|why|which"
+_QUESTION_WORDS = "how|what|where|when|who|why|which"
 _VERBS = "is|are|was|were|do|does|did|can|could|should|will|would|has|have|must|may|might"
-_QUESTION = re.compile(rf"(?:and\s+|also\s+)*(?:{_ASKING}|{_VERBS})\b", re.IGNORECASE)
+_QUESTION = re.compile(rf"(?:and\s+|also\s+)*(?:{_QUESTION_WORDS}|{_VERBS})\b", re.IGNORECASE)
 _AND_ASKS = re.compile(
-    rf",?\s+and\s+(?:also\s+)?(?=(?:(?:{_ASKING})|how\s+(?:many|much|long|often)\s+\w+)\s+(?:{_VERBS})\b)",
+    rf",?\s+and\s+(?:also\s+)?(?=(?:(?:{_QUESTION_WORDS})|how\s+(?:many|much|long|often)\s+\w+)\s+(?:{_VERBS})\b)",
     re.IGNORECASE,
 )
 _REFERS_BACK = re.compile(
     r"\b(it|its|they|them|their|theirs|this|these|those|he|him|his|she|her|there|former|latter|same)\b",
     re.IGNORECASE,
 )
-_COMPARED = tuple(
+_COMPARISONS = tuple(
     (re.compile(whole, re.IGNORECASE | re.DOTALL), re.compile(between, re.IGNORECASE), most)
     for whole, between, most in (
         (r"\bdifferences?\s+between\s+(.+)", r"\s+and\s+", 2),
@@ -61,74 +61,74 @@ def decompose(text: str) -> tuple[str, ...]:
     plain = text.strip()
     if len(plain) > _MAX_CHARS or _CODE.search(plain):
         return (plain,)
-    for rule in (_listed, _asked, _compared):
+    for rule in (_split_list, _split_questions, _split_comparison):
         if len(parts := rule(plain)) > 1:
-            return tuple(_grouped(parts))
+            return tuple(_group_parts(parts))
     return (plain,)
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     """The items of a numbered list, or of one with bullets whose items all ask."""
-    for mark in (_NUMBERED, _INLINE):
+    for mark in (_NUMBERED, _INLINE_NUMBER):
         marks = list(mark.finditer(text))
         if len(marks) > 1 and [int(each[1]) for each in marks] == list(range(1, len(marks) + 1)):
-            return _items(text, marks)
-    items = _items(text, list(_BULLET.finditer(text)))
+            return _split_items(text, marks)
+    items = _split_items(text, list(_BULLET.finditer(text)))
     return items if all(item.endswith("?") for item in items) else []
 
 
-def _items(text: str, marks: Sequence[re.Match[str]]) -> list[str]:
+def _split_items(text: str, marks: Sequence[re.Match[str]]) -> list[str]:
     if not marks:
         return []
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     items = [text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
-    return _each_after(text[: marks[0].start()].strip(), items) if all(items) else []
+    return _prefix_each(text[: marks[0].start()].strip(), items) if all(items) else []
 
 
-def _asked(text: str) -> list[str]:
+def _split_questions(text: str) -> list[str]:
     """Questions that follow each other, as sentences or after an "and", and can stand alone."""
-    sentences = _joined(_AFTER_QUESTION.split(text), " ")
-    before, first = _statements(sentences[0])
-    questions = [half for sentence in (first, *sentences[1:]) for half in _halves(sentence)]
-    return _each_after(before, questions)
+    sentences = _join_dependent(_AFTER_QUESTION.split(text), " ")
+    before, first = _split_statements(sentences[0])
+    questions = [half for sentence in (first, *sentences[1:]) for half in _split_halves(sentence)]
+    return _prefix_each(before, questions)
 
 
-def _joined(sentences: Sequence[str], by: str) -> list[str]:
+def _join_dependent(sentences: Sequence[str], separator: str) -> list[str]:
     """Sentences, what cannot stand alone together with the one before it."""
     whole: list[str] = []
     for sentence in sentences:
         if whole and not (_stands_alone(sentence) and _stands_alone(whole[0], first=True)):
-            whole[-1] += by + sentence
+            whole[-1] += separator + sentence
         else:
             whole.append(sentence)
     return whole
 
 
 def _stands_alone(sentence: str, *, first: bool = False) -> bool:
-    _, question = _statements(sentence)
+    _, question = _split_statements(sentence)
     asks = bool(_QUESTION.match(question)) and question.endswith("?")
-    return asks and len(question.split()) >= _LEAST_WORDS and (first or not _REFERS_BACK.search(question))
+    return asks and len(question.split()) >= _MIN_WORDS and (first or not _REFERS_BACK.search(question))
 
 
-def _statements(sentence: str) -> tuple[str, str]:
+def _split_statements(sentence: str) -> tuple[str, str]:
     """What is said before a question, and the question."""
     cuts = list(_AFTER_STATEMENT.finditer(sentence))
     return (sentence[: cuts[-1].start()], sentence[cuts[-1].end() :]) if cuts else ("", sentence)
 
 
-def _halves(question: str) -> list[str]:
+def _split_halves(question: str) -> list[str]:
     """`How is A done and where is B set?` is two."""
     cut = _AND_ASKS.search(question)
     if cut is None or not _QUESTION.match(question):
         return [question]
     halves = [question[: cut.start()], question[cut.end() :]]
-    long_enough = all(len(half.split()) >= _LEAST_WORDS for half in halves)
+    long_enough = all(len(half.split()) >= _MIN_WORDS for half in halves)
     return halves if long_enough and not _REFERS_BACK.search(halves[1]) else [question]
 
 
-def _compared(text: str) -> list[str]:
+def _split_comparison(text: str) -> list[str]:
     """A comparison, then its two sides; three, for `A vs B vs C`."""
-    for whole, between, most in _COMPARED:
+    for whole, between, most in _COMPARISONS:
         if match := whole.search(text):
             sides = [side.strip(" \t\n?.!,:") for side in between.split(match[1])]
             return [text, *sides] if 2 <= len(sides) <= most and all(map(_is_side, sides)) else []
@@ -137,16 +137,16 @@ def _compared(text: str) -> list[str]:
 
 def _is_side(side: str) -> bool:
     words = side.split()
-    return 0 < len(words) <= _SIDE_WORDS and not (_INNER_END.search(side) or _REFERS_BACK.search(side))
+    return 0 < len(words) <= _MAX_SIDE_WORDS and not (_INNER_END.search(side) or _REFERS_BACK.search(side))
 
 
-def _each_after(context: str, parts: Sequence[str]) -> list[str]:
-    if len(context.split()) > _CONTEXT_WORDS:
+def _prefix_each(context: str, parts: Sequence[str]) -> list[str]:
+    if len(context.split()) > _MAX_CONTEXT_WORDS:
         return []
     return [f"{context} {part}" for part in parts] if context else list(parts)
 
 
-def _grouped(parts: Sequence[str]) -> list[str]:
+def _group_parts(parts: Sequence[str]) -> list[str]:
     """At most `MAX_PARTS`, neighbours together where there are more."""
     size, more = divmod(len(parts), MAX_PARTS)
     if size == 0 or (size == 1 and not more):

@@ -10,29 +10,35 @@ from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.query import CacheSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import Filters, where
+from knowledge_pipeline.query.filters import Filters, compile_filter
 from knowledge_pipeline.query.open_release import Index, LiveIndex
-from knowledge_pipeline.query.relations import Relations, related_to
-from knowledge_pipeline.query.search.assemble import Answer, result_of
+from knowledge_pipeline.query.relations import DocumentRelations, describe_relations
+from knowledge_pipeline.query.search.assemble import Answer, to_result
 from knowledge_pipeline.query.search.cache import AnswerCache
-from knowledge_pipeline.query.search.enrichment import beside
-from knowledge_pipeline.query.search.explain import understood
+from knowledge_pipeline.query.search.enrichment import enrich_results
+from knowledge_pipeline.query.search.explain import explain_query
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
-from knowledge_pipeline.query.search.pipeline import Answering
-from knowledge_pipeline.query.search.profiles import PROFILES, SearchType, profile_of
-from knowledge_pipeline.query.search.query_expansion import Generator
-from knowledge_pipeline.query.search.query_vectors import QueryVectors
-from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS, Asked, again, answer_of, bounded
+from knowledge_pipeline.query.search.pipeline import SearchPipeline
+from knowledge_pipeline.query.search.profiles import PROFILES, SearchType, get_profile
+from knowledge_pipeline.query.search.query_expansion import QueryExpander
+from knowledge_pipeline.query.search.query_vectors import QueryEmbedder
+from knowledge_pipeline.query.search.request import (
+    MAX_EXAMPLE_CHARS,
+    SearchRequest,
+    build_answer,
+    reissue_answer,
+    require_example_length,
+)
 from knowledge_pipeline.query.search.rerank import Reranker
-from knowledge_pipeline.query.search.understand import as_is, understand
+from knowledge_pipeline.query.search.understand import parse_verbatim, understand
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.llm.model import LanguageModel, Recorder
+    from knowledge_pipeline.llm.model import LanguageModel, RecordCall
 
 
 class Engine:
@@ -48,18 +54,18 @@ class Engine:
         lake: Lake,
         *,
         index: Index | None = None,
-        record: Recorder | None = None,
+        record: RecordCall | None = None,
         cache: AnswerCache | None = None,
     ) -> None:
         query = settings.query
         self._settings = query
         self._index = index or LiveIndex(lake)
-        self._vectors = QueryVectors(settings)
-        self._model = _language_model(settings, record)
-        self._generator = Generator(self._model, budget_s=query.llm_budget_s) if self._model else None
+        self._vectors = QueryEmbedder(settings)
+        self._model = _open_language_model(settings, record)
+        self._generator = QueryExpander(self._model, budget_s=query.llm_budget_s) if self._model else None
         by_model = self._model if query.rerank.kind == "llm" else None
         self._reranker = LLMReranker(query.rerank, by_model) if by_model else Reranker(query.rerank)
-        self._answering = Answering(query, self._vectors, self._reranker, self._generator)
+        self._answering = SearchPipeline(query, self._vectors, self._reranker, self._generator)
         self._cache = cache or AnswerCache(CacheSettings(minutes=0))
 
     def close(self) -> None:
@@ -84,7 +90,7 @@ class Engine:
         filters: Filters = Filters(),  # noqa: B008 - frozen
         limit: int | None = None,
         explain: bool = False,
-        copies: bool = False,
+        include_near_duplicates: bool = False,
     ) -> Answer:
         """The passages that answer a question best.
 
@@ -96,19 +102,29 @@ class Engine:
             NotFound: nothing is released yet.
         """
         watch = Stopwatch()
-        profile = profile_of(type)
+        profile = get_profile(type)
         with watch.step("understand"):
-            question = as_is(bounded(text)) if profile.as_is else understand(text)
+            question = (
+                parse_verbatim(require_example_length(text)) if profile.is_example else understand(text)
+            )
             narrowed = (filters, question.filters, profile.filters)
-            condition = where(access, *narrowed)
-        explained = understood(question, *narrowed) if explain else None
-        asked = Asked(question, type, profile.limit(limit), condition, access, explained, copies)
+            condition = compile_filter(access, *narrowed)
+        explained = explain_query(question, *narrowed) if explain else None
+        asked = SearchRequest(
+            question,
+            type,
+            profile.resolve_limit(limit),
+            condition,
+            access,
+            explained,
+            include_near_duplicates,
+        )
         with watch.step("open"):
-            opened = await self._index.opened()
-            await opened.readable()
-        key = ("search", text, type, filters, limit, explain, copies, access)
+            opened = await self._index.open_release()
+            await opened.open_readable_readers()
+        key = ("search", text, type, filters, limit, explain, include_near_duplicates, access)
         if known := self._cache.get(opened.release, key):
-            return again(known, watch)
+            return reissue_answer(known, watch)
         answer = await self._answering.search(asked, opened, watch)
         self._cache.put(opened.release, key, answer)
         return answer
@@ -142,27 +158,27 @@ class Engine:
         """
         watch = Stopwatch()
         if text is None and path is None:
-            raise QuestionRefused("nothing to be similar to: give a text or a path")
+            raise InvalidQuery("nothing to be similar to: give a text or a path")
         with watch.step("open"):
-            opened = await self._index.opened()
-            readers, _ = await opened.readable()
+            opened = await self._index.open_release()
+            readers, _ = await opened.open_readable_readers()
         key = ("similar", text, path, source, filters, limit, explain, access)
         if known := self._cache.get(opened.release, key):
-            return again(known, watch)
-        narrowed, condition, vectors = filters, where(access, filters), {}
+            return reissue_answer(known, watch)
+        narrowed, condition, vectors = filters, compile_filter(access, filters), {}
         with watch.step("look_up"):
             if path is not None:
-                readers = await opened.readers()  # the file may be in any of them
-                found = await lookup.example(readers, path, access, source=source)
+                readers = await opened.open_readers()  # the file may be in any of them
+                found = await lookup.read_example(readers, path, access, source=source)
                 narrowed = replace(filters, source_types=filters.source_types or (found.source_type,))
-                condition = where(access, narrowed) & found.others
+                condition = compile_filter(access, narrowed) & found.other_files
                 if text is None:
                     text, vectors = found.text[:MAX_EXAMPLE_CHARS], found.vectors
-        question = as_is(bounded(text or ""))
-        explained = understood(question, narrowed) if explain else None
-        count = PROFILES["similar"].limit(limit)
-        asked = Asked(question, "similar", count, condition, access, explained)
-        answer = await self._answering.like(asked, opened, watch, known=vectors)
+        question = parse_verbatim(require_example_length(text or ""))
+        explained = explain_query(question, narrowed) if explain else None
+        count = PROFILES["similar"].resolve_limit(limit)
+        asked = SearchRequest(question, "similar", count, condition, access, explained)
+        answer = await self._answering.search_similar(asked, opened, watch, known_vectors=vectors)
         self._cache.put(opened.release, key, answer)
         return answer
 
@@ -174,16 +190,16 @@ class Engine:
         """
         watch = Stopwatch()
         with watch.step("open"):
-            opened = await self._index.opened()
-            readers = await opened.readers()
+            opened = await self._index.open_release()
+            readers = await opened.open_readers()
         with watch.step("look_up"):
-            passages = await lookup.by_id(readers, id, access)
-        results = tuple(result_of(passage, 1.0) for passage in passages)
+            passages = await lookup.read_by_id(readers, id, access)
+        results = tuple(to_result(passage, 1.0) for passage in passages)
         how = {"related": self._settings.related, "enrich": False}
-        shown = await beside(opened, access, passages, results, watch, **how)
-        return answer_of(opened, shown.results, watch)
+        shown = await enrich_results(opened, access, passages, results, watch, **how)
+        return build_answer(opened, shown.results, watch)
 
-    async def related(self, target: str, access: Access) -> Relations:
+    async def related(self, target: str, access: Access) -> DocumentRelations:
         """How a document is related to others: what it closes, implements, references; what mentions it.
 
         Args:
@@ -196,16 +212,16 @@ class Engine:
                 released yet.
             QuestionRefused: too many documents have such a path.
         """
-        return await related_to(await self._index.opened(), target, access)
+        return await describe_relations(await self._index.open_release(), target, access)
 
-    async def without_rerank(self) -> str | None:
+    async def find_reranker_problem(self) -> str | None:
         """Why results could not be reranked now; None where they could."""
-        return (await self._reranker.rerank("", [])).skipped
+        return (await self._reranker.rerank("", [])).skip_reason
 
 
-def _language_model(settings: Settings, record: Recorder | None) -> LanguageModel | None:
+def _open_language_model(settings: Settings, record: RecordCall | None) -> LanguageModel | None:
     """The configured model, if it is used; its client is imported only then."""
-    if settings.language_model is None or not settings.query.uses_of_language_model():
+    if settings.language_model is None or not settings.query.list_language_model_keys():
         return None
     from knowledge_pipeline.llm.model import LanguageModel
 

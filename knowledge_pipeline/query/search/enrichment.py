@@ -8,42 +8,42 @@ from dataclasses import dataclass, replace
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.visible_graph import GraphRows
-from knowledge_pipeline.query.filters import where
-from knowledge_pipeline.query.open_release import Opened
-from knowledge_pipeline.query.relations import Subject, relations_of
-from knowledge_pipeline.query.search.assemble import Neighbours, Relation, Result
-from knowledge_pipeline.query.search.hits import Passage
-from knowledge_pipeline.query.search.neighbours import neighbours_of
+from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
+from knowledge_pipeline.query.filters import compile_filter
+from knowledge_pipeline.query.open_release import OpenRelease
+from knowledge_pipeline.query.relations import Subject, find_relations
+from knowledge_pipeline.query.search.assemble import CodeNeighbours, Relation, Result
+from knowledge_pipeline.query.search.hits import IndexedChunk
+from knowledge_pipeline.query.search.neighbours import find_neighbours
 from knowledge_pipeline.query.stopwatch import Stopwatch
 
-ENRICHED = 5  # code hits of an answer, the best ones
+MAX_ENRICHED = 5  # code hits of an answer, the best ones
 
-_NOT_BUILT = "the release has no code graph: run `knowledge refresh`"
+_GRAPH_NOT_BUILT = "the release has no code graph: run `knowledge refresh`"
 
 
-class NoGraph(StoreError):
+class GraphUnavailable(StoreError):
     """The release has no code graph, or it cannot be opened."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Enrichment:
     """Results with what goes with them, and why there is no code graph, where there should be one."""
 
     results: tuple[Result, ...]
-    without_graph: str | None = None
+    graph_problem: str | None = None
 
 
-async def beside(
-    opened: Opened,
+async def enrich_results(
+    open_release: OpenRelease,
     access: Access,
-    passages: Sequence[Passage],
+    chunks: Sequence[IndexedChunk],
     results: tuple[Result, ...],
     watch: Stopwatch,
     *,
-    related: int,
+    max_relations: int,
     enrich: bool,
-) -> Beside:
+) -> Enrichment:
     """Results with the `related` most telling relations of each, and the best code with its neighbours.
 
     Args:
@@ -55,58 +55,60 @@ async def beside(
         related: how many relations of each result; 0: none are looked for.
         enrich: whether neighbours are looked for.
     """
-    by_id = {passage.id: passage for passage in passages}
+    by_id = {passage.id: passage for passage in chunks}
     shown = [by_id[result.id] for result in results]
     told, enriched = await asyncio.gather(
-        _relations(opened, access, shown if related else [], watch),
-        _neighbours(opened, access, shown if enrich else [], watch),
+        _find_relations(open_release, access, shown if max_relations else [], watch),
+        _find_code_neighbours(open_release, access, shown if enrich else [], watch),
     )
     neighbours, without_graph = enriched
     made = [
-        replace(result, related=tuple(told.get(result.id, ()))[:related], graph=neighbours.get(result.id))
+        replace(
+            result, related=tuple(told.get(result.id, ()))[:max_relations], graph=neighbours.get(result.id)
+        )
         for result in results
     ]
-    return Beside(tuple(made), without_graph)
+    return Enrichment(tuple(made), without_graph)
 
 
-async def _relations(
-    opened: Opened, access: Access, shown: Sequence[Passage], watch: Stopwatch
+async def _find_relations(
+    open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
 ) -> dict[str, list[Relation]]:
     """Passage id -> relations, the most telling first."""
-    if not shown:
+    if not chunks:
         return {}
-    asked = [Subject(each.source, each.uri, each.names, each.mentions) for each in shown]
+    asked = [Subject(each.source, each.uri, each.names, each.mentions) for each in chunks]
     with watch.step("relate"):
-        readers, _ = await opened.readable()
-        found, _ = await relations_of(readers, where(access), asked)
-    return {passage.id: relations for passage, relations in zip(shown, found, strict=True)}
+        readers, _ = await open_release.open_readable_readers()
+        found, _ = await find_relations(readers, compile_filter(access), asked)
+    return {passage.id: relations for passage, relations in zip(chunks, found, strict=True)}
 
 
-async def _neighbours(
-    opened: Opened, access: Access, shown: Sequence[Passage], watch: Stopwatch
-) -> tuple[dict[str, Neighbours | None], str | None]:
+async def _find_code_neighbours(
+    open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
+) -> tuple[dict[str, CodeNeighbours | None], str | None]:
     """Passage id -> what it has to do with, of the best code; and why there is no code graph."""
-    code = [passage for passage in shown if passage.metadata.get("source_type") == "code"][:ENRICHED]
+    code = [passage for passage in chunks if passage.metadata.get("source_type") == "code"][:MAX_ENRICHED]
     if not code:
         return {}, None
     with watch.step("enrich"):
         try:
-            found = await neighbours_of(await graph_of(opened, access), code)
-        except NoGraph as reason:
+            found = await find_neighbours(await open_visible_graph(open_release, access), code)
+        except GraphUnavailable as reason:
             return {}, str(reason)
     return {passage.id: each or None for passage, each in zip(code, found, strict=True)}, None
 
 
-async def graph_of(opened: Opened, access: Access) -> GraphRows:
+async def open_visible_graph(open_release: OpenRelease, access: Access) -> VisibleGraph:
     """The code graph as far as the caller may see it.
 
     Raises:
         NoGraph: the release has none, or it cannot be opened.
     """
     try:
-        reader = await opened.graph()
+        reader = await open_release.open_graph_reader()
     except StoreError as error:
-        raise NoGraph(str(error)) from error
+        raise GraphUnavailable(str(error)) from error
     if reader is None:
-        raise NoGraph(_NOT_BUILT)
-    return GraphRows.of(reader, access)
+        raise GraphUnavailable(_GRAPH_NOT_BUILT)
+    return VisibleGraph.for_access(reader, access)

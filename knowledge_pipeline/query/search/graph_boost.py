@@ -10,62 +10,62 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from knowledge_pipeline.query.code_graph.visible_graph import GraphRows
-from knowledge_pipeline.query.search.hits import Hit, Passage
-from knowledge_pipeline.query.search.neighbours import Linked, links_of
+from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.neighbours import LinkedLocation, find_linked_locations
 
-BEST = 3  # hits whose links are followed
+MAX_SEED_HITS = 3  # hits whose links are followed
 
 
-async def expanded(graph: GraphRows, hits: Sequence[Hit], *, weight: float) -> list[Hit]:
+async def boost_linked_hits(graph: VisibleGraph, hits: Sequence[Hit], *, weight: float) -> list[Hit]:
     """The hits, best first, those favoured that the best are linked to; scores are in [0, 1] again.
 
     A hit gains, of each of the best that it has to do with, a share of that one's score: `weight`
     times the confidence of the surest link.
     """
-    best = hits[:BEST]
-    linked = await links_of(graph, [hit.passage for hit in best])
-    candidates = _Candidates.of(hit.passage for hit in hits)
+    best = hits[:MAX_SEED_HITS]
+    linked = await find_linked_locations(graph, [hit.chunk for hit in best])
+    candidates = _ChunksByFile.from_chunks(hit.chunk for hit in hits)
     gained: dict[str, float] = {}
     for hit, links in zip(best, linked, strict=True):
-        for id_, confidence in candidates.reached(links).items():
-            if id_ != hit.passage.id:
+        for id_, confidence in candidates.find_linked(links).items():
+            if id_ != hit.chunk.id:
                 gained[id_] = gained.get(id_, 0.0) + weight * confidence * hit.score
     most = max(gained.values(), default=0.0)
-    favoured = [_favoured(hit, gained.get(hit.passage.id, 0.0), most) for hit in hits]
-    return sorted(favoured, key=lambda hit: (-hit.score, hit.passage.id))
+    favoured = [_apply_boost(hit, gained.get(hit.chunk.id, 0.0), most) for hit in hits]
+    return sorted(favoured, key=lambda hit: (-hit.score, hit.chunk.id))
 
 
-def _favoured(hit: Hit, gained: float, most: float) -> Hit:
-    boosts = {**hit.explanation.boosts, **({"graph": gained} if gained else {})}
-    score = (hit.score + gained) / (1 + most)
+def _apply_boost(hit: Hit, boost: float, max_boost: float) -> Hit:
+    boosts = {**hit.explanation.boosts, **({"graph": boost} if boost else {})}
+    score = (hit.score + boost) / (1 + max_boost)
     return replace(hit, score=score, explanation=replace(hit.explanation, boosts=boosts))
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidates:
+class _ChunksByFile:
     """The passages that were found, by their files."""
 
-    by_file: dict[tuple[str, str], list[Passage]] = field(
-        default_factory=dict[tuple[str, str], list[Passage]]
+    by_file: dict[tuple[str, str], list[IndexedChunk]] = field(
+        default_factory=dict[tuple[str, str], list[IndexedChunk]]
     )
 
     @classmethod
-    def of(cls, passages: Iterable[Passage]) -> _Candidates:
+    def from_chunks(cls, chunks: Iterable[IndexedChunk]) -> _ChunksByFile:
         made = cls()
-        for passage in passages:
+        for passage in chunks:
             made.by_file.setdefault((passage.source, passage.path), []).append(passage)
         return made
 
-    def reached(self, links: Iterable[Linked]) -> dict[str, float]:
+    def find_linked(self, links: Iterable[LinkedLocation]) -> dict[str, float]:
         """Ids of the passages at the other end, with the confidence of the surest link."""
         found: dict[str, float] = {}
         for link in links:
-            if (id_ := self._at(link)) is not None:
+            if (id_ := self._find_innermost(link)) is not None:
                 found[id_] = max(found.get(id_, 0.0), link.confidence)
         return found
 
-    def _at(self, link: Linked) -> str | None:
+    def _find_innermost(self, link: LinkedLocation) -> str | None:
         """The smallest passage around a line."""
         there = [
             passage

@@ -10,7 +10,7 @@ from knowledge_pipeline.relations.mentions import Mention
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class IndexedChunk:
     """One row of the index, as far as an answer needs it."""
 
     id: str
@@ -32,26 +32,26 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScoredChunk:
     """A passage as one search found it; a higher score is better, scores of one search compare."""
 
-    passage: Passage
+    chunk: IndexedChunk
     score: float
     row: int = 0  # its place in the space's table
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class SpaceCandidates:
     """What the two searches of one space found; None: that search could not be made."""
 
     space: str
-    nearest: Sequence[Found] | None  # score: cosine similarity
-    matching: Sequence[Found] | None  # score: BM25
-    unrelated: float = 0.0  # see `embedding.base.Space`
+    nearest: Sequence[ScoredChunk] | None  # score: cosine similarity
+    keyword_matches: Sequence[ScoredChunk] | None  # score: BM25
+    unrelated_similarity: float = 0.0  # see `embedding.base.Space`
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ScoreExplanation:
     """Where a hit's score comes from. Ranks count from 1; None: that search did not find it."""
 
     space: str
@@ -68,6 +68,6 @@ class Explanation:
 class Hit:
     """A passage with its score in [0, 1]."""
 
-    passage: Passage
+    chunk: IndexedChunk
     score: float
-    explanation: Explanation
+    explanation: ScoreExplanation

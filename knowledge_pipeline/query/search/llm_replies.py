@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 _NUMBER = re.compile(r"(?<![\w.-])(\d{1,4})(?:\.0+)?(?!\w|\.\d)")
 _LIST = re.compile(r"\[([^\[\]]*)\]")
-_OF_OBJECT = re.compile(r"\"(?:number|passage|index|id)\"\s*:\s*\"?(\d{1,4})\b", re.IGNORECASE)
+_OBJECT_NUMBER = re.compile(r"\"(?:number|passage|index|id)\"\s*:\s*\"?(\d{1,4})\b", re.IGNORECASE)
 _ONE = r"\[?\s*(?:passage\s+)?#?\d{1,4}\s*\]?"
 _CHAIN = re.compile(rf"{_ONE}(?:\s*(?:>|,|;|→|->)\s*{_ONE})+", re.IGNORECASE)
 _NAMED = re.compile(r"(?:passage|document|result|#|\[)\s*#?(\d{1,4})\b", re.IGNORECASE)
@@ -20,10 +20,10 @@ _NUMBERING = re.compile(r"^[ \t]*(?:[-*•]|\(?\d{1,2}[.)])[ \t]+(?=\S)", re.MUL
 _ONLY_NUMBERS = re.compile(r"[\s\d.,;:()]*")
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _QUOTES = " \t'\"`*“”‘’"
-_LISTS_TRIED = 20
+_MAX_LISTS_TRIED = 20
 
 
-def numbers_in(reply: str, count: int) -> list[int]:
+def parse_numbers(reply: str, count: int) -> list[int]:
     """The numbers from 1 to `count` that a reply puts in order, each once; empty where it names none.
 
     A list or a chain ("3 > 1 > 2") counts before numbers that are only mentioned; of several
@@ -31,26 +31,26 @@ def numbers_in(reply: str, count: int) -> list[int]:
     """
     text = " ".join(reply.split())
     for readings in (
-        [_OF_OBJECT.findall(text)],
+        [_OBJECT_NUMBER.findall(text)],
         [_NUMBER.findall(each) for each in _LIST.findall(text)],
         [_NUMBER.findall(each.group().replace("->", ">")) for each in _CHAIN.finditer(text)],
     ):
-        found = [_known(reading, count) for reading in readings]
+        found = [_keep_valid_numbers(reading, count) for reading in readings]
         longest = max(reversed(found), key=len, default=[])
         if len(longest) > 1:
             return longest
-    if named := _known(_NAMED.findall(text), count):
+    if named := _keep_valid_numbers(_NAMED.findall(text), count):
         return named
     lines = _NUMBERING.sub("", reply)
-    return _known(_NUMBER.findall(lines), count) if _ONLY_NUMBERS.fullmatch(lines) else []
+    return _keep_valid_numbers(_NUMBER.findall(lines), count) if _ONLY_NUMBERS.fullmatch(lines) else []
 
 
-def lines_in(reply: str) -> list[str]:
+def parse_lines(reply: str) -> list[str]:
     """The entries of a list: a JSON list of texts, else one a line, without numbering and quotes.
 
     A line that ends in a colon only announces the list.
     """
-    entries = _json_texts(reply)
+    entries = _parse_json_texts(reply)
     if entries is None:
         plain = _NUMBERING.sub("", _FENCE.sub("", reply))
         entries = [line for line in plain.splitlines() if not line.rstrip(" *").endswith(":")]
@@ -58,19 +58,19 @@ def lines_in(reply: str) -> list[str]:
     return list(dict.fromkeys(entry for entry in cleaned if entry))
 
 
-def passage_in(reply: str) -> str:
+def strip_fences(reply: str) -> str:
     """A text without the code fences around it."""
     return _FENCE.sub("", reply).strip()
 
 
-def _known(numbers: Iterable[str], count: int) -> list[int]:
+def _keep_valid_numbers(numbers: Iterable[str], count: int) -> list[int]:
     return [number for number in dict.fromkeys(map(int, numbers)) if 1 <= number <= count]
 
 
-def _json_texts(reply: str) -> list[str] | None:
+def _parse_json_texts(reply: str) -> list[str] | None:
     """The first JSON list of texts in a reply."""
     decoder = json.JSONDecoder()
-    for match in list(re.finditer(r"\[", reply))[:_LISTS_TRIED]:
+    for match in list(re.finditer(r"\[", reply))[:_MAX_LISTS_TRIED]:
         try:
             value, _ = decoder.raw_decode(reply, match.start())
         except (ValueError, RecursionError):

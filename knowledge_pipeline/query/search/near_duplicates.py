@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 _WORDS = re.compile(r"\w+|[^\w\s]")
-_LENGTH = 4  # words of a shingle
-_SAME = 0.8  # share of shingles that both have, of those that either has
+_SHINGLE_WORDS = 4  # words of a shingle
+_MIN_JACCARD = 0.8  # share of shingles that both have, of those that either has
 
 Shingles = frozenset[tuple[str, ...]]
 
@@ -15,28 +15,28 @@ Shingles = frozenset[tuple[str, ...]]
 def shingles(text: str) -> Shingles:
     """Every run of four words of a text; a shorter text is one run."""
     words = [word.casefold() for word in _WORDS.findall(text)]
-    last = max(len(words) - _LENGTH, 0)
-    return frozenset(tuple(words[at : at + _LENGTH]) for at in range(last + 1))
+    last = max(len(words) - _SHINGLE_WORDS, 0)
+    return frozenset(tuple(words[at : at + _SHINGLE_WORDS]) for at in range(last + 1))
 
 
-def nearly_equal(first: Shingles, second: Shingles) -> bool:
+def is_nearly_equal(first: Shingles, second: Shingles) -> bool:
     """Whether two texts share most of their runs of words (Jaccard index, at least 0.8).
 
     Of a text of 100 words, about two words may differ in places of their own.
     """
     smaller, larger = sorted((len(first), len(second)))
-    if smaller < _SAME * larger:
+    if smaller < _MIN_JACCARD * larger:
         return False
     shared = len(first & second)
-    return shared >= _SAME * (smaller + larger - shared)
+    return shared >= _MIN_JACCARD * (smaller + larger - shared)
 
 
-def first_of_each(texts: Iterable[str]) -> Iterator[int]:
+def find_first_duplicates(texts: Iterable[str]) -> Iterator[int]:
     """For each text the index of the first one that it is nearly equal to: its own, if it is new."""
     known: list[tuple[int, Shingles]] = []
     for index, text in enumerate(texts):
         made = shingles(text)
-        twin = next((at for at, other in known if nearly_equal(made, other)), index)
+        twin = next((at for at, other in known if is_nearly_equal(made, other)), index)
         if twin == index:
             known.append((index, made))
         yield twin

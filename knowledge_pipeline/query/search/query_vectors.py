@@ -10,35 +10,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knowledge_pipeline.config.settings import Embedding, Settings
+from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.embedding.base import Embedder
-from knowledge_pipeline.embedding.registry import open_embedder, space_of
-from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelMissing
+from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
+from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 
 ENDPOINT_BUDGET_S = 10.0  # a model on this machine may take longer, at its first question
 RETRY_S = 60.0  # after so long a model that was missing is looked for again
 _THREADS = 4
 
 
-class NoVector(Exception):
+class VectorUnavailable(Exception):
     """A text has no vector in a space; `str(error)` says why. Full text answers alone then."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Spaces:
-    embeddings: Mapping[str, Embedding]  # by name of the space
-    unrelated: Mapping[str, float]  # by name of the space
+class _ConfiguredSpaces:
+    embeddings: Mapping[str, EmbeddingSettings]  # by name of the space
+    unrelated_similarities: Mapping[str, float]  # by name of the space
     problems: tuple[str, ...]  # why a model of the settings has no space
     read_at: float  # time.monotonic()
 
 
-class QueryVectors:
+class QueryEmbedder:
     """Embeds texts for the spaces that the settings explain; models are opened when first needed."""
 
     def __init__(self, settings: Settings) -> None:
         configured = [settings.embedding, *(source.embedding for source in settings.sources)]
         self._embeddings = [embedding for embedding in configured if embedding]
-        self._spaces: _Spaces | None = None
+        self._spaces: _ConfiguredSpaces | None = None
         self._embedders: dict[str, Embedder] = {}
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="query-embedding")
 
@@ -46,48 +46,52 @@ class QueryVectors:
         """Start nothing more; an embedding under way is not waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def vector(self, text: str, *, space: str, dimensions: int) -> np.ndarray:
+    async def embed(self, text: str, *, space: str, dimensions: int) -> np.ndarray:
         """float32, shape (dimensions,), length 1.
 
         Raises:
             NoVector: no setting names the space, or its model cannot embed the text now.
         """
         try:
-            embedder, budget_s = await self._run(self._embedder, space)
-            made = await asyncio.wait_for(self._run(embedder.embed_query, text), budget_s)
+            embedder, budget_s = await self._run_in_pool(self._open_embedder, space)
+            made = await asyncio.wait_for(self._run_in_pool(embedder.embed_query, text), budget_s)
         except TimeoutError:
-            raise NoVector(f"the embedding endpoint took more than {ENDPOINT_BUDGET_S:.0f} s") from None
-        except (ConfigError, ModelMissing, EmbeddingUnavailable) as error:
-            raise NoVector(str(error)) from error
+            raise VectorUnavailable(
+                f"the embedding endpoint took more than {ENDPOINT_BUDGET_S:.0f} s"
+            ) from None
+        except (ConfigError, ModelError, EmbeddingUnavailable) as error:
+            raise VectorUnavailable(str(error)) from error
         if made.shape != (dimensions,):
-            raise NoVector(f"the model made {made.shape[0]} dimensions; the space {space!r} has {dimensions}")
+            raise VectorUnavailable(
+                f"the model made {made.shape[0]} dimensions; the space {space!r} has {dimensions}"
+            )
         return made
 
-    def unrelated(self, space: str) -> float:
+    def unrelated_similarity(self, space: str) -> float:
         """What the space's model gives texts that have nothing in common; 0 where no setting explains it."""
-        spaces = self._read()
-        return spaces.unrelated.get(space, 0.0)
+        spaces = self._load_spaces()
+        return spaces.unrelated_similarities.get(space, 0.0)
 
-    async def _run(self, call, *args):
+    async def _run_in_pool(self, call, *args):
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
-    def _embedder(self, space: str) -> tuple[Embedder, float | None]:
-        spaces = self._read()
+    def _open_embedder(self, space: str) -> tuple[Embedder, float | None]:
+        spaces = self._load_spaces()
         embedding = spaces.embeddings.get(space)
         if embedding is None:
-            raise NoVector(_unexplained(space, spaces.problems))
+            raise VectorUnavailable(_format_unknown_space(space, spaces.problems))
         if space not in self._embedders:
             self._embedders.setdefault(space, open_embedder(embedding))
         return self._embedders[space], ENDPOINT_BUDGET_S if embedding.provider == "openai" else None
 
-    def _read(self) -> _Spaces:
+    def _load_spaces(self) -> _ConfiguredSpaces:
         known = self._spaces
         if known is None or (known.problems and time.monotonic() > known.read_at + RETRY_S):
-            known = self._spaces = _spaces(self._embeddings)
+            known = self._spaces = _resolve_spaces(self._embeddings)
         return known
 
 
-def mean_of(vectors: Sequence[np.ndarray]) -> np.ndarray:
+def compute_mean_vector(vectors: Sequence[np.ndarray]) -> np.ndarray:
     """The mean of vectors of length 1, float32, of length 1 again; the first where they cancel out."""
     if len(vectors) == 1:
         return vectors[0]
@@ -96,21 +100,21 @@ def mean_of(vectors: Sequence[np.ndarray]) -> np.ndarray:
     return (mean / length).astype(np.float32) if length > 1e-6 else vectors[0]
 
 
-def _spaces(embeddings: list[Embedding]) -> _Spaces:
-    found: dict[str, Embedding] = {}
+def _resolve_spaces(embeddings: list[EmbeddingSettings]) -> _ConfiguredSpaces:
+    found: dict[str, EmbeddingSettings] = {}
     unrelated: dict[str, float] = {}
     problems: list[str] = []
     for embedding in embeddings:
         try:
-            space = space_of(embedding)
+            space = resolve_space(embedding)
             found.setdefault(space.name, embedding)
-            unrelated[space.name] = space.unrelated
-        except (ConfigError, ModelMissing) as error:
+            unrelated[space.name] = space.baseline_score
+        except (ConfigError, ModelError) as error:
             problems.append(str(error))
-    return _Spaces(found, unrelated, tuple(dict.fromkeys(problems)), time.monotonic())
+    return _ConfiguredSpaces(found, unrelated, tuple(dict.fromkeys(problems)), time.monotonic())
 
 
-def _unexplained(space: str, problems: tuple[str, ...]) -> str:
+def _format_unknown_space(space: str, problems: tuple[str, ...]) -> str:
     if problems:
         return "; ".join(problems)
     return (

@@ -12,8 +12,8 @@ from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
-from knowledge_pipeline.config.operation import Serve
-from knowledge_pipeline.serve.declared_sources import Declared
+from knowledge_pipeline.config.operation import ServeSettings
+from knowledge_pipeline.serve.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.http import (
     admin,
     context,
@@ -26,15 +26,15 @@ from knowledge_pipeline.serve.http import (
     tools,
     webhooks,
 )
-from knowledge_pipeline.serve.http.body_limit import Bodies
-from knowledge_pipeline.serve.http.host_check import HostNames
-from knowledge_pipeline.serve.http.problems import Problem, tell_problems
-from knowledge_pipeline.serve.http.request_middleware import Requests
+from knowledge_pipeline.serve.http.body_limit import BodyLimitMiddleware
+from knowledge_pipeline.serve.http.host_check import HostCheckMiddleware
+from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers
+from knowledge_pipeline.serve.http.request_middleware import RequestMiddleware
 from knowledge_pipeline.serve.mcp import http_transport
 from knowledge_pipeline.serve.page import routes as page
-from knowledge_pipeline.serve.refresh_queue import Refreshes
+from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Service
-from knowledge_pipeline.serve.webhooks import MAX_BYTES, Deliveries
+from knowledge_pipeline.serve.webhooks import MAX_BODY_BYTES, SeenDeliveries
 
 _DESCRIPTION = """
 Questions go to the live release, and are answered with what the token's holder may see. An error is a
@@ -49,18 +49,18 @@ _TAGS = (
     ("operation", "Health; sources and their refreshes, for holders of the scope `admin`."),
     ("webhooks", "Pushes that start a refresh."),
 )
-_SHOWN_TO_PAGES = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-Disposition"]
+_EXPOSED_HEADERS = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-Disposition"]
 
 
-def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
+def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastAPI:
     """The application that answers for a service, and closes it when it ends."""
-    mcp = http_transport.Endpoint(service)
-    refreshing = refreshes or Refreshes(service.config)
+    mcp = http_transport.McpEndpoint(service)
+    refreshing = refreshes or RefreshQueue(service.config)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         warming = asyncio.create_task(service.warm())
-        async with mcp.running():
+        async with mcp.run():
             yield
         warming.cancel()
         await refreshing.close()
@@ -79,43 +79,43 @@ def make_app(service: Service, refreshes: Refreshes | None = None) -> FastAPI:
     )
     app.state.service = service
     app.state.refreshes = refreshing
-    app.state.declared = Declared(service.config)
-    app.state.deliveries = Deliveries()
-    app.state.checkup = health.Checkup(service.base)
+    app.state.declared = DeclaredSources(service.config)
+    app.state.deliveries = SeenDeliveries()
+    app.state.checkup = health.HealthCheck(service.base)
     for module in (health, search, tools, context, graph, documents, inventory, admin, webhooks):
         app.include_router(module.routes)
     if service.metrics:
-        service.metrics.include(refreshing)
+        service.metrics.register_refreshes(refreshing)
         app.include_router(metrics.routes)
     app.include_router(page.routes)
-    app.include_router(documents.by_id)  # last: ids could be taken for other routes
+    app.include_router(documents.id_routes)  # last: ids could be taken for other routes
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
-    tell_problems(app)
-    _describe_problems(app)
-    _pass_through(app, service.settings.serve)
+    install_problem_handlers(app)
+    _add_problem_schema(app)
+    _add_middleware(app, service.settings.serve)
     return app
 
 
-def _pass_through(app: FastAPI, serve: Serve) -> None:
+def _add_middleware(app: FastAPI, serve: ServeSettings) -> None:
     """What a request passes before any route; the last one added is the first."""
 
     def max_bytes(path: str) -> int:
-        return max(MAX_BYTES if path.startswith(webhooks.PREFIX) else 0, serve.max_body_bytes)
+        return max(MAX_BODY_BYTES if path.startswith(webhooks.PREFIX) else 0, serve.max_body_bytes)
 
-    app.add_middleware(Bodies, max_bytes=max_bytes, timeout_s=serve.timeout_s)
+    app.add_middleware(BodyLimitMiddleware, max_bytes=max_bytes, timeout_s=serve.timeout_s)
     if serve.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(serve.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "X-Request-ID", *http_transport.HEADERS],
-            expose_headers=_SHOWN_TO_PAGES,
+            allow_headers=["Authorization", "Content-Type", "X-Request-ID", *http_transport.CORS_HEADERS],
+            expose_headers=_EXPOSED_HEADERS,
         )
-    app.add_middleware(HostNames, serve=serve)
-    app.add_middleware(Requests)
+    app.add_middleware(HostCheckMiddleware, serve=serve)
+    app.add_middleware(RequestMiddleware)
 
 
-def _describe_problems(app: FastAPI) -> None:
+def _add_problem_schema(app: FastAPI) -> None:
     """Put `Problem` among the schemas, which `problems` names."""
     described = app.openapi
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from knowledge_pipeline.serve.http.problems import problem
+from knowledge_pipeline.serve.http.problems import build_problem
 
 
-class Bodies:
+class BodyLimitMiddleware:
     """Reads each request's body; answers itself where that cannot be done."""
 
     def __init__(self, app: ASGIApp, *, max_bytes: Callable[[str], int], timeout_s: float) -> None:
@@ -29,22 +29,22 @@ class Bodies:
         limit = self._max_bytes(scope["path"])
         try:
             async with asyncio.timeout(self._timeout_s):
-                body = await _read(headers, receive, limit)
+                body = await _read_body(headers, receive, limit)
         except TimeoutError:
             sentence = f"the body did not arrive within {self._timeout_s:g} s"
-            return await _refused(408, sentence, scope, receive, send)
+            return await _send_problem(408, sentence, scope, receive, send)
         except _TooLarge:
             sentence = f"the body has more than {limit:,} bytes: send less"
-            return await _refused(413, sentence, scope, receive, send)
+            return await _send_problem(413, sentence, scope, receive, send)
         if body is not None:  # else nobody waits for an answer any more
-            await self._app(scope, _again(body, receive), send)
+            await self._app(scope, _replay_body(body, receive), send)
 
 
 class _TooLarge(Exception):
     pass
 
 
-async def _read(headers: Headers, receive: Receive, limit: int) -> bytes | None:
+async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes | None:
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:
         raise _TooLarge
@@ -60,23 +60,23 @@ async def _read(headers: Headers, receive: Receive, limit: int) -> bytes | None:
             return bytes(body)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """What gives the body once, and then what the connection itself says."""
     given = False
 
-    async def again() -> Message:
+    async def replay() -> Message:
         nonlocal given
         if given:
             return await receive()
         given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return replay
 
 
-async def _refused(status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_problem(status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer. The rest of a body that is too large is read by the server and dropped: were the
     connection closed on a client that still sends, it would lose the answer."""
     code, headers = ("TooLarge", None) if status == 413 else ("TooSlow", {"Connection": "close"})
-    answer = problem(status, sentence, code, request_id=scope["state"]["request_id"], headers=headers)
+    answer = build_problem(status, detail, code, request_id=scope["state"]["request_id"], headers=headers)
     await answer(scope, receive, send)

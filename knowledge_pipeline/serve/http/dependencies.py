@@ -12,63 +12,65 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from knowledge_pipeline.errors import Unauthenticated
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.serve.service import Asker, Door, Origin, Service
+from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
 from knowledge_pipeline.serve.tokens import Scope
 
-Answered = TypeVar("Answered")
+ResultT = TypeVar("ResultT")
 
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
+_FORWARDING_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
 
 _bearer = HTTPBearer(auto_error=False, description="A token made by `knowledge token create`.")
 _Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiry:
+class RequestContext:
     """A request whose sender is known."""
 
     request: Request
     service: Service
-    asker: Asker
+    identity: Identity
 
-    async def ask(
-        self, question: Callable[[KnowledgeBase, Access], Awaitable[Answered]], *, scope: Scope = "query"
-    ) -> Answered:
+    async def execute(
+        self, operation: Callable[[KnowledgeBase, Access], Awaitable[ResultT]], *, scope: Scope = "query"
+    ) -> ResultT:
         """What the knowledge base answers; see `Service.ask`."""
-        base, access = self.service.base, self.asker.access
-        return await self.service.ask(self.asker, lambda: question(base, access), scope=scope)
+        base, access = self.service.base, self.identity.access
+        return await self.service.execute(self.identity, lambda: operation(base, access), scope=scope)
 
 
-def service_of(request: Request) -> Service:
+def get_service(request: Request) -> Service:
     """The service that the application was made for."""
     return request.app.state.service
 
 
-def origin_of(request: Request, door: Door = "http") -> Origin:
+def build_origin(request: Request, interface: Interface = "http") -> Origin:
     """Where a request is from."""
     return Origin(
-        door,
+        interface,
         request.client.host if request.client else None,
-        forwarded=any(name in request.headers for name in _FORWARDED),
+        forwarded=any(name in request.headers for name in _FORWARDING_HEADERS),
         host=request.url.hostname or "",
     )
 
 
-def asker_of(request: Request, credentials: _Credentials) -> Asker:
+def authenticate(request: Request, credentials: _Credentials) -> Identity:
     """Who asks; raises `Unauthenticated`."""
     if credentials is None and "authorization" in request.headers:
         raise Unauthenticated("only tokens are taken here: send `Authorization: Bearer TOKEN`")
     token = credentials.credentials if credentials else None
-    return service_of(request).identify(token, origin_of(request))
+    return get_service(request).identify(token, build_origin(request))
 
 
-Asking = Annotated[Asker, Depends(asker_of)]
-Serving = Annotated[Service, Depends(service_of)]
+CurrentIdentity = Annotated[Identity, Depends(authenticate)]
+CurrentService = Annotated[Service, Depends(get_service)]
 
 
-def inquiry_of(request: Request, asker: Asking, service: Serving) -> Inquiry:
+def build_request_context(
+    request: Request, identity: CurrentIdentity, service: CurrentService
+) -> RequestContext:
     """The request with who sent it; raises `Unauthenticated`."""
-    return Inquiry(request, service, asker)
+    return RequestContext(request, service, identity)
 
 
-Asks = Annotated[Inquiry, Depends(inquiry_of)]
+CurrentContext = Annotated[RequestContext, Depends(build_request_context)]

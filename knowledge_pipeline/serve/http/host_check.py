@@ -11,36 +11,36 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from knowledge_pipeline.config.operation import Serve
-from knowledge_pipeline.serve.http.problems import problem
+from knowledge_pipeline.config.operation import ServeSettings
+from knowledge_pipeline.serve.http.problems import build_problem
 from knowledge_pipeline.serve.service import is_loopback
 
-_FOR_PROBES = ("/health", "/ready")  # asked by address, and without content
+_PROBE_PATHS = ("/health", "/ready")  # asked by address, and without content
 
 
-class HostNames:
+class HostCheckMiddleware:
     """Refuses requests for hosts that this server is not."""
 
-    def __init__(self, app: ASGIApp, *, serve: Serve) -> None:
+    def __init__(self, app: ASGIApp, *, serve: ServeSettings) -> None:
         self._app = app
-        self._names = frozenset(name.casefold() for name in serve.names)
-        self._own_only = not serve.names and is_loopback(serve.host)
+        self._allowed_names = frozenset(name.casefold() for name in serve.names)
+        self._loopback_only = not serve.names and is_loopback(serve.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http" or scope["path"] in _FOR_PROBES or self._taken(_host(scope)):
+        if scope["type"] != "http" or scope["path"] in _PROBE_PATHS or self._is_allowed(_parse_host(scope)):
             return await self._app(scope, receive, send)
         sentence = "this server does not answer under this host name: add it to serve.names"
-        refused = problem(421, sentence, "WrongHost", request_id=scope["state"]["request_id"])
+        refused = build_problem(421, sentence, "WrongHost", request_id=scope["state"]["request_id"])
         await refused(scope, receive, send)
 
-    def _taken(self, host: str) -> bool:
-        if self._names:
-            return host in self._names
-        return is_loopback(host) if self._own_only else True
+    def _is_allowed(self, host: str) -> bool:
+        if self._allowed_names:
+            return host in self._allowed_names
+        return is_loopback(host) if self._loopback_only else True
 
 
-def _host(scope: Scope) -> str:
+def _parse_host(scope: Scope) -> str:
     """The name without the port, in lower case; "" where it makes no sense."""
     try:
         return urlsplit(f"//{Headers(scope=scope).get('host', '')}").hostname or ""

@@ -13,8 +13,8 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from knowledge_pipeline.errors import Forbidden
-from knowledge_pipeline.serve.http.dependencies import Asking, Serving, origin_of
-from knowledge_pipeline.serve.service import Asker
+from knowledge_pipeline.serve.http.dependencies import CurrentIdentity, CurrentService, build_origin
+from knowledge_pipeline.serve.service import Identity
 
 PATH = "/metrics"
 
@@ -23,20 +23,23 @@ routes = APIRouter(include_in_schema=False)
 
 @routes.get(PATH)
 async def metrics(
-    request: Request, service: Serving, asker: Asking, accept: Annotated[str, Header()] = ""
+    request: Request,
+    service: CurrentService,
+    identity: CurrentIdentity,
+    accept: Annotated[str, Header()] = "",
 ) -> Response:
     """Tell what Prometheus scrapes; past the limits of questions, so that it works when they are reached."""
-    _require_monitor(request, asker)
+    _require_metrics_access(request, identity)
     assert service.metrics, "the route exists where there are metrics"
-    told, content_type = await asyncio.to_thread(service.metrics.exposed, accept)
+    told, content_type = await asyncio.to_thread(service.metrics.render, accept)
     return Response(told, headers={"Content-Type": content_type})
 
 
-def _require_monitor(request: Request, asker: Asker) -> None:
+def _require_metrics_access(request: Request, identity: Identity) -> None:
     """Raises `Forbidden` for who may not see the numbers of all tenants."""
-    caller = asker.access.caller
-    if caller.token is None and asker.access.everything and origin_of(request).local:
+    caller = identity.access.caller
+    if caller.token is None and identity.access.everything and build_origin(request).is_local:
         return
-    asker.require("admin")
-    if asker.access.tenant is not None:
+    identity.require_scope("admin")
+    if identity.access.tenant is not None:
         raise Forbidden("metrics are of all tenants: make a token with `--scope admin` and without a tenant")

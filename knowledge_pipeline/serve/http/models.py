@@ -12,7 +12,7 @@ from knowledge_pipeline.config.settings import SourceType
 from knowledge_pipeline.query.filters import MAX_VALUES, Filters
 from knowledge_pipeline.query.search.profiles import MAX_RESULTS, SearchType
 from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
-from knowledge_pipeline.query.search.understand import MAX_CHARS
+from knowledge_pipeline.query.search.understand import MAX_QUERY_CHARS
 
 MAX_NAME_CHARS = 1_000
 
@@ -20,7 +20,7 @@ Query = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=MAX_CHARS,
+        max_length=MAX_QUERY_CHARS,
         description="A question, keywords, or a name; `lang:go path:src/ since:30d` narrow it.",
         examples=["how are sessions signed"],
     ),
@@ -31,13 +31,13 @@ Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 Names = Annotated[list[Name], Field(max_length=MAX_VALUES)]
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """Base of all bodies: an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class FiltersAsked(Asked):
+class SearchFilters(RequestModel):
     """What results are narrowed to: all conditions must hold, any value of one will do."""
 
     languages: Names = Field(default=[], description='"python", or a file name\'s end: "py".')
@@ -57,18 +57,18 @@ class FiltersAsked(Asked):
     until: datetime | None = Field(default=None, description="Last modified before then.")
     include_archived: bool = Field(default=False, description="Also what its source no longer has.")
 
-    def meant(self) -> Filters:
+    def to_filters(self) -> Filters:
         """As the knowledge base takes them. Raises `QuestionRefused` for too many values."""
         given = {name: getattr(self, name) for name in type(self).model_fields}
         values: dict[str, Any] = {n: tuple(v) if isinstance(v, list | tuple) else v for n, v in given.items()}
         return Filters(**values)
 
 
-class Narrowed(Asked):
+class QueryRequest(RequestModel):
     """A question to the live release, or to a part of it."""
 
     query: Query
-    filters: FiltersAsked = FiltersAsked()
+    filters: SearchFilters = SearchFilters()
     limit: Limit = None
     explain: Explain = False
 
@@ -77,31 +77,31 @@ TicketType = Literal["github_issues", "github_pr", "jira"]
 DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive"]
 
 
-class TicketFilters(FiltersAsked):
+class TicketFilters(SearchFilters):
     """What tickets are narrowed to."""
 
     source_types: Sequence[TicketType] = Field(default=get_args(TicketType), min_length=1)
 
 
-class DocumentFilters(FiltersAsked):
+class DocumentFilters(SearchFilters):
     """What documents are narrowed to."""
 
     source_types: Sequence[DocumentType] = Field(default=get_args(DocumentType), min_length=1)
 
 
-class TicketsAsked(Narrowed):
+class TicketQueryRequest(QueryRequest):
     """A question to issues, tickets and pull requests."""
 
     filters: TicketFilters = TicketFilters()  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-class DocumentsAsked(Narrowed):
+class DocumentQueryRequest(QueryRequest):
     """A question to documents."""
 
     filters: DocumentFilters = DocumentFilters()  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-class Search(Narrowed):
+class SearchRequestBody(QueryRequest):
     """A question, and how it is to be searched for."""
 
     type: SearchType = Field(
@@ -111,7 +111,7 @@ class Search(Narrowed):
     )
 
 
-class Likeness(Asked):
+class SimilarRequest(RequestModel):
     """What results are to be like: a text, or an indexed file, whose own passages are left out."""
 
     text: str | None = Field(
@@ -122,7 +122,7 @@ class Likeness(Asked):
     )
     path: Name | None = Field(default=None, description="A file within its source.", examples=["src/auth.py"])
     source: Name | None = Field(default=None, description="The file's, where several have such a path.")
-    filters: FiltersAsked = FiltersAsked()
+    filters: SearchFilters = SearchFilters()
     limit: Limit = None
     explain: Explain = False
 
@@ -136,19 +136,19 @@ class Likeness(Asked):
     )
 
     @model_validator(mode="after")
-    def _like_something(self) -> Likeness:
+    def _require_text_or_path(self) -> SimilarRequest:
         if self.text is None and self.path is None:
             raise ValueError("nothing to be similar to: give a text or a path")
         return self
 
 
-class Told(BaseModel):
+class ResponseModel(BaseModel):
     """Base of answers; what is not named here may be added."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class Measured(Told):
+class QueryResponse(ResponseModel):
     """What every answer says of itself."""
 
     query_id: str = Field(description="For `feedback`, and for the log.")
@@ -159,7 +159,7 @@ class Measured(Told):
     )
 
 
-class CitationTold(Told):
+class ResultCitation(ResponseModel):
     """Where a passage is from."""
 
     source: str
@@ -169,7 +169,7 @@ class CitationTold(Told):
     url: str | None
 
 
-class RelatedTold(Told):
+class RelatedDocumentResponse(ResponseModel):
     """A document that another one is related to."""
 
     source: str
@@ -182,16 +182,16 @@ class RelatedTold(Told):
     last_modified: datetime | None
 
 
-class RelationTold(Told):
+class DocumentRelation(ResponseModel):
     """What one document says of another."""
 
     kind: str = Field(examples=["closes"])
     direction: str = Field(description="to: this document says it of the other; from: the other of this.")
     target: str = Field(description="What the one that says it has written.")
-    document: RelatedTold = Field(description="The other one.")
+    document: RelatedDocumentResponse = Field(description="The other one.")
 
 
-class NeighbourTold(Told):
+class CodeNeighbourResponse(ResponseModel):
     """Code that a result has to do with."""
 
     name: str
@@ -201,33 +201,33 @@ class NeighbourTold(Told):
     signature: str
 
 
-class NeighboursTold(Told):
+class CodeNeighboursResponse(ResponseModel):
     """What a piece of code has to do with: a few of each kind."""
 
-    calls: list[NeighbourTold]
-    called_by: list[NeighbourTold]
-    imports: list[NeighbourTold]
-    extends: list[NeighbourTold]
-    implemented_by: list[NeighbourTold]
+    calls: list[CodeNeighbourResponse]
+    called_by: list[CodeNeighbourResponse]
+    imports: list[CodeNeighbourResponse]
+    extends: list[CodeNeighbourResponse]
+    implemented_by: list[CodeNeighbourResponse]
     more: dict[str, int] = Field(description="How many of each kind are not told.")
 
 
-class ResultTold(Told):
+class SearchResult(ResponseModel):
     """One retrieved passage."""
 
     id: str
     content: str
     score: float = Field(ge=0, le=1, description="Comparable within one answer.")
     metadata: dict[str, Any]
-    citation: CitationTold
-    related: list[RelationTold] = []
-    graph: NeighboursTold | None = Field(default=None, description="Of the best code.")
+    citation: ResultCitation
+    related: list[DocumentRelation] = []
+    graph: CodeNeighboursResponse | None = Field(default=None, description="Of the best code.")
     explain: dict[str, Any] | None = Field(default=None, description="Ranks and scores, where asked for.")
 
 
-class AnswerTold(Measured):
+class SearchResponse(QueryResponse):
     """What a question gets, the best result first."""
 
-    results: list[ResultTold]
+    results: list[SearchResult]
     timings_ms: dict[str, float] = Field(description="By step.")
     explain: dict[str, Any] | None = Field(default=None, description="How the question was understood.")

@@ -12,18 +12,18 @@ from knowledge_pipeline.query.agent_context.searches import MAX_TASK_CHARS, Task
 from knowledge_pipeline.query.log.feedback import Judgement
 from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
 from knowledge_pipeline.serve.http.models import (
-    Asked,
-    CitationTold,
-    FiltersAsked,
-    Measured,
+    DocumentRelation,
     Name,
-    RelatedTold,
-    RelationTold,
-    Told,
+    QueryResponse,
+    RelatedDocumentResponse,
+    RequestModel,
+    ResponseModel,
+    ResultCitation,
+    SearchFilters,
 )
 
 
-class TaskAsked(Asked):
+class ContextRequest(RequestModel):
     """What an agent is about to do."""
 
     task: str = Field(
@@ -36,7 +36,7 @@ class TaskAsked(Asked):
     file: Name | None = Field(default=None, description="That the task is about: a path within its source.")
     source: Name | None = Field(default=None, description="The file's, where several have such a path.")
     snippet: str | None = Field(default=None, max_length=MAX_EXAMPLE_CHARS, description="Code or prose.")
-    filters: FiltersAsked = FiltersAsked()
+    filters: SearchFilters = SearchFilters()
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_BUDGET_TOKENS, description="Of the whole text.")
     template: str | None = Field(
         default=None,
@@ -47,12 +47,12 @@ class TaskAsked(Asked):
     )
 
 
-class CitedTold(Told):
+class ContextExcerpt(ResponseModel):
     """A passage of a context, cited as `[number]`."""
 
     number: int
     text: str
-    citation: CitationTold
+    citation: ResultCitation
     score: float
     tokens: int
     found_by: list[str]
@@ -60,19 +60,19 @@ class CitedTold(Told):
     metadata: dict[str, Any]
     chunks: list[str]
     missing_lines: int
-    also: list[CitationTold]
+    also: list[ResultCitation]
 
 
-class LeftOutTold(Told):
+class OmittedChunkResponse(ResponseModel):
     """A passage that did not fit."""
 
     id: str
-    citation: CitationTold
+    citation: ResultCitation
     score: float
     tokens: int
 
 
-class ContextTold(Measured):
+class ContextResponse(QueryResponse):
     """What an agent should read before it does a task."""
 
     task: TaskKind
@@ -81,12 +81,12 @@ class ContextTold(Measured):
     max_tokens: int
     tokenizer: str
     template: str
-    passages: list[CitedTold]
-    left_out: list[LeftOutTold]
+    passages: list[ContextExcerpt]
+    left_out: list[OmittedChunkResponse]
     searches: list[dict[str, Any]] = Field(description="Which searches were run, and what each gave.")
 
 
-class RelatedAsked(Asked):
+class RelationsRequest(RequestModel):
     """A document whose relations are wanted."""
 
     target: str = Field(
@@ -97,7 +97,7 @@ class RelatedAsked(Asked):
     )
 
 
-class MentionTold(Told):
+class UnresolvedMention(ResponseModel):
     """Something that is mentioned and is not here, or not to be seen."""
 
     kind: str
@@ -105,16 +105,16 @@ class MentionTold(Told):
     name: str
 
 
-class RelationsTold(Measured):
+class RelationsResponse(QueryResponse):
     """What documents have to do with others."""
 
-    documents: list[RelatedTold] = Field(description="That the target means.")
-    relations: list[RelationTold]
-    elsewhere: list[MentionTold]
+    documents: list[RelatedDocumentResponse] = Field(description="That the target means.")
+    relations: list[DocumentRelation]
+    elsewhere: list[UnresolvedMention]
     cut: bool = Field(description="More mention it than were read.")
 
 
-class PieceTold(Told):
+class ChunkResponse(ResponseModel):
     """One chunk of a document."""
 
     id: str
@@ -122,7 +122,7 @@ class PieceTold(Told):
     section: str | None
 
 
-class DocumentTold(Measured):
+class DocumentResponse(QueryResponse):
     """A document, put together from its chunks."""
 
     id: str = Field(description="`source:uri`.")
@@ -134,11 +134,11 @@ class DocumentTold(Measured):
     text: str
     complete: bool = Field(description="false: something lies between chunks that is not indexed.")
     metadata: dict[str, Any] = Field(description="What its chunks have in common.")
-    chunks: list[PieceTold]
-    related: list[RelationTold]
+    chunks: list[ChunkResponse]
+    related: list[DocumentRelation]
 
 
-class CollectionTold(Told):
+class CollectionInfo(ResponseModel):
     """One source, as far as the caller may see it."""
 
     id: str
@@ -147,15 +147,15 @@ class CollectionTold(Told):
     refreshed_at: datetime | None = Field(description="When it was last read; null: not known.")
 
 
-class CollectionsTold(Told):
+class CollectionsResponse(ResponseModel):
     """What there is to be searched."""
 
     release: int
     released_at: datetime
-    collections: list[CollectionTold]
+    collections: list[CollectionInfo]
 
 
-class StatusTold(Told):
+class StatusResponse(ResponseModel):
     """What is live, as far as the caller may see it."""
 
     release: int
@@ -167,7 +167,7 @@ class StatusTold(Told):
     unindexed: dict[str, int] = Field(description="Rows that are found by scanning; for operators.")
 
 
-class QuestionsTold(Told):
+class QueryStats(ResponseModel):
     """Questions of the time that was asked for."""
 
     count: int
@@ -181,19 +181,19 @@ class QuestionsTold(Told):
     p99_ms: float | None
 
 
-class StatsTold(Told):
+class StatsResponse(ResponseModel):
     """How much there is, and how it is used."""
 
     release: int
     chunks: int
     by_type: dict[str, int]
     hours: int
-    questions: QuestionsTold | None = Field(
+    questions: QueryStats | None = Field(
         description="Of the caller's tenant, or all for an operator; null: nobody's, or not logged."
     )
 
 
-class Feedback(Asked):
+class FeedbackRequest(RequestModel):
     """What a reader thought of a result."""
 
     query_id: str = Field(min_length=1, max_length=500, description="Of an answer.")
@@ -204,23 +204,23 @@ class Feedback(Asked):
 ComponentState = Literal["ok", "ill", "off", "unknown"]
 
 
-class ComponentTold(Told):
+class ComponentHealthResponse(ResponseModel):
     """One part of the service."""
 
     status: ComponentState = Field(description="off: not configured; unknown: cannot be told.")
     detail: str | None = Field(description="What it means, where something is wrong.")
 
 
-class HealthTold(Told):
+class HealthResponse(ResponseModel):
     """How the service is."""
 
     status: Literal["ok", "degraded", "ill"] = Field(
         description="degraded: answers lack something; ill: there are none."
     )
-    components: dict[str, ComponentTold]
+    components: dict[str, ComponentHealthResponse]
 
 
-class ReadyTold(Told):
+class ReadyResponse(ResponseModel):
     """That questions are answered."""
 
     status: Literal["ready"]

@@ -8,25 +8,31 @@ from typing import Annotated
 from pydantic import Field
 
 from knowledge_pipeline.config.settings import SourceType
-from knowledge_pipeline.query.code_graph.engine import MAX_DEPTH, MAX_NODES, NODES, CallDirection
-from knowledge_pipeline.query.code_graph.target import MAX_CHARS
+from knowledge_pipeline.query.code_graph.engine import DEFAULT_LIMIT, MAX_DEPTH, MAX_NODES, CallDirection
+from knowledge_pipeline.query.code_graph.target import MAX_TARGET_CHARS
 from knowledge_pipeline.query.filters import MAX_VALUES
-from knowledge_pipeline.serve.http.models import Asked, FiltersAsked, Measured, Names, Told
+from knowledge_pipeline.serve.http.models import (
+    Names,
+    QueryResponse,
+    RequestModel,
+    ResponseModel,
+    SearchFilters,
+)
 
 Target = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=MAX_CHARS,
+        max_length=MAX_TARGET_CHARS,
         description="A definition by its name or full name, `path:name`, `path:line`, a file, or a folder.",
         examples=["Store.get", "src/store.py:120"],
     ),
 ]
-Nodes = Annotated[int, Field(ge=1, le=MAX_NODES, description="How many nodes beside the target at most.")]
+NodeLimit = Annotated[int, Field(ge=1, le=MAX_NODES, description="How many nodes beside the target at most.")]
 Depth = Annotated[int, Field(ge=1, le=MAX_DEPTH, description="How many steps away from the target.")]
 
 
-class GraphFilters(Asked):
+class GraphFilters(RequestModel):
     """What the target is looked for among."""
 
     languages: Names = Field(default=[])
@@ -37,50 +43,50 @@ class GraphFilters(Asked):
     paths: Names = Field(default=[])
     tags: Names = Field(default=[])
 
-    def meant(self) -> FiltersAsked:
+    def to_search_filters(self) -> SearchFilters:
         """The same as filters of a search."""
-        return FiltersAsked(**self.model_dump())
+        return SearchFilters(**self.model_dump())
 
 
-class GraphAsked(Asked):
+class GraphRequestBody(RequestModel):
     """A question about a piece of code."""
 
     target: Target
     filters: GraphFilters = GraphFilters()
-    limit: Nodes = NODES
+    limit: NodeLimit = DEFAULT_LIMIT
 
 
-class GraphRelated(GraphAsked):
+class RelatedCodeRequest(GraphRequestBody):
     """A question for what has most to do with a piece of code."""
 
-    limit: Nodes = 20
+    limit: NodeLimit = 20
 
 
-class GraphWalk(GraphAsked):
+class GraphTraversalRequest(GraphRequestBody):
     """A question that follows links, step by step."""
 
     depth: Depth = 1
 
 
-class GraphCalls(GraphWalk):
+class CallGraphRequest(GraphTraversalRequest):
     """A question that follows calls."""
 
     direction: CallDirection = "both"
 
 
-class GraphHierarchy(GraphWalk):
+class ClassHierarchyRequest(GraphTraversalRequest):
     """A question that follows inheritance."""
 
     depth: Depth = 5
 
 
-class GraphImpact(GraphWalk):
+class ImpactRequest(GraphTraversalRequest):
     """A question that follows uses."""
 
     depth: Depth = 3
 
 
-class NodeTold(Told):
+class GraphNode(ResponseModel):
     """A definition, a file, or a name outside of everything that is indexed."""
 
     id: str
@@ -98,7 +104,7 @@ class NodeTold(Told):
     score: float | None
 
 
-class LinkTold(Told):
+class GraphEdge(ResponseModel):
     """One node has to do with another, at some lines of a file."""
 
     kind: str = Field(examples=["calls", "imports"])
@@ -109,13 +115,13 @@ class LinkTold(Told):
     confidence: float = Field(ge=0, le=1)
 
 
-class GraphTold(Measured):
+class GraphResponse(QueryResponse):
     """Nodes and links; nothing but candidates where the target may mean several things."""
 
     question: str
     target: str
-    nodes: list[NodeTold]
-    links: list[LinkTold]
-    candidates: list[NodeTold]
+    nodes: list[GraphNode]
+    links: list[GraphEdge]
+    candidates: list[GraphNode]
     notes: list[str] = Field(description="Sentences: what was cut, what could not be resolved.")
     timings_ms: dict[str, float]

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from knowledge_pipeline.config.settings import SourceId, SourceType
-from knowledge_pipeline.serve.http.models import Asked, Told
+from knowledge_pipeline.serve.http.models import RequestModel, ResponseModel
 from knowledge_pipeline.serve.refresh_queue import RefreshState
 
 ConnectionType = Literal[
@@ -16,13 +16,13 @@ ConnectionType = Literal[
 ]
 
 
-class SyncAsked(Asked):
+class RefreshRequest(RequestModel):
     """What is to be refreshed."""
 
     sources: list[SourceId] = Field(default=[], max_length=200, description="By id; none: every one.")
 
 
-class RefreshTold(Told):
+class RefreshResponse(ResponseModel):
     """One refresh."""
 
     id: str
@@ -36,13 +36,13 @@ class RefreshTold(Told):
     release: int | None = Field(description="That is live since then.")
 
 
-class RefreshesTold(Told):
+class RefreshListResponse(ResponseModel):
     """Refreshes of this server: the newest first, those that have ended for the last hundred."""
 
-    refreshes: list[RefreshTold]
+    refreshes: list[RefreshResponse]
 
 
-class ConnectionEntry(Asked):
+class ConnectionEntry(RequestModel):
     """Where documents are read from; beside the type as docs/configuration.md says."""
 
     model_config = ConfigDict(extra="allow")
@@ -50,7 +50,7 @@ class ConnectionEntry(Asked):
     type: ConnectionType
 
 
-class SourceEntry(Asked):
+class SourceEntry(RequestModel):
     """An entry of `sources` in knowledge.yaml, as it is written there: `${NAME}` for a secret."""
 
     model_config = ConfigDict(extra="allow")
@@ -62,7 +62,7 @@ class SourceEntry(Asked):
     )
 
 
-class SourceTold(Told):
+class SourceResponse(ResponseModel):
     """A source, without its secrets."""
 
     id: str
@@ -75,21 +75,21 @@ class SourceTold(Told):
     principals: list[str]
 
 
-class SourcesTold(Told):
+class SourceListResponse(ResponseModel):
     """The sources of knowledge.yaml that the caller may manage."""
 
-    sources: list[SourceTold]
+    sources: list[SourceResponse]
 
 
-class RemovedTold(Told):
+class SourceRemovedResponse(ResponseModel):
     """A source that is no longer declared."""
 
     removed: str
-    erasing: RefreshTold | None = Field(description="null: its content stays until `knowledge purge`.")
+    erasing: RefreshResponse | None = Field(description="null: its content stays until `knowledge purge`.")
 
 
-class HookTold(Told):
+class WebhookResponse(ResponseModel):
     """What a webhook started."""
 
-    started: list[RefreshTold]
+    started: list[RefreshResponse]
     ignored: str | None = Field(description="Why nothing was started.")

@@ -17,11 +17,11 @@ from knowledge_pipeline.errors import KnowledgeError
 
 MEDIA_TYPE = "application/problem+json"
 
-ANSWERING = (400, 401, 403, 404, 408, 413, 421, 422, 429, 500, 503, 504)
+QUERY_STATUSES = (400, 401, 403, 404, 408, 413, 421, 422, 429, 500, 503, 504)
 """Statuses of a route that reads a body and asks the knowledge base."""
 
-_MOST_CHARS = 2_000  # of a sentence
-_MOST_WRONG = 20  # fields that are told
+_MAX_DETAIL_CHARS = 2_000  # of a sentence
+_MAX_FIELD_ERRORS = 20  # fields that are told
 
 _log = logging.getLogger(__name__)
 
@@ -29,10 +29,10 @@ _STATUS: dict[type[KnowledgeError], int] = {
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
-    errors.QuestionRefused: 422,
+    errors.InvalidQuery: 422,
     errors.ConfigError: 422,
     errors.TooManyRequests: 429,
-    errors.AnswerTimedOut: 504,
+    errors.ResponseTimeout: 504,
     KnowledgeError: 503,
 }
 _TITLES = {
@@ -53,7 +53,7 @@ _TITLES = {
 }
 
 
-class Wrong(BaseModel):
+class FieldError(BaseModel):
     """One field that makes no sense."""
 
     field: str = Field(description="Where it is: `body.limit`, `query.type`.")
@@ -69,41 +69,41 @@ class Problem(BaseModel):
     detail: str = Field(description="One sentence: what was wrong, where, what to do.")
     code: str = Field(description="A name for programs: `NotFound`, `QuestionRefused`, `TooManyRequests`, …")
     request_id: str | None = None
-    errors: list[Wrong] = []
+    errors: list[FieldError] = []
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route, for OpenAPI."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {status: {"description": _TITLES[status], "content": content} for status in statuses}
 
 
-def problem(
+def build_problem(
     status: int,
     detail: str,
     code: str,
     *,
     request_id: str | None = None,
-    wrong: list[Wrong] | None = None,
+    field_errors: list[FieldError] | None = None,
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
     """A response that tells one problem."""
     told = Problem(
         title=_TITLES.get(status, "The request failed"),
         status=status,
-        detail=_shown(detail),
+        detail=_truncate(detail),
         code=code,
         request_id=request_id,
-        errors=wrong or [],
+        errors=field_errors or [],
     )
     return JSONResponse(told.model_dump(), status, headers=headers, media_type=MEDIA_TYPE)
 
 
-def tell_problems(app: FastAPI) -> None:
+def install_problem_handlers(app: FastAPI) -> None:
     """Let every error of an application leave as a problem."""
-    app.add_exception_handler(KnowledgeError, _known)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(KnowledgeError, _handle_knowledge_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
 
 
 def status_of(error: KnowledgeError) -> int:
@@ -111,7 +111,7 @@ def status_of(error: KnowledgeError) -> int:
     return next(_STATUS[cls] for cls in type(error).__mro__ if cls in _STATUS)
 
 
-async def _known(request: Request, error: Exception) -> JSONResponse:
+async def _handle_knowledge_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, KnowledgeError)
     status, headers = status_of(error), {}
     if status == 401:
@@ -120,39 +120,43 @@ async def _known(request: Request, error: Exception) -> JSONResponse:
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     elif status in (503, 504) and isinstance(error, errors.TransientError):
         headers["Retry-After"] = "1"
-    return problem(status, str(error), type(error).__name__, request_id=_id(request), headers=headers)
-
-
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    wrong = [
-        Wrong(field=_shown(".".join(map(str, each["loc"]))), problem=_shown(each["msg"]))
-        for each in error.errors()[:_MOST_WRONG]
-    ]
-    detail = "; ".join(f"{each.field}: {each.problem}" for each in wrong)
-    return problem(422, detail, "QuestionRefused", request_id=_id(request), wrong=wrong)
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    headers = dict(error.headers) if error.headers else {}
-    if error.status_code == 405:
-        headers["Allow"] = ", ".join(_allowed(request))
-        if request.method == "OPTIONS":
-            return Response(status_code=204, headers=headers)
-    return problem(
-        error.status_code, str(error.detail), "HTTPError", request_id=_id(request), headers=headers
+    return build_problem(
+        status, str(error), type(error).__name__, request_id=_request_id_of(request), headers=headers
     )
 
 
-def unforeseen(error: Exception, request_id: str) -> JSONResponse:
+async def _handle_validation_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    wrong = [
+        FieldError(field=_truncate(".".join(map(str, each["loc"]))), problem=_truncate(each["msg"]))
+        for each in error.errors()[:_MAX_FIELD_ERRORS]
+    ]
+    detail = "; ".join(f"{each.field}: {each.problem}" for each in wrong)
+    return build_problem(
+        422, detail, "QuestionRefused", request_id=_request_id_of(request), field_errors=wrong
+    )
+
+
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers) if error.headers else {}
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_list_allowed_methods(request))
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=headers)
+    return build_problem(
+        error.status_code, str(error.detail), "HTTPError", request_id=_request_id_of(request), headers=headers
+    )
+
+
+def build_unexpected_problem(error: Exception, request_id: str) -> JSONResponse:
     """The answer where nobody knows what went wrong; the log has the traceback."""
     _log.error("request %s failed", request_id, exc_info=error)
     detail = f"an unexpected {type(error).__name__}: the server's log has more, under the request id"
-    return problem(500, detail, "Unexpected", request_id=request_id)
+    return build_problem(500, detail, "Unexpected", request_id=request_id)
 
 
-def _allowed(request: Request) -> list[str]:
+def _list_allowed_methods(request: Request) -> list[str]:
     """The methods that some route takes at this path; a route itself knows only its own."""
     routes, scope = request.app.router.routes, dict(request.scope)
     methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -164,11 +168,11 @@ def _allowed(request: Request) -> list[str]:
     return [*taken, *(["HEAD"] if "GET" in taken else []), "OPTIONS"]
 
 
-def _shown(text: str) -> str:
+def _truncate(text: str) -> str:
     """Text that JSON can hold, and not all of a very long one."""
     text = text.encode("utf-8", "replace").decode()
-    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
+    return text if len(text) <= _MAX_DETAIL_CHARS else f"{text[:_MAX_DETAIL_CHARS]}…"
 
 
-def _id(request: Request) -> str | None:
+def _request_id_of(request: Request) -> str | None:
     return getattr(request.state, "request_id", None)

@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from knowledge_pipeline.serve.http.problems import unforeseen
-from knowledge_pipeline.serve.logs import Line, line_of, tell
+from knowledge_pipeline.serve.http.problems import build_unexpected_problem
+from knowledge_pipeline.serve.logs import RequestLogEntry, log_request, open_log_entry
 
-_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
-_ALWAYS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-_UNLESS_SAID: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
+_REQUEST_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
+_SECURITY_HEADERS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+_DEFAULT_HEADERS: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
 
 
-class Requests:
+class RequestMiddleware:
     """The outermost of what a request passes: nothing that happens within is without an id or a line."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -32,22 +32,22 @@ class Requests:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         given = Headers(scope=scope).get("x-request-id", "")
-        passing = _Passing(given if _ID.fullmatch(given) else str(uuid.uuid4()), send)
+        passing = _TrackedRequest(given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4()), send)
         # The server keeps the bodies of answers to HEAD to itself; the routes need not know of it.
         inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
         inner["state"] = {**scope.get("state", {}), "request_id": passing.id}
-        with line_of(passing.id) as line:
+        with open_log_entry(passing.id) as line:
             try:
                 await self._app(inner, receive, passing.send)
             except Exception as error:
                 if passing.status:  # half of an answer was sent: the connection has to break
                     raise
-                await unforeseen(error, passing.id)(inner, receive, passing.send)
+                await build_unexpected_problem(error, passing.id)(inner, receive, passing.send)
             finally:
-                passing.tell(line, scope["method"], inner)
+                passing.log(line, scope["method"], inner)
 
 
-class _Passing:
+class _TrackedRequest:
     """One request on its way."""
 
     def __init__(self, id_: str, send: Send) -> None:
@@ -62,15 +62,15 @@ class _Passing:
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             headers["X-Request-ID"] = self.id
-            headers.update(_ALWAYS)
-            for name, value in _UNLESS_SAID.items():
+            headers.update(_SECURITY_HEADERS)
+            for name, value in _DEFAULT_HEADERS.items():
                 headers.setdefault(name, value)
         await self._send(message)
 
-    def tell(self, line: Line, method: str, scope: Scope) -> None:
+    def log(self, entry: RequestLogEntry, method: str, scope: Scope) -> None:
         """Write the line; it has the route's pattern and not the path, which may hold ids."""
         route = getattr(scope.get("route"), "path", None)
         if route is None and "endpoint" in scope and not scope.get("path_params"):
             route = scope["path"]  # of a route of Starlette's own: its pattern is the path
         ms = round((time.perf_counter() - self._started_s) * 1000, 1)
-        tell(line, method=method, route=route, status=self.status, ms=ms)
+        log_request(entry, method=method, route=route, status=self.status, ms=ms)

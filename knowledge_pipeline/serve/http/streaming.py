@@ -12,13 +12,13 @@ from fastapi.sse import format_sse_event
 
 from knowledge_pipeline.query.search.assemble import Answer
 
-EVENTS = "text/event-stream"
-STREAMED: dict[int | str, dict[str, Any]] = {
+EVENT_STREAM = "text/event-stream"
+STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The answer; as a stream each result is an event `result`, and the rest, with how "
         "many there were, the last event, `answer`.",
         "content": {
-            EVENTS: {
+            EVENT_STREAM: {
                 "schema": {"type": "string"},
                 "example": 'event: result\ndata: {"id": "…", "content": "…"}\n\n'
                 'event: answer\ndata: {"query_id": "…", "results": 1}\n\n',
@@ -29,12 +29,12 @@ STREAMED: dict[int | str, dict[str, Any]] = {
 """The `responses` of a route whose answers can be streamed."""
 
 
-def told(request: Request, answer: Answer) -> Response:
+def to_response(request: Request, answer: Answer) -> Response:
     """An answer in the form that the request accepts."""
     if not wants_events(request.headers.get("accept", "")):
         return JSONResponse(answer.as_json())
     headers = {"X-Accel-Buffering": "no"}  # a proxy sends on what it has
-    return StreamingResponse(_events(answer), media_type=EVENTS, headers=headers)
+    return StreamingResponse(_iter_events(answer), media_type=EVENT_STREAM, headers=headers)
 
 
 def wants_events(accept: str) -> bool:
@@ -44,10 +44,10 @@ def wants_events(accept: str) -> bool:
         kind, *parameters = (each.strip().lower() for each in part.split(";"))
         given = next((each[2:] for each in parameters if each.startswith("q=")), "1")
         wanted[kind] = float(given) if given.replace(".", "", 1).isdecimal() else 0.0
-    return wanted.get(EVENTS, 0.0) > wanted.get("application/json", 0.0)
+    return wanted.get(EVENT_STREAM, 0.0) > wanted.get("application/json", 0.0)
 
 
-def _events(answer: Answer) -> Iterator[bytes]:
+def _iter_events(answer: Answer) -> Iterator[bytes]:
     rest = answer.as_json()
     results = rest.pop("results")
     for result in results:

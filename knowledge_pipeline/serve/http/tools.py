@@ -7,20 +7,22 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
-from knowledge_pipeline.serve.http.dependencies import Asks
-from knowledge_pipeline.serve.http.models import AnswerTold, Told
-from knowledge_pipeline.serve.http.problems import ANSWERING, problems
+from knowledge_pipeline.serve.http.dependencies import CurrentContext
+from knowledge_pipeline.serve.http.models import ResponseModel, SearchResponse
+from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX
-from knowledge_pipeline.serve.http.streaming import STREAMED, told
-from knowledge_pipeline.serve.openai_tools import NAME, Form, how, search_knowledge_base
-from knowledge_pipeline.serve.tool_inputs import KnowledgeQuery
+from knowledge_pipeline.serve.http.streaming import STREAMED_RESPONSES, to_response
+from knowledge_pipeline.serve.openai_tools import TOOL_NAME, ToolFormat, build_search_tool, search_options_of
+from knowledge_pipeline.serve.tool_inputs import KnowledgeQueryInput
 
 routes = APIRouter(prefix=f"{PREFIX}/tools", tags=["search"])
 
-_As = Annotated[Form, Query(alias="form", description="Of which of OpenAI's APIs the schema is.")]
+_FormatParam = Annotated[
+    ToolFormat, Query(alias="form", description="Of which of OpenAI's APIs the schema is.")
+]
 
 
-class ToolsTold(Told):
+class ToolListResponse(ResponseModel):
     """What goes into `tools` of a request to a model."""
 
     tools: list[dict[str, Any]]
@@ -29,25 +31,27 @@ class ToolsTold(Told):
 @routes.get(
     "",
     operation_id="list_tools",
-    response_model=ToolsTold,
-    responses=problems(401, 403, 421, 422, 429, 500, 503, 504),
+    response_model=ToolListResponse,
+    responses=problem_responses(401, 403, 421, 422, 429, 500, 503, 504),
 )
-async def list_tools(asks: Asks, form: _As = "chat_completions") -> JSONResponse:
+async def list_tools(ctx: CurrentContext, form: _FormatParam = "chat_completions") -> JSONResponse:
     """The search as a tool, for the request to a model."""
 
-    async def listed(*_: object) -> list[dict[str, Any]]:
-        return [search_knowledge_base(form)]
+    async def list_search_tool(*_: object) -> list[dict[str, Any]]:
+        return [build_search_tool(form)]
 
-    return JSONResponse({"tools": await asks.ask(listed)})
+    return JSONResponse({"tools": await ctx.execute(list_search_tool)})
 
 
 @routes.post(
-    f"/{NAME}",
-    operation_id=NAME,
-    response_model=AnswerTold,
-    responses={**problems(*ANSWERING), **STREAMED},
+    f"/{TOOL_NAME}",
+    operation_id=TOOL_NAME,
+    response_model=SearchResponse,
+    responses={**problem_responses(*QUERY_STATUSES), **STREAMED_RESPONSES},
 )
-async def call(body: KnowledgeQuery, asks: Asks) -> Response:
+async def call_search_tool(body: KnowledgeQueryInput, ctx: CurrentContext) -> Response:
     """Do what a model asks for: the body is the arguments of its call, as it wrote them."""
-    answer = await asks.ask(lambda base, access: base.asearch(body.query, access=access, **how(body)))
-    return told(asks.request, answer)
+    answer = await ctx.execute(
+        lambda base, access: base.asearch(body.query, access=access, **search_options_of(body))
+    )
+    return to_response(ctx.request, answer)

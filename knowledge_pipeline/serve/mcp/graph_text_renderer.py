@@ -4,74 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Link, Node
-from knowledge_pipeline.serve.text_renderer import place
+from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
+from knowledge_pipeline.serve.text_renderer import format_location
 
-_SURE = 0.95
+_CERTAIN_CONFIDENCE = 0.95
 _SECTIONS = {"used_by": "Uses it", "uses": "Used by it", "member": "Defined in it"}
 
 
-def of_graph(answer: GraphAnswer) -> str:
+def render_graph_answer(answer: GraphAnswer) -> str:
     """What was asked for, then what was found by how it has to do with that, then notes."""
     if answer.candidates:
-        return _candidates(answer)
+        return _render_candidates(answer)
     names = {node.id: node.name for node in answer.nodes}
-    lines = [f"{_node(node)}{f'  {node.signature}' if node.signature else ''}" for node in answer.targets]
-    told: set[Link] = set()
+    lines = [
+        f"{_format_node(node)}{f'  {node.signature}' if node.signature else ''}" for node in answer.targets
+    ]
+    told: set[CodeEdge] = set()
     for side, title in _SECTIONS.items():
         nodes = [node for node in answer.nodes if node.side == side]
         lines += [f"{title}:" for _ in nodes[:1]]
         for node in nodes:
-            links = _links_of(node, answer.links, told)
+            links = _select_new_links(node, answer.links, told)
             told.update(links)
-            lines.append(f"- {_node(node)}{_far(node)}{_how(node, links, names)}")
-    between = [f"- {names[each.source]} {_link(each, names)}" for each in answer.links if each not in told]
+            lines.append(f"- {_format_node(node)}{_format_distance(node)}{_render_links(node, links, names)}")
+    between = [
+        f"- {names[each.source]} {_format_link(each, names)}" for each in answer.links if each not in told
+    ]
     lines += ["Between them:", *between] if between else []
-    if not answer.found:
+    if not answer.matches:
         lines.append("Nothing else was found.")
     return "\n".join([*lines, *(f"({note}.)" for note in answer.notes)])
 
 
-def _candidates(answer: GraphAnswer) -> str:
+def _render_candidates(answer: GraphAnswer) -> str:
     lines = [f"`{answer.target}` may mean several things. Ask again with one of these as the target:"]
     for node in answer.candidates:
         within = f"  (sources=[{node.source!r}])" if node.source else ""
         asked = node.path if node.kind == "file" else f"{node.path}:{node.name}"
-        lines.append(f"- {asked}  {node.kind}, {place(node.path or '', node.lines)}{within}")
+        lines.append(f"- {asked}  {node.kind}, {format_location(node.path or '', node.lines)}{within}")
     return "\n".join([*lines, *(f"({note}.)" for note in answer.notes)])
 
 
-def _node(node: Node) -> str:
+def _format_node(node: CodeNode) -> str:
     if node.path is None:
         return f"{node.kind} {node.full_name or node.name}"
-    where = place(node.path, node.lines)
+    where = format_location(node.path, node.lines)
     named = f"{node.kind} {where}" if node.kind == "file" else f"{node.kind} {node.name}  {where}"
     return f"{named}  [{node.source}]"
 
 
-def _far(node: Node) -> str:
+def _format_distance(node: CodeNode) -> str:
     score = f"  score {node.score:.2f}" if node.score is not None else ""
     return f"  ({node.distance} steps away){score}" if node.distance > 1 else score
 
 
-def _links_of(node: Node, links: Sequence[Link], told: set[Link]) -> list[Link]:
+def _select_new_links(node: CodeNode, links: Sequence[CodeEdge], rendered: set[CodeEdge]) -> list[CodeEdge]:
     """Those that brought the node into the answer: what it does, or what is done with it."""
     ways = {"used_by": ("source",), "uses": ("target",), "member": ("source", "target")}[node.side]
-    return [each for each in links if each not in told and node.id in (getattr(each, way) for way in ways)]
+    return [
+        each for each in links if each not in rendered and node.id in (getattr(each, way) for way in ways)
+    ]
 
 
-def _how(node: Node, links: Sequence[Link], names: dict[str, str]) -> str:
-    return "".join(f"\n    {text}" for text in _hows(node, links, names))
+def _render_links(node: CodeNode, links: Sequence[CodeEdge], names: dict[str, str]) -> str:
+    return "".join(f"\n    {text}" for text in _iter_link_lines(node, links, names))
 
 
-def _hows(node: Node, links: Sequence[Link], names: dict[str, str]) -> Iterator[str]:
+def _iter_link_lines(node: CodeNode, links: Sequence[CodeEdge], names: dict[str, str]) -> Iterator[str]:
     for link in links:
         does = link.source == node.id
-        yield _link(link, names) if does else f"{names[link.source]} {_link(link, names)}"
+        yield _format_link(link, names) if does else f"{names[link.source]} {_format_link(link, names)}"
 
 
-def _link(link: Link, names: dict[str, str]) -> str:
+def _format_link(link: CodeEdge, names: dict[str, str]) -> str:
     """`calls Store.get at src/app.py:5,12`."""
-    unsure = f" (confidence {link.confidence:.2f})" if link.confidence < _SURE else ""
+    unsure = f" (confidence {link.confidence:.2f})" if link.confidence < _CERTAIN_CONFIDENCE else ""
     lines = ",".join(map(str, link.lines))
     return f"{link.kind} {names[link.target]} at {link.path}:{lines}{unsure}"

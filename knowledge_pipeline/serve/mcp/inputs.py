@@ -9,22 +9,36 @@ from pydantic import Field, model_validator
 from knowledge_pipeline.query.agent_context.build import MAX_BUDGET_TOKENS
 from knowledge_pipeline.query.agent_context.searches import MAX_TASK_CHARS, TaskKind
 from knowledge_pipeline.query.code_graph.engine import MAX_DEPTH, MAX_NODES
-from knowledge_pipeline.query.code_graph.target import MAX_CHARS as MAX_TARGET_CHARS
+from knowledge_pipeline.query.code_graph.target import MAX_TARGET_CHARS as MAX_TARGET_CHARS
 from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
-from knowledge_pipeline.serve.tool_inputs import MAX_NAME_CHARS, Arguments, Asked, Dated, Limit, Name, Words
+from knowledge_pipeline.serve.tool_inputs import (
+    MAX_NAME_CHARS,
+    DatedQueryInput,
+    FilterValues,
+    Limit,
+    Name,
+    QueryInput,
+    ToolInput,
+)
 
 
-class CodeSearch(Asked):
+class CodeSearchInput(QueryInput):
     """A question to source code."""
 
-    languages: Words = Field(default=(), description="Only these programming languages: `python`, `go`.")
-    repos: Words = Field(default=(), description="Only these repositories: `flask` or `pallets/flask`.")
-    paths: Words = Field(default=(), description="Only these paths: `src/auth`, or globs, `**/*_test.go`.")
-    sources: Words = Field(default=(), description="Only these sources, by id, as results name them.")
+    languages: FilterValues = Field(
+        default=(), description="Only these programming languages: `python`, `go`."
+    )
+    repos: FilterValues = Field(
+        default=(), description="Only these repositories: `flask` or `pallets/flask`."
+    )
+    paths: FilterValues = Field(
+        default=(), description="Only these paths: `src/auth`, or globs, `**/*_test.go`."
+    )
+    sources: FilterValues = Field(default=(), description="Only these sources, by id, as results name them.")
     limit: Limit = 10
 
 
-class SearchCode(Arguments):
+class SimilarCodeInput(ToolInput):
     """Code that others shall be like."""
 
     query: str | None = Field(
@@ -41,40 +55,40 @@ class SearchCode(Arguments):
         description="The path of an indexed file: alone, files like it are found; with `query`, where the "
         "piece is from. Its own passages are left out.",
     )
-    languages: Words = Field(default=(), description="Only these programming languages.")
-    repos: Words = Field(default=(), description="Only these repositories.")
-    paths: Words = Field(default=(), description="Only these paths, or globs.")
+    languages: FilterValues = Field(default=(), description="Only these programming languages.")
+    repos: FilterValues = Field(default=(), description="Only these repositories.")
+    paths: FilterValues = Field(default=(), description="Only these paths, or globs.")
     source: Name | None = Field(
         default=None, description="The source of `file`, where several have such a path."
     )
     limit: Limit = 5
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> SearchCode:
+    def _require_query_or_file(self) -> SimilarCodeInput:
         if self.query is None and self.file is None:
             raise ValueError("give `query`, a piece of code, or `file`, a path")
         return self
 
 
-class SearchTickets(Dated):
+class TicketSearchInput(DatedQueryInput):
     """A question to Jira."""
 
-    projects: Words = Field(default=(), description="Only these projects, by key: `PAY`.")
-    statuses: Words = Field(default=(), description="Only in these states: `In Progress`, `Done`.")
-    labels: Words = Field(default=(), description="Only with one of these labels.")
+    projects: FilterValues = Field(default=(), description="Only these projects, by key: `PAY`.")
+    statuses: FilterValues = Field(default=(), description="Only in these states: `In Progress`, `Done`.")
+    labels: FilterValues = Field(default=(), description="Only with one of these labels.")
     limit: Limit = 5
 
 
-class SearchPages(Dated):
+class WikiSearchInput(DatedQueryInput):
     """A question to Confluence."""
 
-    spaces: Words = Field(default=(), description="Only these spaces, by key: `OPS`.")
-    labels: Words = Field(default=(), description="Only with one of these labels.")
-    authors: Words = Field(default=(), description="Only by these authors, by whole words of a name.")
+    spaces: FilterValues = Field(default=(), description="Only these spaces, by key: `OPS`.")
+    labels: FilterValues = Field(default=(), description="Only with one of these labels.")
+    authors: FilterValues = Field(default=(), description="Only by these authors, by whole words of a name.")
     limit: Limit = 5
 
 
-class Targeted(Arguments):
+class GraphTargetInput(ToolInput):
     """A question about a piece of code."""
 
     target: str = Field(
@@ -84,40 +98,42 @@ class Targeted(Arguments):
         "`path:name`, `path:line` (the definition around the line), a file, or a folder.",
         examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
     )
-    sources: Words = Field(default=(), description="Look for the target in these sources alone, by id.")
-    repos: Words = Field(default=(), description="Look for the target in these repositories alone.")
-    languages: Words = Field(default=(), description="Look for the target in these languages alone.")
-    paths: Words = Field(default=(), description="Look for the target in these paths alone, or globs.")
+    sources: FilterValues = Field(
+        default=(), description="Look for the target in these sources alone, by id."
+    )
+    repos: FilterValues = Field(default=(), description="Look for the target in these repositories alone.")
+    languages: FilterValues = Field(default=(), description="Look for the target in these languages alone.")
+    paths: FilterValues = Field(default=(), description="Look for the target in these paths alone, or globs.")
     limit: int = Field(
         default=50, ge=1, le=MAX_NODES, description="How many definitions beside the target at most."
     )
 
 
-class Related(Targeted):
+class RelatedCodeInput(GraphTargetInput):
     """Definitions that have most to do with one."""
 
     limit: int = Field(default=20, ge=1, le=MAX_NODES, description="How many definitions at most.")
 
 
-class Stepped(Targeted):
+class GraphTraversalInput(GraphTargetInput):
     """A walk of one step, unless more are asked for."""
 
     depth: int = Field(default=1, ge=1, le=MAX_DEPTH, description="How many steps away from the target.")
 
 
-class Deep(Stepped):
+class ImpactInput(GraphTraversalInput):
     """A walk that goes on."""
 
     depth: int = Field(default=3, ge=1, le=MAX_DEPTH, description="How many steps away from the target.")
 
 
-class Hierarchy(Stepped):
+class ClassHierarchyInput(GraphTraversalInput):
     """A walk along inheritance."""
 
     depth: int = Field(default=5, ge=1, le=MAX_DEPTH, description="How many levels up and down.")
 
 
-class Calls(Stepped):
+class CallGraphInput(GraphTraversalInput):
     """A walk along calls."""
 
     direction: Literal["callers", "callees", "both"] = Field(
@@ -125,7 +141,7 @@ class Calls(Stepped):
     )
 
 
-class GetDocument(Arguments):
+class DocumentInput(ToolInput):
     """A document, or one chunk of it."""
 
     id: str = Field(
@@ -138,7 +154,7 @@ class GetDocument(Arguments):
     limit: int = Field(default=40, ge=1, le=500, description="How many passages at most.")
 
 
-class BuildContext(Arguments):
+class ContextInput(ToolInput):
     """A task that is to be done."""
 
     task: str = Field(
@@ -163,6 +179,6 @@ class BuildContext(Arguments):
         le=MAX_BUDGET_TOKENS,
         description="What the whole text may cost; by default as the operator says, as a rule 4,000.",
     )
-    sources: Words = Field(default=(), description="Only these sources, by id.")
-    repos: Words = Field(default=(), description="Only these repositories.")
-    languages: Words = Field(default=(), description="Only these programming languages.")
+    sources: FilterValues = Field(default=(), description="Only these sources, by id.")
+    repos: FilterValues = Field(default=(), description="Only these repositories.")
+    languages: FilterValues = Field(default=(), description="Only these programming languages.")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from knowledge_pipeline.serve.http.models import AnswerTold, ResultTold
+from knowledge_pipeline.serve.http.models import SearchResponse, SearchResult
 
 
-class FoundTold(ResultTold):
+class ToolSearchResult(SearchResult):
     """One retrieved passage, and the document that it is from."""
 
     document: str = Field(description="`source:uri`: `get_document` gives all of it.")
 
 
-class FoundAnswerTold(AnswerTold):
+class ToolSearchResponse(SearchResponse):
     """What a question gets, the best result first."""
 
-    results: list[FoundTold]
+    results: list[ToolSearchResult]
 
 
-class PagedTold(FoundAnswerTold):
+class DocumentPageResponse(ToolSearchResponse):
     """Passages of a document, in their order."""
 
     offset: int = Field(description="How many passages were skipped.")

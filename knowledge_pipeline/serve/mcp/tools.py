@@ -8,31 +8,31 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.excerpts import document_of
+from knowledge_pipeline.query.agent_context.excerpts import document_key
 from knowledge_pipeline.query.agent_context.searches import Task
 from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.search.assemble import Answer
-from knowledge_pipeline.serve.http.models_documents import ContextTold
-from knowledge_pipeline.serve.http.models_graph import GraphTold
+from knowledge_pipeline.serve.http.models_documents import ContextResponse
+from knowledge_pipeline.serve.http.models_graph import GraphResponse
 from knowledge_pipeline.serve.mcp import descriptions, inputs
-from knowledge_pipeline.serve.mcp.graph_text_renderer import of_graph
-from knowledge_pipeline.serve.mcp.outputs import FoundAnswerTold, PagedTold
-from knowledge_pipeline.serve.text_renderer import of_answer, of_context, of_document
-from knowledge_pipeline.serve.tool_inputs import Arguments, KnowledgeQuery
+from knowledge_pipeline.serve.mcp.graph_text_renderer import render_graph_answer
+from knowledge_pipeline.serve.mcp.outputs import DocumentPageResponse, ToolSearchResponse
+from knowledge_pipeline.serve.text_renderer import render_answer, render_context, render_document
+from knowledge_pipeline.serve.tool_inputs import KnowledgeQueryInput, ToolInput
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ToolOutput:
     """An answer twice: for programs, and for a model to read."""
 
-    told: dict[str, Any]
+    structured: dict[str, Any]
     text: str
 
 
-Ask = Callable[[KnowledgeBase, Access, Any], Awaitable[Reply]]
+ToolHandler = Callable[[KnowledgeBase, Access, Any], Awaitable[ToolOutput]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,131 +42,179 @@ class Tool:
     name: str
     title: str
     descriptions: str
-    inputs: type[Arguments]
-    gives: type[BaseModel]
-    ask: Ask
+    inputs: type[ToolInput]
+    output_model: type[BaseModel]
+    handler: ToolHandler
 
 
-async def _query(base: KnowledgeBase, access: Access, asked: KnowledgeQuery) -> Reply:
-    how = {"type": asked.type, "filters": asked.filters(), "limit": asked.limit}
-    return _found(await base.asearch(asked.query, access=access, **how))
+async def _search_everything(
+    base: KnowledgeBase, access: Access, arguments: KnowledgeQueryInput
+) -> ToolOutput:
+    how = {"type": arguments.type, "filters": arguments.to_filters(), "limit": arguments.limit}
+    return _to_search_output(await base.asearch(arguments.query, access=access, **how))
 
 
-async def _code(base: KnowledgeBase, access: Access, asked: inputs.CodeSearch) -> Reply:
-    how = {"filters": asked.filters(), "limit": asked.limit}
-    return _found(await base.asearch(asked.query, type="code", access=access, **how))
+async def _search_code(base: KnowledgeBase, access: Access, arguments: inputs.CodeSearchInput) -> ToolOutput:
+    how = {"filters": arguments.to_filters(), "limit": arguments.limit}
+    return _to_search_output(await base.asearch(arguments.query, type="code", access=access, **how))
 
 
-async def _like(base: KnowledgeBase, access: Access, asked: inputs.SearchCode) -> Reply:
-    how = {"filters": replace(asked.filters(), source_types=("code",)), "limit": asked.limit}
-    answer = await base.asimilar(text=asked.query, path=asked.file, source=asked.source, access=access, **how)
-    return _found(answer)
+async def _find_similar_code(
+    base: KnowledgeBase, access: Access, arguments: inputs.SimilarCodeInput
+) -> ToolOutput:
+    how = {"filters": replace(arguments.to_filters(), source_types=("code",)), "limit": arguments.limit}
+    answer = await base.asimilar(
+        text=arguments.query, path=arguments.file, source=arguments.source, access=access, **how
+    )
+    return _to_search_output(answer)
 
 
-def _of(source_type: str) -> Ask:
+def _search_source_type(source_type: str) -> ToolHandler:
     """Searches the sources of one type."""
 
-    async def ask(
-        base: KnowledgeBase, access: Access, asked: inputs.SearchTickets | inputs.SearchPages
-    ) -> Reply:
-        filters = replace(asked.filters(), source_types=(source_type,))
-        return _found(await base.asearch(asked.query, filters=filters, limit=asked.limit, access=access))
+    async def search(
+        base: KnowledgeBase, access: Access, arguments: inputs.TicketSearchInput | inputs.WikiSearchInput
+    ) -> ToolOutput:
+        filters = replace(arguments.to_filters(), source_types=(source_type,))
+        return _to_search_output(
+            await base.asearch(arguments.query, filters=filters, limit=arguments.limit, access=access)
+        )
 
-    return ask
+    return search
 
 
-async def _document(base: KnowledgeBase, access: Access, asked: inputs.GetDocument) -> Reply:
-    whole = await base.aget(asked.id, access=access)
+async def _read_document(base: KnowledgeBase, access: Access, arguments: inputs.DocumentInput) -> ToolOutput:
+    whole = await base.aget(arguments.id, access=access)
     total = len(whole.results)
-    if asked.offset >= total:
-        raise QuestionRefused(f"found offset {asked.offset}; the document has {total} passages")
-    shown = replace(whole, results=whole.results[asked.offset :][: asked.limit])
-    text = of_document(shown.results, offset=asked.offset, total=total)
-    return Reply({**_told(shown), "offset": asked.offset, "total": total}, text)
+    if arguments.offset >= total:
+        raise InvalidQuery(f"found offset {arguments.offset}; the document has {total} passages")
+    shown = replace(whole, results=whole.results[arguments.offset :][: arguments.limit])
+    text = render_document(shown.results, offset=arguments.offset, total=total)
+    return ToolOutput({**_to_structured(shown), "offset": arguments.offset, "total": total}, text)
 
 
-async def _context(base: KnowledgeBase, access: Access, asked: inputs.BuildContext) -> Reply:
-    about_it = {"file": asked.file, "source": asked.source, "snippet": asked.snippet}
-    task = Task(asked.task, kind=asked.kind, filters=asked.filters(), **about_it)
-    made = await base.acontext(task, max_tokens=asked.max_tokens, access=access)
-    return Reply(made.as_json(), of_context(made))
+async def _build_context(base: KnowledgeBase, access: Access, arguments: inputs.ContextInput) -> ToolOutput:
+    about_it = {"file": arguments.file, "source": arguments.source, "snippet": arguments.snippet}
+    task = Task(arguments.task, kind=arguments.kind, filters=arguments.to_filters(), **about_it)
+    made = await base.acontext(task, max_tokens=arguments.max_tokens, access=access)
+    return ToolOutput(made.as_json(), render_context(made))
 
 
-def _of_graph(question: str, *more: str) -> Ask:
+def _query_graph(method_name: str, *extra_arguments: str) -> ToolHandler:
     """Asks the code graph a question, with these of the arguments beside the target."""
 
-    async def ask(base: KnowledgeBase, access: Access, asked: inputs.Targeted) -> Reply:
-        how = {name: getattr(asked, name) for name in ("limit", *more)}
-        filters: Filters = asked.filters()
-        answer = await getattr(base.agraph, question)(asked.target, filters=filters, access=access, **how)
-        return Reply(answer.as_json(), of_graph(answer))
+    async def query(base: KnowledgeBase, access: Access, arguments: inputs.GraphTargetInput) -> ToolOutput:
+        how = {name: getattr(arguments, name) for name in ("limit", *extra_arguments)}
+        filters: Filters = arguments.to_filters()
+        answer = await getattr(base.agraph, method_name)(
+            arguments.target, filters=filters, access=access, **how
+        )
+        return ToolOutput(answer.as_json(), render_graph_answer(answer))
 
-    return ask
-
-
-def _found(answer: Answer) -> Reply:
-    return Reply(_told(answer), of_answer(answer))
+    return query
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _to_search_output(answer: Answer) -> ToolOutput:
+    return ToolOutput(_to_structured(answer), render_answer(answer))
+
+
+def _to_structured(answer: Answer) -> dict[str, Any]:
     """The JSON of every door, and of each result where the whole document is."""
     told = answer.as_json()
     for result, held in zip(told["results"], answer.results, strict=True):
-        result["document"] = ":".join(document_of(held))
+        result["document"] = ":".join(document_key(held))
     return told
 
 
-def _searches() -> Iterator[Tool]:
+def _iter_search_tools() -> Iterator[Tool]:
     yield Tool(
-        "knowledge_query", "Ask everything", descriptions.QUERY, KnowledgeQuery, FoundAnswerTold, _query
+        "knowledge_query",
+        "Ask everything",
+        descriptions.QUERY,
+        KnowledgeQueryInput,
+        ToolSearchResponse,
+        _search_everything,
     )
     yield Tool(
-        "code_search", "Search code by meaning", descriptions.CODE, inputs.CodeSearch, FoundAnswerTold, _code
+        "code_search",
+        "Search code by meaning",
+        descriptions.CODE,
+        inputs.CodeSearchInput,
+        ToolSearchResponse,
+        _search_code,
     )
     yield Tool(
-        "search_code", "Search code like code", descriptions.LIKE, inputs.SearchCode, FoundAnswerTold, _like
+        "search_code",
+        "Search code like code",
+        descriptions.SIMILAR_CODE,
+        inputs.SimilarCodeInput,
+        ToolSearchResponse,
+        _find_similar_code,
     )
     yield Tool(
         "search_jira_tickets",
         "Search Jira tickets",
         descriptions.TICKETS,
-        inputs.SearchTickets,
-        FoundAnswerTold,
-        _of("jira"),
+        inputs.TicketSearchInput,
+        ToolSearchResponse,
+        _search_source_type("jira"),
     )
     yield Tool(
         "search_confluence",
         "Search Confluence pages",
-        descriptions.PAGES,
-        inputs.SearchPages,
-        FoundAnswerTold,
-        _of("confluence"),
+        descriptions.CONFLUENCE_PAGES,
+        inputs.WikiSearchInput,
+        ToolSearchResponse,
+        _search_source_type("confluence"),
     )
     yield Tool(
-        "get_document", "Read a document", descriptions.DOCUMENT, inputs.GetDocument, PagedTold, _document
+        "get_document",
+        "Read a document",
+        descriptions.DOCUMENT,
+        inputs.DocumentInput,
+        DocumentPageResponse,
+        _read_document,
     )
     yield Tool(
         "build_context",
         "Gather what a task needs",
         descriptions.CONTEXT,
-        inputs.BuildContext,
-        ContextTold,
-        _context,
+        inputs.ContextInput,
+        ContextResponse,
+        _build_context,
     )
 
 
-def _graph_questions() -> Iterator[Tool]:
-    asked: tuple[tuple[str, str, str, type[Arguments], tuple[str, ...]], ...] = (
-        ("find_usages", "Find usages", descriptions.USAGES, inputs.Targeted, ()),
-        ("find_references", "Find references", descriptions.REFERENCES, inputs.Targeted, ()),
-        ("get_call_graph", "Show calls", descriptions.CALLS, inputs.Calls, ("depth", "direction")),
-        ("get_class_hierarchy", "Show inheritance", descriptions.HIERARCHY, inputs.Hierarchy, ("depth",)),
-        ("get_dependencies", "Show dependencies", descriptions.DEPENDENCIES, inputs.Stepped, ("depth",)),
-        ("analyze_dependencies", "Show the impact of a change", descriptions.IMPACT, inputs.Deep, ("depth",)),
-        ("find_related_code", "Find related code", descriptions.RELATED, inputs.Related, ()),
+def _iter_graph_tools() -> Iterator[Tool]:
+    asked: tuple[tuple[str, str, str, type[ToolInput], tuple[str, ...]], ...] = (
+        ("find_usages", "Find usages", descriptions.USAGES, inputs.GraphTargetInput, ()),
+        ("find_references", "Find references", descriptions.REFERENCES, inputs.GraphTargetInput, ()),
+        ("get_call_graph", "Show calls", descriptions.CALLS, inputs.CallGraphInput, ("depth", "direction")),
+        (
+            "get_class_hierarchy",
+            "Show inheritance",
+            descriptions.HIERARCHY,
+            inputs.ClassHierarchyInput,
+            ("depth",),
+        ),
+        (
+            "get_dependencies",
+            "Show dependencies",
+            descriptions.DEPENDENCIES,
+            inputs.GraphTraversalInput,
+            ("depth",),
+        ),
+        (
+            "analyze_dependencies",
+            "Show the impact of a change",
+            descriptions.IMPACT,
+            inputs.ImpactInput,
+            ("depth",),
+        ),
+        ("find_related_code", "Find related code", descriptions.RELATED, inputs.RelatedCodeInput, ()),
     )
     for name, title, told, model, more in asked:
-        yield Tool(name, title, told, model, GraphTold, _of_graph(name, *more))
+        yield Tool(name, title, told, model, GraphResponse, _query_graph(name, *more))
 
 
-TOOLS = {tool.name: tool for tool in (*_searches(), *_graph_questions())}
+TOOLS = {tool.name: tool for tool in (*_iter_search_tools(), *_iter_graph_tools())}

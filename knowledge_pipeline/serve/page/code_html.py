@@ -13,11 +13,11 @@ from pygments.lexers.special import TextLexer
 from pygments.token import Token
 from pygments.util import ClassNotFound
 
-from knowledge_pipeline.serve.page.term_matching import Marks, cut
+from knowledge_pipeline.serve.page.term_matching import TermMatcher, split_at_ranges
 
-COLOURED_CHARS = 200_000  # of one text; above it there are no colours
+MAX_HIGHLIGHTED_CHARS = 200_000  # of one text; above it there are no colours
 
-_ALIASES = {
+_LEXER_ALIASES = {
     "c_sharp": "csharp",
     "common_lisp": "common-lisp",
     "cuda": "cuda",
@@ -30,7 +30,7 @@ _ALIASES = {
     "objective_cpp": "objective-c++",
     "visual_basic": "vb.net",
 }
-_COLOURS = (  # the first that holds a token gives its class in page.css
+_CSS_CLASSES = (  # the first that holds a token gives its class in page.css
     (Token.Comment, "c"),
     (Token.Literal.String.Doc, "d"),
     (Token.Literal.String, "s"),
@@ -51,56 +51,56 @@ _COLOURS = (  # the first that holds a token gives its class in page.css
 )
 
 
-def lines_of(text: str, language: str | None, marks: Marks) -> list[Markup]:
+def render_lines(text: str, language: str | None, matcher: TermMatcher) -> list[Markup]:
     """A text as HTML, one piece for each of its lines, without the line ends."""
-    lines, ranges = [list[str]()], marks.ranges(text)
-    for start, colour, piece in _coloured(text, language):
-        for inner, marked in cut(start, piece, ranges):
+    lines, ranges = [list[str]()], matcher.find_ranges(text)
+    for start, colour, piece in _iter_highlighted(text, language):
+        for inner, marked in split_at_ranges(start, piece, ranges):
             for number, part in enumerate(inner.split("\n")):
                 if number:
                     lines.append([])
                 if part:
-                    lines[-1].append(_told(part, colour, marked=marked))
+                    lines[-1].append(_render_part(part, colour, marked=marked))
     return [Markup("".join(line)) for line in lines]  # noqa: S704 - made of escaped parts alone
 
 
-def marked(text: str, marks: Marks) -> Markup:
+def render_marked(text: str, matcher: TermMatcher) -> Markup:
     """A text without colours, as HTML."""
-    pieces = cut(0, text, marks.ranges(text))
-    told = (_told(piece, "", marked=found) for piece, found in pieces)
+    pieces = split_at_ranges(0, text, matcher.find_ranges(text))
+    told = (_render_part(piece, "", marked=found) for piece, found in pieces)
     return Markup("".join(told))  # noqa: S704 - made of escaped parts alone
 
 
-def _told(text: str, colour: str, *, marked: bool) -> str:
+def _render_part(text: str, css_class: str, *, marked: bool) -> str:
     told = escape(text)
     if marked:
         told = f"<mark>{told}</mark>"
-    return f'<span class="{colour}">{told}</span>' if colour else str(told)
+    return f'<span class="{css_class}">{told}</span>' if css_class else str(told)
 
 
-def _coloured(text: str, language: str | None) -> Iterator[tuple[int, str, str]]:
+def _iter_highlighted(text: str, language: str | None) -> Iterator[tuple[int, str, str]]:
     """Pieces with their places and classes; together they are the text."""
-    lexer = _lexer(language or "text") if len(text) <= COLOURED_CHARS else _lexer("text")
+    lexer = _find_lexer(language or "text") if len(text) <= MAX_HIGHLIGHTED_CHARS else _find_lexer("text")
     done = 0
     for start, token, piece in lexer.get_tokens_unprocessed(text):
         if start < done or not piece:  # a lexer that gives a piece twice would repeat text
             continue
         if start > done:
             yield done, "", text[done:start]
-        yield start, _class(token), piece
+        yield start, _css_class_of(token), piece
         done = start + len(piece)
     if done < len(text):
         yield done, "", text[done:]
 
 
 @cache
-def _lexer(language: str) -> Lexer:
+def _find_lexer(language: str) -> Lexer:
     try:
-        return get_lexer_by_name(_ALIASES.get(language, language))
+        return get_lexer_by_name(_LEXER_ALIASES.get(language, language))
     except ClassNotFound:
         return TextLexer()
 
 
 @cache
-def _class(token: Any) -> str:
-    return next((name for kind, name in _COLOURS if token in kind), "")
+def _css_class_of(token: Any) -> str:
+    return next((name for kind, name in _CSS_CLASSES if token in kind), "")

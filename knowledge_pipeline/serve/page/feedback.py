@@ -7,19 +7,21 @@ from typing import cast
 from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.query.log.feedback import Judgement
-from knowledge_pipeline.serve.page.rendering import PageRoute, page
-from knowledge_pipeline.serve.page.sessions import Visiting, form_of, inside
+from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
+from knowledge_pipeline.serve.page.sessions import PageContext, read_form, safe_redirect_path
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 @routes.post("/feedback")
-async def judge(request: Request, visiting: Visiting) -> Response:
+async def judge(request: Request, ctx: PageContext) -> Response:
     """Keep one judgement of one result; a script gets no content, a form a page that leads back."""
-    fields = await form_of(request)
+    fields = await read_form(request)
     told = (fields.get("query_id", ""), fields.get("result_id", ""))
     judgement = cast("Judgement", fields.get("judgement", ""))  # checked where it is kept
-    await visiting.ask(lambda base, access: base.afeedback(*told, judgement, access=access))
+    await ctx.execute(lambda base, access: base.afeedback(*told, judgement, access=access))
     if fields.get("quietly"):
         return Response(status_code=204)
-    return page(request, "thanks.html.j2", judgement=judgement, back=inside(fields.get("back", "")))
+    return render_page(
+        request, "thanks.html.j2", judgement=judgement, back=safe_redirect_path(fields.get("back", ""))
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer, Node
+from knowledge_pipeline.query.code_graph.answers import CodeNode, GraphAnswer
 
-MOST = 10  # boxes in one column
+MAX_BOXES = 10  # boxes in one column
 _WIDTH, _HEIGHT = 220, 40
 _GAP_X, _GAP_Y = 90, 12
 _NAME_CHARS, _PLACE_CHARS = 27, 34
@@ -17,14 +17,14 @@ _NAME_CHARS, _PLACE_CHARS = 27, 34
 class Box:
     """One node, with the left and top of its box in pixels."""
 
-    node: Node | None  # None: those that are not drawn
+    node: CodeNode | None  # None: those that are not drawn
     x: int
     y: int
     name: str
-    place: str
+    location: str
 
     @property
-    def middle(self) -> int:
+    def middle_y(self) -> int:
         """The height at which lines end."""
         return self.y + _HEIGHT // 2
 
@@ -41,7 +41,7 @@ class Drawing:
     box_height: int = _HEIGHT
 
 
-def drawing(answer: GraphAnswer) -> Drawing | None:
+def draw_graph(answer: GraphAnswer) -> Drawing | None:
     """The nearest nodes of an answer about one thing; None where there is nothing to draw."""
     users = [node for node in answer.nodes if node.side == "used_by" and node.distance <= 1]
     used = [node for node in answer.nodes if node.side == "uses" and node.distance <= 1]
@@ -49,36 +49,42 @@ def drawing(answer: GraphAnswer) -> Drawing | None:
     if not middle or not (users or used):
         return None
     columns = [users, middle, used]
-    rows = max(min(len(each), MOST + 1) for each in columns)
+    rows = max(min(len(each), MAX_BOXES + 1) for each in columns)
     height = rows * (_HEIGHT + _GAP_Y) - _GAP_Y
-    boxes = [list(_column(nodes, at, height)) for at, nodes in enumerate(columns)]
+    boxes = [list(_layout_column(nodes, at, height)) for at, nodes in enumerate(columns)]
     every = tuple(box for column in boxes for box in column)
     width = 3 * _WIDTH + 2 * _GAP_X
-    return Drawing(every, tuple(_curves(answer, every)), width, height)
+    return Drawing(every, tuple(_iter_curves(answer, every)), width, height)
 
 
-def _column(nodes: Sequence[Node], at: int, height: int) -> Iterator[Box]:
-    drawn = nodes if len(nodes) <= MOST + 1 else nodes[:MOST]
+def _layout_column(nodes: Sequence[CodeNode], column: int, height: int) -> Iterator[Box]:
+    drawn = nodes if len(nodes) <= MAX_BOXES + 1 else nodes[:MAX_BOXES]
     count = len(drawn) + (len(drawn) < len(nodes))
-    x, top = at * (_WIDTH + _GAP_X), (height - count * (_HEIGHT + _GAP_Y) + _GAP_Y) // 2
+    x, top = column * (_WIDTH + _GAP_X), (height - count * (_HEIGHT + _GAP_Y) + _GAP_Y) // 2
     for row, node in enumerate(drawn):
-        yield Box(node, x, top + row * (_HEIGHT + _GAP_Y), _end(node.name, _NAME_CHARS), _place(node))
+        yield Box(
+            node,
+            x,
+            top + row * (_HEIGHT + _GAP_Y),
+            _truncate_start(node.name, _NAME_CHARS),
+            _format_location(node),
+        )
     if len(drawn) < len(nodes):
         y = top + len(drawn) * (_HEIGHT + _GAP_Y)
         yield Box(None, x, y, f"{len(nodes) - len(drawn)} more", "in the list below")
 
 
-def _place(node: Node) -> str:
+def _format_location(node: CodeNode) -> str:
     if node.path is None:
         return "outside"
     line = (node.lines or "").partition("-")[0].removeprefix("L")
     place = f"{node.path}:{line}" if line and node.kind != "file" else node.path
     while len(place) > _PLACE_CHARS and "/" in place:
         place = place.partition("/")[2]
-    return _end(place, _PLACE_CHARS)
+    return _truncate_start(place, _PLACE_CHARS)
 
 
-def _curves(answer: GraphAnswer, boxes: Sequence[Box]) -> Iterator[tuple[str, str]]:
+def _iter_curves(answer: GraphAnswer, boxes: Sequence[Box]) -> Iterator[tuple[str, str]]:
     at = {box.node.id: box for box in boxes if box.node}
     drawn = set[tuple[str, str]]()
     for link in answer.links:
@@ -88,11 +94,11 @@ def _curves(answer: GraphAnswer, boxes: Sequence[Box]) -> Iterator[tuple[str, st
         drawn.add((link.source, link.target))
         left, right = start.x + _WIDTH, end.x - 6
         bend = (right - left) // 2
-        bent = f"{left + bend} {start.middle} {right - bend} {end.middle}"
-        yield f"M{left} {start.middle}C{bent} {right} {end.middle}", link.kind
+        bent = f"{left + bend} {start.middle_y} {right - bend} {end.middle_y}"
+        yield f"M{left} {start.middle_y}C{bent} {right} {end.middle_y}", link.kind
 
 
-def _end(text: str, chars: int) -> str:
+def _truncate_start(text: str, max_chars: int) -> str:
     """The end of a text, which tells more of a path or a qualified name than its beginning."""
     spaced = " ".join(text.split())
-    return spaced if len(spaced) <= chars else f"…{spaced[1 - chars :]}"
+    return spaced if len(spaced) <= max_chars else f"…{spaced[1 - max_chars :]}"

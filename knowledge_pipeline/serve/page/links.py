@@ -6,8 +6,8 @@ import posixpath
 import re
 from urllib.parse import unquote, urlencode, urlsplit
 
-from knowledge_pipeline.query.search.assemble import Citation, Related, Result
-from knowledge_pipeline.serve.page.markdown_html import Leads
+from knowledge_pipeline.query.search.assemble import Citation, RelatedDocument, Result
+from knowledge_pipeline.serve.page.markdown_html import LinkResolver
 
 _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")
 
@@ -24,14 +24,14 @@ def document_url_of(result: Result, **more: str) -> str:
     return document_url(result.citation.source, result.span.uri, result.citation.lines, **more)
 
 
-def related_url(document: Related) -> str:
+def related_url(document: RelatedDocument) -> str:
     """Where a related document is shown."""
     return document_url(document.source, document.uri)
 
 
 def source_url(citation: Citation) -> str | None:
     """Where the source itself shows a passage; None where a browser cannot go there."""
-    return followed(citation.url)
+    return web_url_of(citation.url)
 
 
 def line_url(citation: Citation, line: int) -> str | None:
@@ -42,21 +42,21 @@ def line_url(citation: Citation, line: int) -> str | None:
     return f"{url.removesuffix(citation.lines)}L{line}"
 
 
-def followed(url: str | None) -> str | None:
+def web_url_of(url: str | None) -> str | None:
     """An address on the web, else None."""
     return url if url and url.lower().startswith(("http://", "https://")) else None
 
 
-def span_of(lines: str) -> tuple[int, int] | None:
+def parse_line_range(lines: str) -> tuple[int, int] | None:
     """The first and last line of "L10-L24" or "L10"; None where it is neither."""
     match = _LINES.fullmatch(lines)
     return (int(match[1]), int(match[2] or match[1])) if match and len(lines) < 30 else None
 
 
-def leads_from(source: str, path: str) -> Leads:
+def build_link_resolver(source: str, path: str) -> LinkResolver:
     """Where relative links of a document lead: to the other document of its source."""
 
-    def leads(href: str) -> str | None:
+    def resolve(href: str) -> str | None:
         try:
             parts = urlsplit(href)
         except ValueError:
@@ -66,4 +66,4 @@ def leads_from(source: str, path: str) -> Leads:
         joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path))).lstrip("/")
         return None if joined.startswith("..") else document_url(source, joined)
 
-    return leads
+    return resolve

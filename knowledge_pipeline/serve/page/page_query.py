@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.search.profiles import MAX_RESULTS, SearchType, profile_of
+from knowledge_pipeline.query.search.profiles import MAX_RESULTS, SearchType, get_profile
 from knowledge_pipeline.query.search.understand import understand
 
-RESULTS = 20
-MORE = 30  # that a page is longer for each "more"
+DEFAULT_LIMIT = 20
+LIMIT_STEP = 30  # that a page is longer for each "more"
 
 TABS: Mapping[SearchType, str] = {
     "semantic": "Everything",
@@ -24,12 +24,12 @@ TABS: Mapping[SearchType, str] = {
     "historical": "History",
     "similar": "Like this text",
 }
-_LISTS = ("source_type", "source", "language", "path")
-NARROWING = (*_LISTS, "since")
+_LIST_FILTERS = ("source_type", "source", "language", "path")
+FILTER_NAMES = (*_LIST_FILTERS, "since")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageQuery:
     """A question with its filters; `url` is the page that answers it.
 
     Raises:
@@ -43,66 +43,64 @@ class Asked:
     language: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     since: str = ""
-    limit: int = RESULTS
+    limit: int = DEFAULT_LIMIT
 
     def __post_init__(self) -> None:
-        profile_of(self.type)
+        get_profile(self.type)
         if not 1 <= self.limit <= MAX_RESULTS:
-            raise QuestionRefused(f"found limit {self.limit}; allowed: 1 to {MAX_RESULTS}")
+            raise InvalidQuery(f"found limit {self.limit}; allowed: 1 to {MAX_RESULTS}")
 
     @classmethod
-    def of(cls, given: QueryParams) -> Asked:
+    def from_params(cls, params: QueryParams) -> PageQuery:
         """As an address says it; what is empty is not asked for."""
-        limit = given.get("limit", str(RESULTS))
+        limit = params.get("limit", str(DEFAULT_LIMIT))
         if not (limit.isascii() and limit.isdecimal()):
-            raise QuestionRefused("the limit is no number")
-        lists: dict[str, Any] = {name: _distinct(given.getlist(name)) for name in _LISTS}
-        type_: Any = given.get("type") or "semantic"
-        q, since = given.get("q", "").strip(), given.get("since", "").strip()
+            raise InvalidQuery("the limit is no number")
+        lists: dict[str, Any] = {name: _distinct(params.getlist(name)) for name in _LIST_FILTERS}
+        type_: Any = params.get("type") or "semantic"
+        q, since = params.get("q", "").strip(), params.get("since", "").strip()
         return cls(q=q, type=type_, since=since, limit=int(limit[:9]), **lists)
 
     @property
-    def narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         """Whether there is any filter."""
-        return any(getattr(self, name) for name in NARROWING)
+        return any(getattr(self, name) for name in FILTER_NAMES)
 
-    def filters(self) -> Filters:
+    def to_filters(self) -> Filters:
         """As the knowledge base takes them. Raises `QuestionRefused` for a date that is none."""
         return Filters(
             source_types=self.source_type,
             sources=self.source,
             languages=self.language,
             paths=self.path,
-            since=_moment(self.since) if self.since else None,
+            since=_parse_since(self.since) if self.since else None,
         )
 
     def url(self, **changed: Any) -> str:
         """The address of this question, or of one that differs."""
-        return f"/?{urlencode(list(replace(self, **changed).told()))}"
+        return f"/?{urlencode(list(replace(self, **changed).to_params()))}"
 
-    def told(self) -> list[tuple[str, str]]:
+    def to_params(self) -> list[tuple[str, str]]:
         """Names and values that are not the usual ones."""
-        usual, found = Asked(), list[tuple[str, str]]()
+        usual, found = PageQuery(), list[tuple[str, str]]()
         for each in fields(self):
             value = getattr(self, each.name)
             if value != getattr(usual, each.name):
                 found += [(each.name, str(one)) for one in (value if isinstance(value, tuple) else (value,))]
         return found
 
-    def toggled(self, name: str, value: str) -> str:
+    def toggle_url(self, name: str, value: str) -> str:
         """The address with one value of a filter more, or without it where it was there."""
         now: tuple[str, ...] = getattr(self, name)
         changed = tuple(each for each in now if each != value) if value in now else (*now, value)
-        return self.url(**{name: changed, "limit": RESULTS})
+        return self.url(**{name: changed, "limit": DEFAULT_LIMIT})
 
 
-def _moment(value: str) -> datetime:
+def _parse_since(value: str) -> datetime:
     """A date, or a span back from now, as a question itself may say it."""
     moment = understand(f'changed since:"{value}"').filters.since
     if moment is None:
-        raise QuestionRefused(
-            f"found since {value[:40]!r}; allowed: a date such as 2024-01-31, or a span: 30d"
-        )
+        raise InvalidQuery(f"found since {value[:40]!r}; allowed: a date such as 2024-01-31, or a span: 30d")
     return moment
 
 

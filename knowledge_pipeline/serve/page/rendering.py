@@ -14,15 +14,15 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
-from knowledge_pipeline.query.describe import said
+from knowledge_pipeline.query.describe import describe_relation
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.page_query import TABS, Asked
-from knowledge_pipeline.serve.page.results import kind_of
-from knowledge_pipeline.serve.page.static_files import address_of
+from knowledge_pipeline.serve.page.page_query import TABS, PageQuery
+from knowledge_pipeline.serve.page.results import type_label_of
+from knowledge_pipeline.serve.page.static_files import static_url
 
 TOKEN_COOKIE = "knowledge_token"  # noqa: S105 - a name
-CHECK_COOKIE = "knowledge_check"
+CSRF_COOKIE = "knowledge_check"
 THEME_COOKIE = "knowledge_theme"
 
 _UNITS = (
@@ -43,31 +43,33 @@ _HEADERS: Mapping[str, str] = {
 }
 
 
-def page(request: Request, template: str, *, status: int = 200, **shown: Any) -> Response:
+def render_page(request: Request, template: str, *, status: int = 200, **variables: Any) -> Response:
     """A page; `asked` is the question in its search box, by default none.
 
     A request with `part` gets the inside alone, to be put into another page.
     """
     theme = request.cookies.get(THEME_COOKIE, "")
-    check = request.cookies.get(CHECK_COOKIE, "")
+    check = request.cookies.get(CSRF_COOKIE, "")
     made = check if len(check) == 43 else secrets.token_urlsafe(32)
     frame = "part.html.j2" if request.query_params.get("part") else "frame.html.j2"
     usual: dict[str, Any] = {
-        "asked": Asked(),
+        "asked": PageQuery(),
         "frame": frame,
         "check": made,
         "theme": theme if theme in ("light", "dark") else "",
         "signed_in": TOKEN_COOKIE in request.cookies,
         "tabs": TABS,
     }
-    html = _templates().get_template(template).render(usual | shown)
+    html = _load_templates().get_template(template).render(usual | variables)
     response = HTMLResponse(html, status, headers=dict(_HEADERS))
     if made != check:
-        keep(request, response, CHECK_COOKIE, made)
+        set_private_cookie(request, response, CSRF_COOKIE, made)
     return response
 
 
-def keep(request: Request, response: Response, name: str, value: str, *, days: int | None = None) -> None:
+def set_private_cookie(
+    request: Request, response: Response, name: str, value: str, *, days: int | None = None
+) -> None:
     """Set a cookie that no script reads and no other site sends, for a session or for some days."""
     secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
     age = days * 86400 if days else None
@@ -85,37 +87,39 @@ class PageRoute(APIRoute):
             try:
                 return await answering(request)
             except KnowledgeError as error:
-                return told(request, error)
+                return render_error(request, error)
 
         return answer
 
 
-def told(request: Request, error: KnowledgeError, *, asked: Asked | None = None) -> Response:
+def render_error(request: Request, error: KnowledgeError, *, page_query: PageQuery | None = None) -> Response:
     """The page that tells an error."""
     status = status_of(error)
     if isinstance(error, Unauthenticated):
-        return sign_in(request, status=status, problem=str(error) if TOKEN_COOKIE in request.cookies else "")
-    response = page(
+        return render_sign_in(
+            request, status=status, problem=str(error) if TOKEN_COOKIE in request.cookies else ""
+        )
+    response = render_page(
         request,
         "problem.html.j2",
         status=status,
         sentence=str(error),
         missing=isinstance(error, NotFound),
-        asked=asked or Asked(),
+        asked=page_query or PageQuery(),
     )
     if (after_s := getattr(error, "retry_after_s", None)) is not None:
         response.headers["Retry-After"] = str(max(1, round(after_s)))
     return response
 
 
-def sign_in(request: Request, *, status: int, problem: str = "") -> Response:
+def render_sign_in(request: Request, *, status: int, problem: str = "") -> Response:
     """The page that asks for a token, and leads on to where one wanted to go."""
     here = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/"
-    return page(request, "sign_in.html.j2", status=status, problem=problem, next=here)
+    return render_page(request, "sign_in.html.j2", status=status, problem=problem, next=here)
 
 
 @cache
-def _templates() -> Environment:
+def _load_templates() -> Environment:
     made = Environment(
         loader=PackageLoader("knowledge_pipeline.serve.page"),
         autoescape=True,
@@ -123,12 +127,17 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"address_of": address_of, "links": links}
-    made.filters |= {"kind": kind_of, "said": said, "ago": ago, "number": "{:,}".format}
+    made.globals |= {"address_of": static_url, "links": links}
+    made.filters |= {
+        "kind": type_label_of,
+        "said": describe_relation,
+        "ago": format_age,
+        "number": "{:,}".format,
+    }
     return made
 
 
-def ago(moment: datetime) -> str:
+def format_age(moment: datetime) -> str:
     """How long ago something was, in one unit; the day, where that is more than a year."""
     seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
     for name, unit_s, below_s in _UNITS:

@@ -11,22 +11,22 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from knowledge_pipeline.errors import Forbidden, KnowledgeError, NotFound, QuestionRefused
+from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.languages import LANGUAGES
 from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.query.search.profiles import MAX_RESULTS
 from knowledge_pipeline.query.search.understand import understand
-from knowledge_pipeline.query.status import Status
-from knowledge_pipeline.serve.http.dependencies import Inquiry
-from knowledge_pipeline.serve.page.page_query import MORE, NARROWING, TABS, Asked
-from knowledge_pipeline.serve.page.rendering import PageRoute, page, told
-from knowledge_pipeline.serve.page.results import facets, shown
-from knowledge_pipeline.serve.page.sessions import Visiting
-from knowledge_pipeline.serve.page.term_matching import Marks
+from knowledge_pipeline.query.status import ReleaseStatus
+from knowledge_pipeline.serve.http.dependencies import RequestContext
+from knowledge_pipeline.serve.page.page_query import FILTER_NAMES, LIMIT_STEP, TABS, PageQuery
+from knowledge_pipeline.serve.page.rendering import PageRoute, render_error, render_page
+from knowledge_pipeline.serve.page.results import build_result_views, count_facets
+from knowledge_pipeline.serve.page.sessions import PageContext
+from knowledge_pipeline.serve.page.term_matching import TermMatcher
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-_WITHOUT: Mapping[str, str] = {
+_DEGRADED_NOTES: Mapping[str, str] = {
     "vector": "Searched by words alone: the embedding model could not be used.",
     "hyde": "Searched without a hypothetical answer: the language model did not make one.",
     "expansion": "Searched without related terms: the language model did not name any.",
@@ -34,107 +34,111 @@ _WITHOUT: Mapping[str, str] = {
     "graph": "Without what calls the code and what it calls: there is no code graph to read.",
     "rerank": "Not reranked: the reranker could not be used or took too long.",
 }
-_NEAR = re.compile(r"did you mean (.+)\?$")
+_SUGGESTION = re.compile(r"did you mean (.+)\?$")
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
     """Something to try where nothing was found."""
 
-    told: str
+    text: str
     url: str
 
 
 @routes.get("/")
-async def search(request: Request, visiting: Visiting) -> Response:
+async def search(request: Request, ctx: PageContext) -> Response:
     """What a question finds; without one, what there is to be found."""
-    asked = Asked.of(request.query_params)
+    asked = PageQuery.from_params(request.query_params)
     try:
         if not asked.q:
-            return await _home(request, visiting, asked)
-        return await _found(request, visiting, asked)
+            return await _render_home(request, ctx, asked)
+        return await _render_results(request, ctx, asked)
     except Forbidden:
         raise
     except KnowledgeError as error:
-        return told(request, error, asked=asked)
+        return render_error(request, error, page_query=asked)
 
 
-async def _home(request: Request, visiting: Inquiry, asked: Asked) -> Response:
+async def _render_home(request: Request, ctx: RequestContext, page_query: PageQuery) -> Response:
     try:
-        status = await visiting.ask(lambda base, access: base.astatus(access=access))
+        status = await ctx.execute(lambda base, access: base.astatus(access=access))
     except NotFound:
-        return page(request, "unreleased.html.j2", asked=asked)
-    return page(request, "home.html.j2", asked=asked, live=status)
+        return render_page(request, "unreleased.html.j2", asked=page_query)
+    return render_page(request, "home.html.j2", asked=page_query, live=status)
 
 
-async def _found(request: Request, visiting: Inquiry, asked: Asked) -> Response:
-    how: dict[str, Any] = {"type": asked.type, "limit": asked.limit, "explain": True}
-    how["filters"] = asked.filters()
+async def _render_results(request: Request, ctx: RequestContext, page_query: PageQuery) -> Response:
+    how: dict[str, Any] = {"type": page_query.type, "limit": page_query.limit, "explain": True}
+    how["filters"] = page_query.to_filters()
     try:
-        answer = await visiting.ask(lambda base, access: base.asearch(asked.q, access=access, **how))
+        answer = await ctx.execute(lambda base, access: base.asearch(page_query.q, access=access, **how))
     except NotFound:  # a search finds nothing otherwise
-        return page(request, "unreleased.html.j2", asked=asked)
-    marks = Marks(asked.q if asked.type != "similar" else "")
-    results = await asyncio.to_thread(shown, answer, marks, asked.q)
-    hints = [] if results else [hint async for hint in _hints(visiting, asked)]
-    more = asked.url(limit=min(MAX_RESULTS, asked.limit + MORE)) if _may_have_more(answer, asked) else None
-    return page(
+        return render_page(request, "unreleased.html.j2", asked=page_query)
+    marks = TermMatcher(page_query.q if page_query.type != "similar" else "")
+    results = await asyncio.to_thread(build_result_views, answer, marks, page_query.q)
+    hints = [] if results else [hint async for hint in _iter_hints(ctx, page_query)]
+    more = (
+        page_query.url(limit=min(MAX_RESULTS, page_query.limit + LIMIT_STEP))
+        if _may_have_more(answer, page_query)
+        else None
+    )
+    return render_page(
         request,
         "search.html.j2",
-        asked=asked,
+        asked=page_query,
         answer=answer,
         results=results,
-        facets=facets(answer.results),
+        facets=count_facets(answer.results),
         hints=hints,
         more=more,
-        lacking=list(_lacking(answer)),
-        understood=_understood(answer),
+        lacking=list(_explain_degraded(answer)),
+        understood=_explain_query(answer),
     )
 
 
-def _may_have_more(answer: Answer, asked: Asked) -> bool:
-    return len(answer.results) == asked.limit < MAX_RESULTS
+def _may_have_more(answer: Answer, page_query: PageQuery) -> bool:
+    return len(answer.results) == page_query.limit < MAX_RESULTS
 
 
-def _lacking(answer: Answer) -> list[tuple[str, str]]:
+def _explain_degraded(answer: Answer) -> list[tuple[str, str]]:
     """What the answer had to do without, and why."""
     why = (answer.explain or {}).get("degraded", {})
     return [
-        (_WITHOUT.get(step, f"Answered without {step}."), _listed(why.get(step, "")))
+        (_DEGRADED_NOTES.get(step, f"Answered without {step}."), _format_value(why.get(step, "")))
         for step in answer.degraded
     ]
 
 
-def _understood(answer: Answer) -> list[tuple[str, str]]:
+def _explain_query(answer: Answer) -> list[tuple[str, str]]:
     explain = answer.explain or {}
     question: Mapping[str, Any] = explain.get("question", {})
     every = {**question, **{name: explain.get(name) for name in ("generated", "filters")}}
-    return [(name, _listed(value)[:500]) for name, value in every.items() if value]
+    return [(name, _format_value(value)[:500]) for name, value in every.items() if value]
 
 
-def _listed(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{name}: {_listed(inner)}" for name, inner in value.items())
-    return ", ".join(map(_listed, value)) if isinstance(value, list | tuple) else str(value)
+        return "; ".join(f"{name}: {_format_value(inner)}" for name, inner in value.items())
+    return ", ".join(map(_format_value, value)) if isinstance(value, list | tuple) else str(value)
 
 
-async def _hints(visiting: Inquiry, asked: Asked) -> AsyncIterator[Hint]:
+async def _iter_hints(ctx: RequestContext, page_query: PageQuery) -> AsyncIterator[Hint]:
     """Near names first, then fewer filters, then another type of search."""
-    status = await visiting.ask(lambda base, access: base.astatus(access=access))
-    for hint in _near_filters(asked, status):
+    status = await ctx.execute(lambda base, access: base.astatus(access=access))
+    for hint in _suggest_filters(page_query, status):
         yield hint
-    for hint in await _near_symbols(visiting, asked):
+    for hint in await _suggest_symbols(ctx, page_query):
         yield hint
-    for name in NARROWING:
-        if value := getattr(asked, name):
+    for name in FILTER_NAMES:
+        if value := getattr(page_query, name):
             listed = value if isinstance(value, str) else ", ".join(value)
-            without = asked.url(**{name: "" if name == "since" else ()})
+            without = page_query.url(**{name: "" if name == "since" else ()})
             yield Hint(f"Without {name.replace('_', ' ')}: {listed}", without)
-    if asked.type != "semantic":
-        yield Hint(f"Search {TABS['semantic'].lower()}", asked.url(type="semantic"))
+    if page_query.type != "semantic":
+        yield Hint(f"Search {TABS['semantic'].lower()}", page_query.url(type="semantic"))
 
 
-def _near_filters(asked: Asked, status: Status) -> list[Hint]:
+def _suggest_filters(page_query: PageQuery, status: ReleaseStatus) -> list[Hint]:
     known = {
         "source": list(status.by_source),
         "source_type": list(status.by_type),
@@ -142,24 +146,27 @@ def _near_filters(asked: Asked, status: Status) -> list[Hint]:
     }
     found = list[Hint]()
     for name, names in known.items():
-        given: tuple[str, ...] = getattr(asked, name)
+        given: tuple[str, ...] = getattr(page_query, name)
         for value in given:
             for near in get_close_matches(value.lower(), names, n=2) if value not in names else ():
                 changed = tuple(near if each == value else each for each in given)
                 found.append(
-                    Hint(f"Did you mean the {name.replace('_', ' ')} {near}?", asked.url(**{name: changed}))
+                    Hint(
+                        f"Did you mean the {name.replace('_', ' ')} {near}?",
+                        page_query.url(**{name: changed}),
+                    )
                 )
     return found
 
 
-async def _near_symbols(visiting: Inquiry, asked: Asked) -> list[Hint]:
+async def _suggest_symbols(ctx: RequestContext, page_query: PageQuery) -> list[Hint]:
     """Names in the code graph that are like the one that was asked for."""
     try:
-        named = understand(asked.q).identifiers[:1]
+        named = understand(page_query.q).identifiers[:1]
         for name in named:
-            await visiting.ask(lambda base, access: base.agraph.find_usages(name, limit=1, access=access))  # noqa: B023
-    except (NotFound, QuestionRefused) as error:
-        match = _NEAR.search(str(error))
+            await ctx.execute(lambda base, access: base.agraph.find_usages(name, limit=1, access=access))  # noqa: B023
+    except (NotFound, InvalidQuery) as error:
+        match = _SUGGESTION.search(str(error))
         near = match[1].split(", ") if match else []
-        return [Hint(f"Did you mean {name}?", asked.url(q=name)) for name in near]
+        return [Hint(f"Did you mean {name}?", page_query.url(q=name)) for name in near]
     return []

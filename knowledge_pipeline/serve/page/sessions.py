@@ -10,27 +10,33 @@ from urllib.parse import parse_qsl, urlsplit
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
-from knowledge_pipeline.errors import Forbidden, QuestionRefused, Unauthenticated
-from knowledge_pipeline.serve.http.dependencies import Inquiry, origin_of, service_of
-from knowledge_pipeline.serve.page.rendering import CHECK_COOKIE, TOKEN_COOKIE, PageRoute, keep, sign_in
+from knowledge_pipeline.errors import Forbidden, InvalidQuery, Unauthenticated
+from knowledge_pipeline.serve.http.dependencies import RequestContext, build_origin, get_service
+from knowledge_pipeline.serve.page.rendering import (
+    CSRF_COOKIE,
+    TOKEN_COOKIE,
+    PageRoute,
+    render_sign_in,
+    set_private_cookie,
+)
 
-_KEPT_DAYS = 30
-_FIELDS = 10
+_TOKEN_COOKIE_DAYS = 30
+_MAX_FORM_FIELDS = 10
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
-def visitor(request: Request) -> Inquiry:
+def build_page_context(request: Request) -> RequestContext:
     """Who looks at the page: by header, else by cookie, else by where from; raises `Unauthenticated`."""
-    service = service_of(request)
-    asker = service.identify(_token(request), origin_of(request, "page"))
-    return Inquiry(request, service, asker)
+    service = get_service(request)
+    asker = service.identify(_read_token(request), build_origin(request, "page"))
+    return RequestContext(request, service, asker)
 
 
-Visiting = Annotated[Inquiry, Depends(visitor)]
+PageContext = Annotated[RequestContext, Depends(build_page_context)]
 
 
-async def form_of(request: Request) -> Mapping[str, str]:
+async def read_form(request: Request) -> Mapping[str, str]:
     """The fields of a form that this page has sent.
 
     A form of another site has neither the value of the check's cookie nor that cookie itself. What a
@@ -41,10 +47,10 @@ async def form_of(request: Request) -> Mapping[str, str]:
         QuestionRefused: it is no form.
     """
     try:
-        fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=_FIELDS))
+        fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=_MAX_FORM_FIELDS))
     except ValueError:
-        raise QuestionRefused("the form cannot be read: reload the page and try again") from None
-    expected, given = request.cookies.get(CHECK_COOKIE, ""), fields.get("check", "")
+        raise InvalidQuery("the form cannot be read: reload the page and try again") from None
+    expected, given = request.cookies.get(CSRF_COOKIE, ""), fields.get("check", "")
     foreign = request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
     if foreign or not expected or not hmac.compare_digest(expected.encode(), given.encode()):
         raise Forbidden("this form was not sent by this page: reload the page and try again")
@@ -52,37 +58,37 @@ async def form_of(request: Request) -> Mapping[str, str]:
 
 
 @routes.get("/sign-in")
-async def ask_for_token(request: Request) -> Response:
+async def show_sign_in(request: Request) -> Response:
     """The page that asks for a token."""
-    return sign_in(request, status=200)
+    return render_sign_in(request, status=200)
 
 
 @routes.post("/sign-in")
-async def take_token(request: Request) -> Response:
+async def save_token(request: Request) -> Response:
     """Keep a token that is valid, and go on."""
-    fields = await form_of(request)
+    fields = await read_form(request)
     token = fields.get("token", "").strip()
     if not token:
-        return sign_in(request, status=422, problem="paste a token")
+        return render_sign_in(request, status=422, problem="paste a token")
     try:
-        service_of(request).identify(token, origin_of(request, "page"))
+        get_service(request).identify(token, build_origin(request, "page"))
     except Unauthenticated as error:
-        return sign_in(request, status=401, problem=str(error))
-    response = RedirectResponse(inside(fields.get("next", "")), 303)
-    keep(request, response, TOKEN_COOKIE, token, days=_KEPT_DAYS)
+        return render_sign_in(request, status=401, problem=str(error))
+    response = RedirectResponse(safe_redirect_path(fields.get("next", "")), 303)
+    set_private_cookie(request, response, TOKEN_COOKIE, token, days=_TOKEN_COOKIE_DAYS)
     return response
 
 
 @routes.post("/sign-out")
 async def forget_token(request: Request) -> Response:
     """Let the browser forget the token."""
-    await form_of(request)
+    await read_form(request)
     response = RedirectResponse("/", 303)
     response.delete_cookie(TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
     return response
 
 
-def inside(address: str) -> str:
+def safe_redirect_path(address: str) -> str:
     """An address of this site as it was given; "/" for one that leads elsewhere or makes no sense."""
     plain = all(33 <= ord(char) < 127 and char != "\\" for char in address)
     try:
@@ -93,7 +99,7 @@ def inside(address: str) -> str:
     return address if plain and own and parts.path not in ("/sign-in", "/sign-out") else "/"
 
 
-def _token(request: Request) -> str | None:
+def _read_token(request: Request) -> str | None:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if given:
         if scheme.lower() != "bearer":

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.errors import NotFound
 
-_TYPES = {
+_MEDIA_TYPES = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
@@ -22,23 +22,23 @@ routes = APIRouter(include_in_schema=False)
 @routes.get("/static/{name}")
 async def static(name: str, request: Request) -> Response:
     """One file. An address with the mark of its content may be kept for ever."""
-    if name not in _TYPES:
+    if name not in _MEDIA_TYPES:
         raise NotFound("the page has no such file")
-    content, mark = _read(name)
+    content, mark = _read_file(name)
     current = request.query_params.get("v") == mark
     kept = "public, max-age=31536000, immutable" if current else "no-cache"
     headers = {"Cache-Control": kept, "ETag": f'"{mark}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type=_TYPES[name], headers=headers)
+    return Response(content, media_type=_MEDIA_TYPES[name], headers=headers)
 
 
-def address_of(name: str) -> str:
+def static_url(name: str) -> str:
     """Where a file is, with the mark of its content."""
-    return f"/static/{name}?v={_read(name)[1]}"
+    return f"/static/{name}?v={_read_file(name)[1]}"
 
 
 @cache
-def _read(name: str) -> tuple[bytes, str]:
+def _read_file(name: str) -> tuple[bytes, str]:
     content = files("knowledge_pipeline.serve.page").joinpath("static", name).read_bytes()
     return content, hashlib.sha256(content).hexdigest()[:16]

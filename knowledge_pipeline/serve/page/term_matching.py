@@ -6,33 +6,33 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from knowledge_pipeline import identifiers
-from knowledge_pipeline.errors import QuestionRefused
-from knowledge_pipeline.query.search.stopwords import without_function_words
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.query.search.stopwords import remove_stopwords
 from knowledge_pipeline.query.search.understand import understand
 
 Range = tuple[int, int]  # half-open
 
-_MOST_WORDS = 40
-_ENDINGS = ("ings", "ing", "ies", "ied", "es", "ed", "s", "e")
-_SHORTEST_STEM = 3
+_MAX_WORDS = 40
+_SUFFIXES = ("ings", "ing", "ies", "ied", "es", "ed", "s", "e")
+_MIN_STEM_CHARS = 3
 
 
-class Marks:
+class TermMatcher:
     """Finds the words of a question in texts, as whole words or as parts of identifiers."""
 
     def __init__(self, question: str) -> None:
-        stems = _stems(question)
+        stems = _extract_stems(question)
         begins = r"(?<![^\W_])|(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
         ends = r"(?:[A-Z]{1,3}(?![A-Za-z])|[a-z]{0,3}(?![a-z]))"
         each = "|".join(map(re.escape, sorted(stems, key=len, reverse=True)))
         self._word = re.compile(rf"(?:{begins})(?i:{each}){ends}") if stems else None
 
-    def ranges(self, text: str) -> list[Range]:
+    def find_ranges(self, text: str) -> list[Range]:
         """Where they are, in order, none overlapping another."""
         return [match.span() for match in self._word.finditer(text)] if self._word else []
 
 
-def cut(start: int, text: str, ranges: Sequence[Range]) -> Iterator[tuple[str, bool]]:
+def split_at_ranges(start: int, text: str, ranges: Sequence[Range]) -> Iterator[tuple[str, bool]]:
     """A text that begins at a character as its pieces, each within one range or in none."""
     done, end = start, start + len(text)
     for first, last in ranges:
@@ -47,20 +47,20 @@ def cut(start: int, text: str, ranges: Sequence[Range]) -> Iterator[tuple[str, b
         yield text[done - start :], False
 
 
-def _stems(question: str) -> set[str]:
+def _extract_stems(question: str) -> set[str]:
     try:
         plain = understand(question).text
-    except QuestionRefused:  # filters alone, or far too long
+    except InvalidQuery:  # filters alone, or far too long
         return set()
-    words = identifiers.searchable(without_function_words(plain)).split()
-    return set(_stemmed(words[:_MOST_WORDS]))
+    words = identifiers.expand_identifiers(remove_stopwords(plain)).split()
+    return set(_iter_stems(words[:_MAX_WORDS]))
 
 
-def _stemmed(words: Iterable[str]) -> Iterator[str]:
+def _iter_stems(words: Iterable[str]) -> Iterator[str]:
     """Words without the endings that English gives them, so that "signing" marks "signed"."""
     for word in (word.strip("_").lower() for word in words):
         if len(word) < 2:
             continue
-        ending = next((end for end in _ENDINGS if word.endswith(end)), "")
+        ending = next((end for end in _SUFFIXES if word.endswith(end)), "")
         stem = word.removesuffix(ending)
-        yield stem if len(stem) >= _SHORTEST_STEM else word
+        yield stem if len(stem) >= _MIN_STEM_CHARS else word

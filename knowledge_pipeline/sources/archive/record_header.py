@@ -13,16 +13,16 @@ from knowledge_pipeline.records import Metadata
 
 _MAX_VALUES = 200  # of one field
 _MAX_CHARS = 500
-_MENTIONS = ("closes", "duplicates", "implements", "references", "supersedes")
-_ONE = {"id": ("id",), "kind": ("kind", "type"), "status": ("status",), "project": ("project",)}
-_MANY = {"tags": ("tags", "keywords"), "labels": ("labels",), "authors": ("authors", "author")}
-_TIMES = {
+_MENTION_KINDS = ("closes", "duplicates", "implements", "references", "supersedes")
+_SINGLE_FIELDS = {"id": ("id",), "kind": ("kind", "type"), "status": ("status",), "project": ("project",)}
+_LIST_FIELDS = {"tags": ("tags", "keywords"), "labels": ("labels",), "authors": ("authors", "author")}
+_TIME_FIELDS = {
     "updated_at": ("updated_at", "updated", "modified", "last_modified", "last_updated"),
     "created_at": ("date", "created_at", "created", "timestamp"),
 }
-_NAMES = ("name", "login", "title", "id", "key", "target", "url", "href")  # of what is an object itself
-_ADDRESS = re.compile(r"\s*<[^<>]*@[^<>]*>\s*$")
-_KINDS = {
+_NAME_KEYS = ("name", "login", "title", "id", "key", "target", "url", "href")  # of what is an object itself
+_EMAIL_SUFFIX = re.compile(r"\s*<[^<>]*@[^<>]*>\s*$")
+_KIND_BY_FOLDER = {
     "adr": "adr",
     "decision": "adr",
     "session": "session",
@@ -31,11 +31,11 @@ _KINDS = {
     "spec": "spec",
     "specification": "spec",
 }
-_MILLISECONDS_FROM = 100_000_000_000  # a larger number counts them
+_MIN_MILLISECONDS = 100_000_000_000  # a larger number counts them
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RecordHeader:
     """The title, and metadata of what is known.
 
     `id`, `kind`, `status`, `project`; `tags`, `labels`, `authors`; `updated_at`, `created_at` in ISO
@@ -46,36 +46,40 @@ class Facts:
     metadata: Metadata = field(default_factory=dict[str, Any])
 
 
-def facts_of(fields: Mapping[Any, Any]) -> Facts:
+def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
     """The facts in a mapping that may hold anything; names are told apart without case, `-` is `_`."""
     known = {str(name).strip().lower().replace("-", "_"): value for name, value in fields.items()}
     found: dict[str, Any] = {}
-    for name, keys in _ONE.items():
-        found[name] = next(_texts(known, keys), "")
+    for name, keys in _SINGLE_FIELDS.items():
+        found[name] = next(_iter_texts(known, keys), "")
     found["kind"] = found["kind"].lower()
-    for name, keys in _MANY.items():
-        found[name] = list(dict.fromkeys(_listed(known, keys)))
-    found["authors"] = [_ADDRESS.sub("", author) or author for author in found["authors"]]
-    for name, keys in _TIMES.items():
-        moments = (moment_of(known[key]) for key in keys if key in known)
+    for name, keys in _LIST_FIELDS.items():
+        found[name] = list(dict.fromkeys(_split_values(known, keys)))
+    found["authors"] = [_EMAIL_SUFFIX.sub("", author) or author for author in found["authors"]]
+    for name, keys in _TIME_FIELDS.items():
+        moments = (parse_time(known[key]) for key in keys if key in known)
         found[name] = next((moment.isoformat() for moment in moments if moment), "")
     found["mentions"] = sorted(
-        ({"kind": kind, "target": target} for kind in _MENTIONS for target in _targets(known, kind)),
+        (
+            {"kind": kind, "target": target}
+            for kind in _MENTION_KINDS
+            for target in _list_targets(known, kind)
+        ),
         key=lambda mention: (mention["kind"], mention["target"]),
     )
-    title = next(_texts(known, ("title", "name", "subject")), "")
-    return Facts(title, {name: value for name, value in found.items() if value})
+    title = next(_iter_texts(known, ("title", "name", "subject")), "")
+    return RecordHeader(title, {name: value for name, value in found.items() if value})
 
 
-def kind_by_folder(path: str) -> str | None:
+def infer_kind(path: str) -> str | None:
     """What a record is by the nearest folder with a telling name: "docs/decisions/0001.md" is an adr."""
     for folder in reversed(path.lower().split("/")[:-1]):
-        if kind := _KINDS.get(folder) or _KINDS.get(folder.removesuffix("s")):
+        if kind := _KIND_BY_FOLDER.get(folder) or _KIND_BY_FOLDER.get(folder.removesuffix("s")):
             return kind
     return None
 
 
-def moment_of(value: Any) -> datetime | None:
+def parse_time(value: Any) -> datetime | None:
     """A time in UTC, however it is written: a date, ISO 8601, or seconds since 1970; UTC without a zone."""
     with suppress(ValueError, OverflowError, OSError):
         if isinstance(value, datetime):
@@ -85,38 +89,38 @@ def moment_of(value: Any) -> datetime | None:
         told = str(value).strip()
         if re.fullmatch(r"\d{9,13}(?:\.\d{1,9})?", told):
             seconds = float(told)
-            return datetime.fromtimestamp(seconds / 1000 if seconds > _MILLISECONDS_FROM else seconds, UTC)
-        return moment_of(datetime.fromisoformat(told)) if re.match(r"\d{4}-?\d\d", told) else None
+            return datetime.fromtimestamp(seconds / 1000 if seconds > _MIN_MILLISECONDS else seconds, UTC)
+        return parse_time(datetime.fromisoformat(told)) if re.match(r"\d{4}-?\d\d", told) else None
     return None
 
 
-def _targets(known: Mapping[str, Any], kind: str) -> list[str]:
-    return list(dict.fromkeys(_listed(known, (kind,))))
+def _list_targets(fields: Mapping[str, Any], kind: str) -> list[str]:
+    return list(dict.fromkeys(_split_values(fields, (kind,))))
 
 
-def _listed(known: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
+def _split_values(fields: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
     """The texts of the first field that has any; a single text may list them with commas."""
     for key in keys:
-        found = [*_texts(known, (key,))]
-        if isinstance(known.get(key), str) and found:
+        found = [*_iter_texts(fields, (key,))]
+        if isinstance(fields.get(key), str) and found:
             found = [part for part in (part.strip() for part in found[0].split(",")) if part]
         if found:
             yield from found
             return
 
 
-def _texts(known: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
+def _iter_texts(fields: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
     for key in keys:
-        value = known.get(key)
+        value = fields.get(key)
         for each in value[:_MAX_VALUES] if isinstance(value, list) else [value]:
-            if text := _text(each):
+            if text := _to_text(each):
                 yield text
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """A plain value as text, on one line; of an object its name."""
     if isinstance(value, Mapping):
-        value = next((value[name] for name in _NAMES if isinstance(value.get(name), (str, int))), None)
+        value = next((value[name] for name in _NAME_KEYS if isinstance(value.get(name), (str, int))), None)
     if isinstance(value, bool) or not isinstance(value, (str, int, float, date)):
         return ""
     text = " ".join(str(value)[: 2 * _MAX_CHARS].split())[:_MAX_CHARS]

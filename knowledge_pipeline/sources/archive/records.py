@@ -12,27 +12,27 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from knowledge_pipeline.languages import language_of
+from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.archive.front_matter import BrokenFrontMatter, front_matter_of
-from knowledge_pipeline.sources.archive.json_records import NotJson, record_of, shown_record
-from knowledge_pipeline.sources.archive.record_header import Facts, facts_of, kind_by_folder
+from knowledge_pipeline.sources.archive.front_matter import InvalidFrontMatter, parse_front_matter
+from knowledge_pipeline.sources.archive.json_records import InvalidJson, format_record, parse_record
+from knowledge_pipeline.sources.archive.record_header import RecordHeader, infer_kind, parse_record_header
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.files.documents import FileSource, every
-from knowledge_pipeline.sources.files.extraction import Extracted
-from knowledge_pipeline.sources.files.original import original_of
-from knowledge_pipeline.sources.files.text_decoding import READING_VERSION, text_of
-from knowledge_pipeline.sources.files.titles import title_of
-from knowledge_pipeline.sources.files.trees import Tree
+from knowledge_pipeline.sources.files.documents import FileSource, accept_all
+from knowledge_pipeline.sources.files.extraction import ExtractedText
+from knowledge_pipeline.sources.files.original import build_original_metadata
+from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION, decode_text
+from knowledge_pipeline.sources.files.titles import extract_title
+from knowledge_pipeline.sources.files.trees import FileTree
 
-ARCHIVE_VERSION = f"1.{READING_VERSION}"
+ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
 """Changes whenever the same bytes may give another document."""
 
 _JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Archive(Source):
+class ArchiveSource(Source):
     """The records of one tree of files, one document each."""
 
     files: FileSource
@@ -50,7 +50,7 @@ class Archive(Source):
         document = self.files.fetch(item)
         told = document.metadata
         times = [told[name] for name in ("updated_at", "created_at") if name in told]
-        kind = told.get("kind") or kind_by_folder(document.path)
+        kind = told.get("kind") or infer_kind(document.path)
         return replace(
             document,
             author=", ".join(told.get("authors", ())) or document.author,
@@ -59,12 +59,12 @@ class Archive(Source):
         )
 
 
-def open_archive(tree: Tree, *, max_bytes: int) -> Archive:
+def open_archive(tree: FileTree, *, max_bytes: int) -> ArchiveSource:
     """The records in a tree; nothing is read before `discover`."""
-    return Archive(FileSource(tree, every, read_record, ARCHIVE_VERSION, max_bytes))
+    return ArchiveSource(FileSource(tree, accept_all, read_record, ARCHIVE_VERSION, max_bytes))
 
 
-def read_record(name: str, payload: bytes) -> Extracted:
+def read_record(name: str, payload: bytes) -> ExtractedText:
     """One record: its text, its title, and what it says of itself.
 
     What cannot be read as what its name or its first line promise is plain text, with the reason
@@ -73,29 +73,31 @@ def read_record(name: str, payload: bytes) -> Extracted:
     Raises:
         DocumentSkipped: it is binary, empty, or in no encoding that can be told.
     """
-    text = text_of(payload)
-    made = _of_json(name, text) if _JSON.search(name) else _of_text(name, text)
-    return replace(made, metadata={**made.metadata, **original_of(made.text, payload)})
+    text = decode_text(payload)
+    made = _extract_json(name, text) if _JSON.search(name) else _extract_text(name, text)
+    return replace(made, metadata={**made.metadata, **build_original_metadata(made.text, payload)})
 
 
-def _of_json(name: str, text: str) -> Extracted:
+def _extract_json(name: str, text: str) -> ExtractedText:
     try:
-        record = record_of(text)
-        facts = facts_of(record if isinstance(record, Mapping) else {})
-        shown, segments = shown_record(record, facts.title or _stem(name))
-    except NotJson as reason:
-        return Extracted(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")
+        record = parse_record(text)
+        facts = parse_record_header(record if isinstance(record, Mapping) else {})
+        shown, segments = format_record(record, facts.title or _stem(name))
+    except InvalidJson as reason:
+        return ExtractedText(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")
     more: dict[str, Any] = {"segments": segments} if segments else {}
-    return Extracted(shown, facts.title or _stem(name), {**facts.metadata, **more}, language="markdown")
+    return ExtractedText(shown, facts.title or _stem(name), {**facts.metadata, **more}, language="markdown")
 
 
-def _of_text(name: str, text: str) -> Extracted:
-    language = language_of(name, text)
+def _extract_text(name: str, text: str) -> ExtractedText:
+    language = detect_language(name, text)
     try:
-        facts = facts_of(front_matter_of(text))
-    except BrokenFrontMatter as reason:
-        facts = Facts(metadata={"note": f"{reason}; taken as plain text"})
-    return Extracted(text, facts.title or title_of(name, text, language), facts.metadata, language=language)
+        facts = parse_record_header(parse_front_matter(text))
+    except InvalidFrontMatter as reason:
+        facts = RecordHeader(metadata={"note": f"{reason}; taken as plain text"})
+    return ExtractedText(
+        text, facts.title or extract_title(name, text, language), facts.metadata, language=language
+    )
 
 
 def _stem(name: str) -> str:

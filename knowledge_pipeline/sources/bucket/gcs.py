@@ -17,14 +17,19 @@ import urllib3
 
 from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.bucket.tree import REMOVED, Got, Sleep, Stored
-from knowledge_pipeline.sources.http_retry import TRIES, backoff_s, polite, unanswered
+from knowledge_pipeline.sources.bucket.tree import REMOVED_REASON, FetchResult, ObjectInfo, Sleep
+from knowledge_pipeline.sources.http_retry import (
+    MAX_ATTEMPTS,
+    compute_backoff_s,
+    mount_retries,
+    to_source_error,
+)
 
 _API = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
-_FIELDS = "kind,nextPageToken,items(name,size,etag,updated,contentEncoding)"
-_PAGE = 1000
-_SKIPPED = {403: "the service forbids us to read it (403)", 404: REMOVED, 416: "empty"}
+_LISTING_FIELDS = "kind,nextPageToken,items(name,size,etag,updated,contentEncoding)"
+_PAGE_SIZE = 1000
+_SKIP_REASONS = {403: "the service forbids us to read it (403)", 404: REMOVED_REASON, 416: "empty"}
 
 
 class GcsBucket:
@@ -37,9 +42,9 @@ class GcsBucket:
         self.service = f"Cloud Storage at {urlsplit(endpoint).netloc}" if endpoint else "Google Cloud Storage"
         self._base = (endpoint or _API).rstrip("/")
         self._objects = f"storage/v1/b/{quote(connection.bucket, safe='')}/o"
-        self._opened: requests.Session | None = None
+        self._session: requests.Session | None = None
 
-    def listing(self, prefix: str) -> Iterator[Stored]:
+    def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
         """Every object below a prefix, a thousand a call; names come in order, so that none is lost.
 
         Raises:
@@ -47,12 +52,12 @@ class GcsBucket:
             SourceRefused: the bucket does not exist or refuses us, or what answers is no Cloud Storage.
             SourceUnavailable: it did not answer, or limits us.
         """
-        asked: dict[str, Any] = {"prefix": prefix, "maxResults": _PAGE, "fields": _FIELDS}
+        asked: dict[str, Any] = {"prefix": prefix, "maxResults": _PAGE_SIZE, "fields": _LISTING_FIELDS}
         told: set[str] = set()
         while True:
-            page = self._page(asked)
+            page = self._fetch_page(asked)
             for found in page.get("items", ()):
-                yield self._stored(found)
+                yield self._to_object_info(found)
             following = page.get("nextPageToken")
             if following is None:
                 return
@@ -63,7 +68,7 @@ class GcsBucket:
             asked["pageToken"] = following
             told.add(following)
 
-    def read(self, key: str, locator: str, limit_bytes: int) -> Got:
+    def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object, as they are stored.
 
         Raises:
@@ -72,61 +77,62 @@ class GcsBucket:
         """
         address = f"{self._base}/download/{self._objects}/{quote(key, safe='')}?alt=media"
         headers = {"Range": f"bytes=0-{limit_bytes}", "Accept-Encoding": "gzip"}  # gzip: unpacked by us
-        for attempt in range(1, TRIES + 1):
-            with self._asked(address, headers=headers, stream=True) as answer:
-                if answer.status_code in _SKIPPED:
-                    raise DocumentSkipped(_SKIPPED[answer.status_code])
-                self._require_done(answer.status_code)
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            with self._request(address, headers=headers, stream=True) as answer:
+                if answer.status_code in _SKIP_REASONS:
+                    raise DocumentSkipped(_SKIP_REASONS[answer.status_code])
+                self._require_success(answer.status_code)
                 with suppress(urllib3.exceptions.HTTPError):  # it broke off later than the session saw
                     payload = answer.raw.read(limit_bytes + 1, decode_content=False)
                     if len(payload) < min(int(answer.headers.get("Content-Length", 0)), limit_bytes + 1):
                         raise urllib3.exceptions.IncompleteRead(len(payload), 0)
-                    return Got(payload, answer.headers.get("Content-Encoding", ""), _moment(locator))
-            self._sleep(backoff_s(attempt))
+                    return FetchResult(
+                        payload, answer.headers.get("Content-Encoding", ""), _parse_time(locator)
+                    )
+            self._sleep(compute_backoff_s(attempt))
         raise SourceUnavailable(f"{self.service} breaks off its answers: refresh again later")
 
     def close(self) -> None:
         """Free the connections."""
-        if self._opened is not None:
-            self._opened.close()
-        self._opened = None
+        if self._session is not None:
+            self._session.close()
+        self._session = None
 
-    def _page(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        answer = self._asked(f"{self._base}/{self._objects}", params=asked)
-        self._require_done(answer.status_code)
+    def _fetch_page(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        answer = self._request(f"{self._base}/{self._objects}", params=params)
+        self._require_success(answer.status_code)
         try:
             page = answer.json()
         except requests.JSONDecodeError:
-            raise self._no_listing() from None
+            raise self._build_listing_error() from None
         if not isinstance(page, dict) or page.get("kind") != "storage#objects":
-            raise self._no_listing()  # without the check, any other JSON would be an empty bucket
+            raise self._build_listing_error()  # without the check, any other JSON would be an empty bucket
         return page
 
-    def _stored(self, found: Mapping[str, Any]) -> Stored:
+    def _to_object_info(self, raw: Mapping[str, Any]) -> ObjectInfo:
         """The ETag is of generation and metageneration: it changes with the metadata too."""
         try:
-            size = int(found["size"])
-            return Stored(found["name"], size, f"{found['etag']}-{size}", found["updated"])
+            size = int(raw["size"])
+            return ObjectInfo(raw["name"], size, f"{raw['etag']}-{size}", raw["updated"])
         except (KeyError, TypeError, ValueError):
-            raise self._no_listing() from None
+            raise self._build_listing_error() from None
 
-    def _asked(self, address: str, **options: Any) -> requests.Response:
-        identity = _identity_errors()
+    def _request(self, address: str, **options: Any) -> requests.Response:
+        identity = _import_auth_exceptions()
         try:
-            if self._opened is None:
-                self._opened = _opened(self._connection, self.service, self._sleep)
-            return self._opened.get(address, **options)
+            if self._session is None:
+                self._session = _open_session(self._connection, self.service, self._sleep)
+            return self._session.get(address, **options)
         except (requests.RequestException, identity.TransportError) as error:
-            raise unanswered(self.service, error, setting="connection.endpoint_url") from None
+            raise to_source_error(self.service, error, setting="connection.endpoint_url") from None
         except identity.GoogleAuthError as error:
             if error.retryable:
-                raise unanswered(self.service, error, setting="connection.endpoint_url") from None
+                raise to_source_error(self.service, error, setting="connection.endpoint_url") from None
             raise SourceRefused(
-                f"{self.service} does not accept the identity ({type(error).__name__}): "
-                f"{self._identity_remedy}"
+                f"{self.service} does not accept the identity ({type(error).__name__}): {self._identity_hint}"
             ) from None
 
-    def _require_done(self, status: int) -> None:
+    def _require_success(self, status: int) -> None:
         bucket = repr(self._connection.bucket)
         if status in (200, 206):
             return
@@ -139,7 +145,7 @@ class GcsBucket:
                 "connection.anonymous and give connection.credentials"
             )
         if status == 401:
-            raise SourceRefused(f"{self.service} does not accept the identity: {self._identity_remedy}")
+            raise SourceRefused(f"{self.service} does not accept the identity: {self._identity_hint}")
         if status == 403:
             raise SourceRefused(
                 f"{self.service} forbids to list the bucket {bucket}: give the identity the role Storage "
@@ -153,20 +159,20 @@ class GcsBucket:
             "connection.endpoint_url"
         )
 
-    def _no_listing(self) -> SourceRefused:
+    def _build_listing_error(self) -> SourceRefused:
         return SourceRefused(
             f"{self.service} answers with something that is no listing, as a login page or a proxy does: "
             "correct connection.endpoint_url"
         )
 
     @property
-    def _identity_remedy(self) -> str:
+    def _identity_hint(self) -> str:
         if self._connection.credentials:
             return "make a new key of the service account and name its file in connection.credentials"
         return "log in with `gcloud auth application-default login`, or set connection.credentials"
 
 
-def _identity_errors() -> Any:
+def _import_auth_exceptions() -> Any:
     try:
         from google.auth import exceptions
     except ImportError:
@@ -177,20 +183,22 @@ def _identity_errors() -> Any:
     return exceptions
 
 
-def _moment(told: str) -> datetime | None:
-    return datetime.fromisoformat(told) if told else None
+def _parse_time(value: str) -> datetime | None:
+    return datetime.fromisoformat(value) if value else None
 
 
-def _opened(connection: GcsConnection, service: str, sleep: Sleep) -> requests.Session:
+def _open_session(connection: GcsConnection, service: str, sleep: Sleep) -> requests.Session:
     if connection.anonymous:
-        return polite(requests.Session(), service, sleep=sleep)
+        return mount_retries(requests.Session(), service, sleep=sleep)
     from google.auth.transport.requests import AuthorizedSession, Request
 
-    asking = Request(polite(requests.Session(), f"{service}'s identity service", sleep=sleep))
-    return polite(AuthorizedSession(_identity(connection), auth_request=asking), service, sleep=sleep)
+    asking = Request(mount_retries(requests.Session(), f"{service}'s identity service", sleep=sleep))
+    return mount_retries(
+        AuthorizedSession(_load_credentials(connection), auth_request=asking), service, sleep=sleep
+    )
 
 
-def _identity(connection: GcsConnection) -> Any:
+def _load_credentials(connection: GcsConnection) -> Any:
     """A service account by its key file, or whoever is logged in on this machine.
 
     Raises:

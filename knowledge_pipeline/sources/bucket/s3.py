@@ -15,13 +15,19 @@ from urllib.parse import unquote_to_bytes
 
 from knowledge_pipeline.config.connections import S3Connection
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.bucket.s3_errors import Refusals
-from knowledge_pipeline.sources.bucket.tree import Got, Sleep, Stored
-from knowledge_pipeline.sources.http_retry import TIMEOUT_S, TRIES, backoff_s, wait, wait_of
-from knowledge_pipeline.sources.path_encoding import path_of_bytes
+from knowledge_pipeline.sources.bucket.s3_errors import S3ErrorTranslator
+from knowledge_pipeline.sources.bucket.tree import FetchResult, ObjectInfo, Sleep
+from knowledge_pipeline.sources.http_retry import (
+    MAX_ATTEMPTS,
+    TIMEOUT_S,
+    compute_backoff_s,
+    compute_wait_s,
+    wait_or_raise,
+)
+from knowledge_pipeline.sources.path_encoding import decode_path
 
 _DEFAULT_REGION = "us-east-1"  # where nobody names one; the client follows AWS to the right one
-_Answer = TypeVar("_Answer")
+_ResponseT = TypeVar("_ResponseT")
 
 
 class S3Bucket:
@@ -30,10 +36,10 @@ class S3Bucket:
     def __init__(self, connection: S3Connection, *, sleep: Sleep = time.sleep) -> None:
         self._connection = connection
         self._sleep = sleep
-        self._refusals = Refusals(connection)
-        self._opened: Any = None
+        self._errors = S3ErrorTranslator(connection)
+        self._open_handle: Any = None
 
-    def listing(self, prefix: str) -> Iterator[Stored]:
+    def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
         """Every object below a prefix, a thousand a call.
 
         Keys come in order and a page begins behind the last key of the one before, so that
@@ -47,17 +53,17 @@ class S3Bucket:
         asked = {"Bucket": self._connection.bucket, "Prefix": prefix, "EncodingType": "url"}
         told: set[str] = set()
         while True:
-            page = self._patiently(lambda: self._client.list_objects_v2(**asked))
+            page = self._call_with_retries(lambda: self._client.list_objects_v2(**asked))
             self._require_listing(page, told)
             encoded = page.get("EncodingType") == "url"
             for found in page.get("Contents", ()):
-                yield _stored(found, encoded=encoded)
+                yield _to_object_info(found, encoded=encoded)
             if not page["IsTruncated"]:
                 return
             asked["ContinuationToken"] = page["NextContinuationToken"]
             told.add(asked["ContinuationToken"])
 
-    def read(self, key: str, locator: str, limit_bytes: int) -> Got:
+    def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object; its listing is not needed.
 
         Raises:
@@ -67,87 +73,89 @@ class S3Bucket:
         del locator
         asked = {"Bucket": self._connection.bucket, "Key": key, "Range": f"bytes=0-{limit_bytes}"}
 
-        def ask() -> Got:
+        def ask() -> FetchResult:
             answer = self._client.get_object(**asked)
             with closing(answer["Body"]) as body:
                 payload = body.read(limit_bytes + 1)
-            _require_whole(payload, min(answer["ContentLength"], limit_bytes + 1))
+            _require_complete(payload, min(answer["ContentLength"], limit_bytes + 1))
             encoding = answer.get("ContentEncoding", "")
-            return Got(payload, encoding.removeprefix("aws-chunked").strip(","), answer.get("LastModified"))
+            return FetchResult(
+                payload, encoding.removeprefix("aws-chunked").strip(","), answer.get("LastModified")
+            )
 
-        return self._patiently(ask, reading=True)
+        return self._call_with_retries(ask, reading=True)
 
     def close(self) -> None:
         """Free the connections."""
-        if self._opened is not None:
-            self._opened.close()
-        self._opened = None
+        if self._open_handle is not None:
+            self._open_handle.close()
+        self._open_handle = None
 
     @property
     def _client(self) -> Any:
-        if self._opened is None:
-            self._opened = _opened(self._connection)
-        return self._opened
+        if self._open_handle is None:
+            self._open_handle = _open_client(self._connection)
+        return self._open_handle
 
-    def _patiently(self, ask: Callable[[], _Answer], *, reading: bool = False) -> _Answer:
+    def _call_with_retries(self, call: Callable[[], _ResponseT], *, reading: bool = False) -> _ResponseT:
         """Ask until it is answered, a bounded number of times; the client itself does not repeat."""
         attempt = 1
         while True:
             try:
-                return ask()
+                return call()
             except (SourceRefused, ConfigError):
                 raise
             except Exception as error:  # noqa: BLE001 - told apart by `Refusals`; a bug goes on as it is
-                wait_s = _wait_of(error, attempt)
-                if wait_s is None or attempt == TRIES:
-                    raise self._refusals.of(error, reading=reading) from None
-            wait(self._refusals.service, wait_s, self._sleep)
+                wait_s = _compute_wait_s(error, attempt)
+                if wait_s is None or attempt == MAX_ATTEMPTS:
+                    raise self._errors.to_source_error(error, reading=reading) from None
+            wait_or_raise(self._errors.service, wait_s, self._sleep)
             attempt += 1
 
-    def _require_listing(self, page: Mapping[str, Any], told: set[str]) -> None:
+    def _require_listing(self, page: Mapping[str, Any], seen_tokens: set[str]) -> None:
         """A page of something else, read as XML, would be an empty bucket."""
-        service, count = self._refusals.service, page.get("KeyCount")
+        service, count = self._errors.service, page.get("KeyCount")
         if "IsTruncated" not in page or page.get("Name") != self._connection.bucket:
             raise SourceRefused(
                 f"{service} answers with something that is no listing of {self._connection.bucket!r}, "
                 "as a login page or a proxy does: correct connection.endpoint_url"
             )
         following = page.get("NextContinuationToken")
-        if (page["IsTruncated"] and (not following or following in told)) or (
+        if (page["IsTruncated"] and (not following or following in seen_tokens)) or (
             count is not None and count < len(page.get("Contents", ()))
         ):
             raise SourceUnavailable(f"{service} gave a listing that contradicts itself: refresh again later")
 
 
-def _stored(found: Mapping[str, Any], *, encoded: bool) -> Stored:
+def _to_object_info(raw: Mapping[str, Any], *, encoded: bool) -> ObjectInfo:
     """The revision has the time too: rewritten with other headers, an object keeps its ETag."""
-    key = path_of_bytes(unquote_to_bytes(found["Key"].replace("+", " "))) if encoded else found["Key"]
-    tag, size, written = str(found.get("ETag", "")).strip('"'), int(found["Size"]), found["LastModified"]
-    return Stored(key, size, f"{tag}-{size}-{int(written.timestamp())}")
+    key = decode_path(unquote_to_bytes(raw["Key"].replace("+", " "))) if encoded else raw["Key"]
+    tag, size, written = str(raw.get("ETag", "")).strip('"'), int(raw["Size"]), raw["LastModified"]
+    return ObjectInfo(key, size, f"{tag}-{size}-{int(written.timestamp())}")
 
 
-def _require_whole(payload: bytes, expected_bytes: int) -> None:
+def _require_complete(payload: bytes, expected_bytes: int) -> None:
     from botocore.exceptions import IncompleteReadError
 
     if len(payload) < expected_bytes:
         raise IncompleteReadError(actual_bytes=len(payload), expected_bytes=expected_bytes)
 
 
-def _wait_of(error: Exception, attempt: int) -> float | None:
+def _compute_wait_s(error: Exception, attempt: int) -> float | None:
     """Seconds after which the same may be answered; None: never."""
     from botocore import exceptions
 
     if isinstance(error, exceptions.ClientError):
         answer = error.response.get("ResponseMetadata", {})
         if error.response.get("Error", {}).get("Code") == "RequestTimeout":
-            return backoff_s(attempt)
-        return wait_of(answer.get("HTTPStatusCode", 0), answer.get("HTTPHeaders", {}), attempt)
+            return compute_backoff_s(attempt)
+        return compute_wait_s(answer.get("HTTPStatusCode", 0), answer.get("HTTPHeaders", {}), attempt)
     untrusted = isinstance(error, exceptions.SSLError)
     broken = (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.IncompleteReadError)
-    return backoff_s(attempt) if isinstance(error, broken) and not untrusted else None
+    return compute_backoff_s(attempt) if isinstance(error, broken) and not untrusted else None
 
 
-def _opened(connection: S3Connection) -> Any:
+def _open_client(connection: S3Connection) -> Any:
     try:
         import botocore.session
         from botocore import UNSIGNED
@@ -159,7 +167,7 @@ def _opened(connection: S3Connection) -> Any:
         ) from None
     key, secret = connection.access_key_id, connection.secret_access_key
     session = botocore.session.Session()
-    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_moment)
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_parse_time)
     region = connection.region or session.get_config_variable("region") or _DEFAULT_REGION
     return session.create_client(
         "s3",
@@ -178,12 +186,12 @@ def _opened(connection: S3Connection) -> Any:
     )
 
 
-def _moment(told: Any) -> datetime:
+def _parse_time(value: Any) -> datetime:
     """A time of an answer; the client's own way took most of a listing's time."""
     from botocore.utils import parse_timestamp
 
     try:
-        found = datetime.fromisoformat(told)
+        found = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        return parse_timestamp(told)
-    return found if found.tzinfo else parse_timestamp(told)
+        return parse_timestamp(value)
+    return found if found.tzinfo else parse_timestamp(value)

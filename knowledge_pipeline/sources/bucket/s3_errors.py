@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.connections import S3Connection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.bucket.tree import REMOVED
+from knowledge_pipeline.sources.bucket.tree import REMOVED_REASON
 
-_IDENTITY = {
+_IDENTITY_ERRORS = {
     "InvalidAccessKeyId": "does not know the access key: correct {access_key_id}",
     "SignatureDoesNotMatch": "does not accept the signature: correct {secret_access_key}",
     "ExpiredToken": "says that the identity has expired: log in again",
@@ -20,7 +20,7 @@ _IDENTITY = {
     "AccountProblem": "says that there is a problem with the account: ask its owner",
     "NotSignedUp": "says that the account is not signed up for S3: ask its owner",
 }
-_ELSEWHERE = frozenset(
+_WRONG_REGION_CODES = frozenset(
     {
         "PermanentRedirect",
         "TemporaryRedirect",
@@ -32,7 +32,7 @@ _ELSEWHERE = frozenset(
 )
 
 
-class Refusals:
+class S3ErrorTranslator:
     """The errors of one bucket's client as ours."""
 
     def __init__(self, connection: S3Connection) -> None:
@@ -40,7 +40,7 @@ class Refusals:
         endpoint = connection.endpoint_url
         self.service = f"S3 at {urlsplit(endpoint).netloc}" if endpoint else "Amazon S3"
 
-    def of(self, error: Exception, *, reading: bool) -> Exception:
+    def to_source_error(self, error: Exception, *, reading: bool) -> Exception:
         """What an error of botocore means; any other error is given back as it is.
 
         Args:
@@ -52,7 +52,7 @@ class Refusals:
 
         match error:
             case exceptions.ClientError():
-                return self._answered(error.response, reading=reading)
+                return self._from_response(error.response, reading=reading)
             case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
                 return SourceRefused(
                     f"{self.service} wants to know who asks, and no keys are given here: set "
@@ -76,7 +76,7 @@ class Refusals:
                     "and see whether connection.endpoint_url and connection.region are right"
                 )
             case ResponseParserError():
-                return self._not_s3()
+                return self._build_not_s3_error()
             case exceptions.BotoCoreError():
                 return SourceRefused(
                     f"{self.service} cannot be asked ({type(error).__name__}): correct the connection, "
@@ -84,25 +84,25 @@ class Refusals:
                 )
         return error
 
-    def _answered(self, answer: dict[str, Any], *, reading: bool) -> Exception:
-        told: dict[str, Any] = answer.get("Error", {})
-        status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    def _from_response(self, response: dict[str, Any], *, reading: bool) -> Exception:
+        told: dict[str, Any] = response.get("Error", {})
+        status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         code = str(told.get("Code") or status)
-        kind = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "xml")
+        kind = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "xml")
         if code == "500" and "xml" not in kind:  # the client's word for what it cannot read
-            return self._not_s3()
-        if code in _IDENTITY:
-            return SourceRefused(f"{self.service} {_IDENTITY[code].format_map(self._keys())}")
-        if code in _ELSEWHERE:
-            return self._elsewhere(answer)
+            return self._build_not_s3_error()
+        if code in _IDENTITY_ERRORS:
+            return SourceRefused(f"{self.service} {_IDENTITY_ERRORS[code].format_map(self._key_settings())}")
+        if code in _WRONG_REGION_CODES:
+            return self._build_wrong_region_error(response)
         if code in ("RequestTimeout", "SlowDown") or status == 429 or status >= 500:
             limits = "limits our calls" if status in (429, 503) else "is out of order"
             return SourceUnavailable(f"{self.service} {limits} ({code}): refresh again later")
-        if reading and (skipped := _skipped(code, status)):
+        if reading and (skipped := _skip_reason(code, status)):
             return DocumentSkipped(skipped)
-        return self._refused(code, status)
+        return self._build_refusal(code, status)
 
-    def _refused(self, code: str, status: int) -> SourceRefused:
+    def _build_refusal(self, code: str, status: int) -> SourceRefused:
         bucket = self._connection.bucket
         if code == "NoSuchBucket" or status == 404:
             return SourceRefused(
@@ -120,21 +120,21 @@ class Refusals:
             f"{self.service} refuses to answer ({code}): correct connection.bucket or connection.endpoint_url"
         )
 
-    def _not_s3(self) -> SourceRefused:
+    def _build_not_s3_error(self) -> SourceRefused:
         return SourceRefused(
             f"{self.service} answers with something that is not S3, as a login page or a proxy does: "
             "correct connection.endpoint_url"
         )
 
-    def _elsewhere(self, answer: dict[str, Any]) -> SourceRefused:
-        headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-        region = answer.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region")
+    def _build_wrong_region_error(self, response: dict[str, Any]) -> SourceRefused:
+        headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        region = response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region")
         where = f"in the region {region}" if region else "in another region"
         return SourceRefused(
             f"{self.service} has the bucket {self._connection.bucket!r} {where}: correct connection.region"
         )
 
-    def _keys(self) -> dict[str, str]:
+    def _key_settings(self) -> dict[str, str]:
         """Whose keys are wrong: those of the file, or those that this machine gave."""
         names = ("access_key_id", "secret_access_key")
         if self._connection.access_key_id:
@@ -142,12 +142,12 @@ class Refusals:
         return dict.fromkeys(names, "the AWS identity of this machine, or set connection.access_key_id")
 
 
-def _skipped(code: str, status: int) -> str | None:
+def _skip_reason(code: str, status: int) -> str | None:
     """Why one object cannot be read though its bucket can."""
     if code == "NoSuchBucket":
         return None
     if status == 404:
-        return REMOVED
+        return REMOVED_REASON
     if code == "InvalidRange":
         return "empty"
     if code == "InvalidObjectState":

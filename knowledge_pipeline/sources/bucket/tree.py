@@ -17,18 +17,18 @@ from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GcsConnection, S3Connection
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.trees import Content, Entry, too_large
-from knowledge_pipeline.sources.patterns import Selection
+from knowledge_pipeline.sources.files.trees import FileContent, FileEntry, format_too_large
+from knowledge_pipeline.sources.patterns import FileSelection
 
 BucketConnection = S3Connection | GcsConnection
 Sleep = Callable[[float], None]
 
-NOT_UTF8 = "a key that is not UTF-8, which the service cannot be asked for"
-REMOVED = "removed while it was read"
+NOT_UTF8_REASON = "a key that is not UTF-8, which the service cannot be asked for"
+REMOVED_REASON = "removed while it was read"
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ObjectInfo:
     """One object as its bucket lists it."""
 
     key: str  # bytes that are not UTF-8 as in `names`
@@ -38,7 +38,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
+class FetchResult:
     """The bytes of one object, or the first of them, as they are stored."""
 
     payload: bytes
@@ -49,11 +49,11 @@ class Got:
 class Bucket(Protocol):
     """One bucket of one service. Errors as `Source`; a call is repeated as often as it makes sense."""
 
-    def listing(self, prefix: str) -> Iterator[Stored]:
+    def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
         """Every object whose key begins with a prefix, in few calls; whole, or an exception."""
         ...
 
-    def read(self, key: str, locator: str, limit_bytes: int) -> Got:
+    def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object, one more than `limit_bytes` at most; DocumentSkipped without it."""
         ...
 
@@ -66,13 +66,13 @@ class BucketTree:
     """The files of a bucket below its connection's prefix, which is a folder; nothing is cached."""
 
     def __init__(
-        self, connection: BucketConnection, selection: Selection, *, sleep: Sleep = time.sleep
+        self, connection: BucketConnection, selection: FileSelection, *, sleep: Sleep = time.sleep
     ) -> None:
         self._folder = folder_of(connection.prefix)
         self._selection = selection
-        self._bucket = _bucket(connection, sleep)
+        self._bucket = _open_bucket(connection, sleep)
 
-    def entries(self) -> Iterator[Entry]:
+    def list_entries(self) -> Iterator[FileEntry]:
         """Every wanted file, in the order of the keys.
 
         Raises:
@@ -80,22 +80,22 @@ class BucketTree:
             SourceRefused: the bucket does not exist, or refuses us; a listing makes no sense.
             SourceUnavailable: it did not answer, or limits us.
         """
-        for stored in self._bucket.listing(self._folder):
+        for stored in self._bucket.list_objects(self._folder):
             path = stored.key.removeprefix(self._folder)
-            if not path or path.endswith("/") or self._selection.prunes(path.rpartition("/")[0]):
+            if not path or path.endswith("/") or self._selection.is_pruned(path.rpartition("/")[0]):
                 continue
-            if self._selection.wants(path):
-                skip = None if _is_utf8(stored.key) else NOT_UTF8
-                yield Entry(path, stored.size_bytes, stored.revision, stored.locator, skip)
+            if self._selection.accepts(path):
+                skip = None if _is_utf8(stored.key) else NOT_UTF8_REASON
+                yield FileEntry(path, stored.size_bytes, stored.revision, stored.locator, skip)
 
-    def head(self, entry: Entry, limit_bytes: int) -> bytes:
+    def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
         """The first bytes of a file; DocumentSkipped where it cannot be read."""
         if not entry.size_bytes:
             return b""  # there is no first byte to ask for
         found = self._bucket.read(self._folder + entry.path, entry.locator, limit_bytes)
-        return _decoded(found, limit_bytes)[:limit_bytes]
+        return _decompress(found, limit_bytes)[:limit_bytes]
 
-    def read(self, path: str, locator: str, limit_bytes: int) -> Content:
+    def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
         """A whole file and when it was last written; its author is not known.
 
         Raises:
@@ -105,10 +105,10 @@ class BucketTree:
         found = self._bucket.read(self._folder + path, locator, limit_bytes)
         payload = found.payload
         if len(payload) <= limit_bytes:
-            payload = _decoded(found, limit_bytes)
+            payload = _decompress(found, limit_bytes)
         if len(payload) > limit_bytes:
-            raise DocumentSkipped(too_large(len(payload), limit_bytes))
-        return Content(payload, None, found.last_modified)
+            raise DocumentSkipped(format_too_large(len(payload), limit_bytes))
+        return FileContent(payload, None, found.last_modified)
 
     def close(self) -> None:
         """Free the connections."""
@@ -120,7 +120,7 @@ def folder_of(prefix: str) -> str:
     return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
 
 
-def web_prefix_of_bucket(connection: BucketConnection) -> str | None:
+def build_bucket_web_prefix(connection: BucketConnection) -> str | None:
     """What a file's quoted path is put behind to be its page; None where the service has none."""
     if connection.endpoint_url:
         return None
@@ -130,7 +130,7 @@ def web_prefix_of_bucket(connection: BucketConnection) -> str | None:
     return f"https://console.aws.amazon.com/s3/object/{connection.bucket}?prefix={folder}"
 
 
-def _bucket(connection: BucketConnection, sleep: Sleep) -> Bucket:
+def _open_bucket(connection: BucketConnection, sleep: Sleep) -> Bucket:
     if isinstance(connection, S3Connection):
         from knowledge_pipeline.sources.bucket.s3 import S3Bucket
 
@@ -146,10 +146,10 @@ def _is_utf8(key: str) -> bool:
     return False
 
 
-def _decoded(found: Got, limit_bytes: int) -> bytes:
+def _decompress(result: FetchResult, limit_bytes: int) -> bytes:
     """What was compressed before it was stored, as web sites are, unpacked as far as the limit and a byte."""
-    if found.encoding.strip().lower() not in ("gzip", "x-gzip"):
-        return found.payload
+    if result.encoding.strip().lower() not in ("gzip", "x-gzip"):
+        return result.payload
     with suppress(zlib.error):
-        return zlib.decompressobj(wbits=31).decompress(found.payload, limit_bytes + 1)
-    return found.payload
+        return zlib.decompressobj(wbits=31).decompress(result.payload, limit_bytes + 1)
+    return result.payload

@@ -14,28 +14,33 @@ import requests
 
 from knowledge_pipeline.config.connections import ConfluenceConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.http_retry import TIMEOUT_S, polite, tried_in_vain, unanswered
+from knowledge_pipeline.sources.http_retry import (
+    TIMEOUT_S,
+    format_retries_exhausted,
+    mount_retries,
+    to_source_error,
+)
 
 Json = dict[str, Any]
 Parameters = Mapping[str, Any]  # a list is sent as one parameter for each of its values
 
-ABSENT = frozenset({403, 404, 410})
+MISSING_STATUSES = frozenset({403, 404, 410})
 """Statuses that speak of one document rather than of the site, where one document is asked for."""
 
 _OVERLAP = 10  # results that a page by offset repeats of the one before
 _LOGIN_FAILED = frozenset({"AUTHENTICATED_FAILED", "AUTHENTICATION_DENIED"})
 
 
-class Wiki:
+class ConfluenceClient:
     """One Confluence site; nothing is sent before the first question."""
 
     def __init__(self, connection: ConfluenceConnection) -> None:
-        self.site = connection.url.rstrip("/")
-        address = urlsplit(self.site)
+        self.base_url = connection.url.rstrip("/")
+        address = urlsplit(self.base_url)
         host = address.hostname or ""
         if host.endswith(".atlassian.net") and not address.path:
-            self.site += "/wiki"
-        self.shown_at = self.site
+            self.base_url += "/wiki"
+        self.public_url = self.base_url
         """Where people open the site, once it has told: an API's gateway is another address."""
         self.service = f"Confluence at {host}"
         self.is_cloud = connection.email is not None or host.endswith((".atlassian.net", "api.atlassian.com"))
@@ -54,16 +59,18 @@ class Wiki:
         Raises:
             SourceRefused, SourceUnavailable: it does not, and why.
         """
-        return self._json(self._accepted(self._send(path, parameters)))
+        return self._parse_json(self._require_success(self._send(path, parameters)))
 
-    def get_one(self, path: str, parameters: Parameters) -> Json | int:
+    def get_or_status(self, path: str, parameters: Parameters) -> Json | int:
         """As `get`; a status of `ABSENT` is given back instead."""
         response = self._send(path, parameters)
         return (
-            response.status_code if response.status_code in ABSENT else self._json(self._accepted(response))
+            response.status_code
+            if response.status_code in MISSING_STATUSES
+            else self._parse_json(self._require_success(response))
         )
 
-    def listing(self, path: str, parameters: Parameters) -> Iterator[Json]:
+    def iter_results(self, path: str, parameters: Parameters) -> Iterator[Json]:
         """All results of a listing, each once, read page by page to its end.
 
         A cursor goes on where it was, whatever changes meanwhile. An offset does not: where a result
@@ -76,8 +83,8 @@ class Wiki:
         cursors: set[str] = set()
         stepped_from: set[int] = set()
         while True:
-            response = self._accepted(self._send(path, question))
-            results, following = self._page(response)
+            response = self._require_success(self._send(path, question))
+            results, following = self._parse_page(response)
             start = 0 if "cursor" in question else int(question.get("start", 0))
             moved = not following if not results else str(results[0].get("id")) not in seen
             if start > 0 and moved and start not in stepped_from:
@@ -90,18 +97,18 @@ class Wiki:
                     yield result
             if not following:
                 return
-            question = self._following(question, following, cursors)
+            question = self._next_query(question, following, cursors)
 
-    def _page(self, response: requests.Response) -> tuple[list[Json], str]:
+    def _parse_page(self, response: requests.Response) -> tuple[list[Json], str]:
         """The results of one page, and the address of the next one; "" is the end."""
-        answer = self._json(response)
+        answer = self._parse_json(response)
         results, links = answer.get("results"), answer.get("_links") or {}
         if not isinstance(results, list):
             raise SourceUnavailable(
                 f"{self.service} answered a listing without results: nothing was taken from it, try later"
             )
         if str(links.get("base") or "").startswith(("https://", "http://")):
-            self.shown_at = str(links["base"]).rstrip("/")
+            self.public_url = str(links["base"]).rstrip("/")
         following = str(links.get("next") or response.links.get("next", {}).get("url") or "")
         start, limit = answer.get("start"), answer.get("limit")
         if not following and isinstance(start, int) and isinstance(limit, int) and 0 < limit <= len(results):
@@ -110,15 +117,15 @@ class Wiki:
             )
         return results, following
 
-    def _following(self, question: Json, address: str, cursors: set[str]) -> Json:
+    def _next_query(self, query: Json, address: str, cursors: set[str]) -> Json:
         """The question for the next page: from its address only the parameters are taken, never the host."""
         given: Json = parse_qs(urlsplit(address).query)
         cursor, start = given.get("cursor", [""])[0], given.get("start", [""])[0]
         if cursor and cursor not in cursors:
             cursors.add(cursor)
-            return {**question, **given}
-        if not cursor and start.isdigit() and int(start) > int(question.get("start", 0)):
-            return {**question, "start": max(0, int(start) - _OVERLAP)}
+            return {**query, **given}
+        if not cursor and start.isdigit() and int(start) > int(query.get("start", 0)):
+            return {**query, "start": max(0, int(start) - _OVERLAP)}
         raise SourceUnavailable(
             f"{self.service} does not come to the end of a listing: nothing is taken for gone, try later"
         )
@@ -126,7 +133,7 @@ class Wiki:
     def _send(self, path: str, parameters: Parameters) -> requests.Response:
         """One question; a redirect is not followed, because it leads to a login page."""
         try:
-            return self._opened().request(
+            return self._open_client().request(
                 "GET", path, params=dict(parameters), advanced_mode=True, allow_redirects=False
             )
         except KnowledgeError:
@@ -136,13 +143,13 @@ class Wiki:
         except UnicodeError:
             pass
         except requests.RequestException as error:
-            raise unanswered(self.service, error) from None
+            raise to_source_error(self.service, error) from None
         raise SourceRefused(
             "connection.token or connection.email holds characters that cannot be sent, a line break "
             "perhaps: correct it"
         )
 
-    def _opened(self) -> Any:
+    def _open_client(self) -> Any:
         if self._client is None:
             from atlassian.confluence_base import ConfluenceBase
 
@@ -151,27 +158,27 @@ class Wiki:
             identity: Json = {"token": secret}
             if self._connection.email is not None and secret:
                 identity = {"username": self._connection.email, "password": secret}
-            session = polite(requests.Session(), self.service)
+            session = mount_retries(requests.Session(), self.service)
             if not secret:
                 session.auth = lambda request: request  # no identity of this machine's .netrc either
             self._client = ConfluenceBase(
-                self.site, session=session, timeout=int(TIMEOUT_S), retry_with_header=False, **identity
+                self.base_url, session=session, timeout=int(TIMEOUT_S), retry_with_header=False, **identity
             )
         return self._client
 
-    def _accepted(self, response: requests.Response) -> requests.Response:
+    def _require_success(self, response: requests.Response) -> requests.Response:
         status = response.status_code
         if response.headers.get("X-Seraph-LoginReason", "") in _LOGIN_FAILED:
             status = 401  # said beside an answer to somebody unknown
         if status == 200:
             return response
-        raise self._refusal(status, _reason(response))
+        raise self._to_source_error(status, _parse_reason(response))
 
-    def _refusal(self, status: int, reason: str) -> KnowledgeError:
+    def _to_source_error(self, status: int, reason: str) -> KnowledgeError:
         if status == 429 or status >= 500:
-            return SourceUnavailable(tried_in_vain(self.service, status))
+            return SourceUnavailable(format_retries_exhausted(self.service, status))
         if status == 401:
-            return self._unknown_to_it()
+            return self._build_unauthorized_error()
         if status == 403:
             return SourceRefused(
                 f"{self.service} forbids what the source reads ({reason}): let the owner of connection.token "
@@ -182,14 +189,14 @@ class Wiki:
                 f"{self.service} sends us elsewhere, to a login page or from http to https: "
                 "correct connection.url and connection.token"
             )
-        if status in ABSENT:
-            return self._no_api()
+        if status in MISSING_STATUSES:
+            return self._build_no_api_error()
         return SourceRefused(
             f"{self.service} refused a question with {status} ({reason}): correct the source's spaces, "
             "or connection.url"
         )
 
-    def _unknown_to_it(self) -> SourceRefused:
+    def _build_unauthorized_error(self) -> SourceRefused:
         if self._connection.token is None:
             return SourceRefused(f"{self.service} answers only to somebody it knows: set connection.token")
         who = "connection.email and connection.token" if self._connection.email else "connection.token"
@@ -200,13 +207,13 @@ class Wiki:
             f"{self.service} does not accept the token: it is wrong, expired or revoked: correct {who}{hint}"
         )
 
-    def _no_api(self) -> SourceRefused:
+    def _build_no_api_error(self) -> SourceRefused:
         return SourceRefused(
             f"{self.service} has no API for us at connection.url: Cloud's address ends in /wiki, that of a "
             "server is where its start page is; without an e-mail it is taken for a server"
         )
 
-    def _json(self, response: requests.Response) -> Json:
+    def _parse_json(self, response: requests.Response) -> Json:
         try:
             answer = response.json()
         except ValueError:
@@ -219,7 +226,7 @@ class Wiki:
         return answer
 
 
-def _reason(response: requests.Response) -> str:
+def _parse_reason(response: requests.Response) -> str:
     """What the site says in a few words, where it says so as data."""
     try:
         answer = response.json()

@@ -9,18 +9,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
-from knowledge_pipeline.sources.confluence.client import Json, Wiki
-from knowledge_pipeline.sources.confluence.content import KINDS, Page, batches, moment, storage_of
+from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
+from knowledge_pipeline.sources.confluence.content import (
+    CONTENT_KINDS,
+    Page,
+    parse_time,
+    split_batches,
+    storage_of,
+)
 
-_LIMIT = 250  # the most that v2 gives in one page
-_SPACES = 100  # the most spaces that one listing takes
-_PEOPLE = 100
+_PAGE_SIZE = 250  # the most that v2 gives in one page
+_SPACES_PER_CALL = 100  # the most spaces that one listing takes
+_PEOPLE_PER_CALL = 100
 _PATHS = {"page": "api/v2/pages", "blogpost": "api/v2/blogposts"}
-_PARENTS = frozenset({"folder", "whiteboard", "database", "embed"})  # what else a page may be under
+_CONTAINER_KINDS = frozenset({"folder", "whiteboard", "database", "embed"})  # what else a page may be under
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _TreeNode:
     """Where something is in the tree."""
 
     title: str
@@ -31,88 +37,94 @@ class _Place:
 class CloudEdition:
     """An `Edition`."""
 
-    searched_for_labels = True
+    needs_label_search = True
 
-    def __init__(self, wiki: Wiki) -> None:
-        self._wiki = wiki
+    def __init__(self, client: ConfluenceClient) -> None:
+        self._client = client
         self._names: dict[str, str] = {}
-        self._asked: set[str] = set()
+        self._resolved_accounts: set[str] = set()
 
-    def spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
+    def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Key by id."""
         question = {"keys": list(keys)} if keys else {"status": "current"}
-        found = self._wiki.listing("api/v2/spaces", {**question, "limit": _LIMIT})
+        found = self._client.iter_results("api/v2/spaces", {**question, "limit": _PAGE_SIZE})
         return {str(space["id"]): str(space["key"]) for space in found}
 
-    def listed(self, spaces: Mapping[str, str], *, named: bool) -> Iterator[Page]:
+    def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
         """Pages by id ascending, a cursor's order that no edit disturbs, with their place in the tree."""
-        del named  # the API takes spaces by the hundred, so that naming all of them costs nothing
-        for several in batches(spaces, _SPACES):
-            tree = _Tree(self._wiki)
+        del is_filtered  # the API takes spaces by the hundred, so that naming all of them costs nothing
+        for several in split_batches(spaces, _SPACES_PER_CALL):
+            tree = _PageTree(self._client)
             pages = [
-                self._noted(tree, raw, kind, spaces) for kind in KINDS for raw in self._raw(kind, several)
+                self._add_page(tree, raw, kind, spaces)
+                for kind in CONTENT_KINDS
+                for raw in self._iter_raw(kind, several)
             ]
-            yield from tree.placed(page for page in pages if page is not None)
+            yield from tree.with_ancestors(page for page in pages if page is not None)
 
-    def found(self, wanted: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
+    def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
         """By id, with their place in the tree."""
-        tree = _Tree(self._wiki)
-        raws = ((raw, kind) for raw, kind in self._by_id(wanted, {}))
-        pages = [self._noted(tree, raw, kind, spaces) for raw, kind in raws]
-        yield from tree.placed(page for page in pages if page is not None)
+        tree = _PageTree(self._client)
+        raws = ((raw, kind) for raw, kind in self._iter_by_id(kind_by_id, {}))
+        pages = [self._add_page(tree, raw, kind, spaces) for raw, kind in raws]
+        yield from tree.with_ancestors(page for page in pages if page is not None)
 
-    def read(self, wanted: Mapping[str, str]) -> Iterator[Page]:
+    def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
         """By id, with bodies."""
-        for raw, kind in self._by_id(wanted, {"body-format": "storage"}):
-            yield self._page_of(raw, kind, "")
+        for raw, kind in self._iter_by_id(kind_by_id, {"body-format": "storage"}):
+            yield self._to_page(raw, kind, "")
 
-    def read_one(self, page_id: str, kind: str) -> Page | DocumentSkipped:
+    def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page; Cloud says 404 of what is gone and of what is hidden from us alike, but 403 at times."""
-        raw = self._wiki.get_one(f"{_PATHS[kind]}/{page_id}", {"body-format": "storage"})
+        raw = self._client.get_or_status(f"{_PATHS[kind]}/{page_id}", {"body-format": "storage"})
         if isinstance(raw, int):
             return DocumentSkipped(
                 "the token may not read it any more" if raw == 403 else "deleted while it was read"
             )
         if raw.get("status") != "current":
             return DocumentSkipped("deleted while it was read")
-        return self._page_of(raw, kind, "")
+        return self._to_page(raw, kind, "")
 
-    def labels(self, page: Page) -> tuple[str, ...]:
+    def list_labels(self, page: Page) -> tuple[str, ...]:
         """Of one page."""
         path = f"{_PATHS[page.kind]}/{page.id}/labels"
-        found = self._wiki.listing(path, {"limit": _LIMIT})
+        found = self._client.iter_results(path, {"limit": _PAGE_SIZE})
         return tuple(sorted(str(each["name"]) for each in found if each.get("prefix") != "my"))
 
-    def people(self, accounts: set[str]) -> Mapping[str, str]:
+    def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
         """In bulk, each asked for once; nobody where the token may not see people."""
-        for several in batches(sorted(accounts - self._asked), _PEOPLE):
-            self._asked.update(several)
-            found = self._wiki.get_one("rest/api/user/bulk", {"accountId": several, "limit": _PEOPLE})
+        for several in split_batches(sorted(accounts - self._resolved_accounts), _PEOPLE_PER_CALL):
+            self._resolved_accounts.update(several)
+            found = self._client.get_or_status(
+                "rest/api/user/bulk", {"accountId": several, "limit": _PEOPLE_PER_CALL}
+            )
             for person in found.get("results", []) if isinstance(found, dict) else []:
                 if name := person.get("displayName") or person.get("publicName"):
                     self._names[str(person["accountId"])] = str(name)
         return self._names
 
-    def _raw(self, kind: str, spaces: Iterable[str]) -> Iterator[Json]:
+    def _iter_raw(self, kind: str, spaces: Iterable[str]) -> Iterator[Json]:
         """Current ones only: without a status, archived pages come too."""
-        question = {"space-id": list(spaces), "status": "current", "sort": "id", "limit": _LIMIT}
-        return self._wiki.listing(_PATHS[kind], question)
+        question = {"space-id": list(spaces), "status": "current", "sort": "id", "limit": _PAGE_SIZE}
+        return self._client.iter_results(_PATHS[kind], question)
 
-    def _by_id(self, wanted: Mapping[str, str], more: Json) -> Iterator[tuple[Json, str]]:
-        for kind in KINDS:
-            ids = (page_id for page_id, its_kind in wanted.items() if its_kind == kind)
-            for several in batches(ids, _LIMIT):
-                question = {"id": several, "status": "current", "limit": _LIMIT, **more}
-                for raw in self._wiki.listing(_PATHS[kind], question):
+    def _iter_by_id(
+        self, kind_by_id: Mapping[str, str], extra_parameters: Json
+    ) -> Iterator[tuple[Json, str]]:
+        for kind in CONTENT_KINDS:
+            ids = (page_id for page_id, its_kind in kind_by_id.items() if its_kind == kind)
+            for several in split_batches(ids, _PAGE_SIZE):
+                question = {"id": several, "status": "current", "limit": _PAGE_SIZE, **extra_parameters}
+                for raw in self._client.iter_results(_PATHS[kind], question):
                     yield raw, kind
 
-    def _noted(self, tree: _Tree, raw: Json, kind: str, spaces: Mapping[str, str]) -> Page | None:
+    def _add_page(self, tree: _PageTree, raw: Json, kind: str, spaces: Mapping[str, str]) -> Page | None:
         """A page, and its place for the tree; None if it is in no wanted space."""
-        page = self._page_of(raw, kind, spaces.get(str(raw.get("spaceId")), ""))
-        tree.note(raw)
+        page = self._to_page(raw, kind, spaces.get(str(raw.get("spaceId")), ""))
+        tree.add(raw)
         return page if page.space else None
 
-    def _page_of(self, raw: Json, kind: str, space: str) -> Page:
+    def _to_page(self, raw: Json, kind: str, space: str) -> Page:
         try:
             version = raw["version"]
             return Page(
@@ -121,61 +133,63 @@ class CloudEdition:
                 space=space,
                 title=str(raw["title"]),
                 version=int(version["number"]),
-                updated=moment(version["createdAt"]),
-                account=raw.get("authorId"),
+                updated=parse_time(version["createdAt"]),
+                author_account=raw.get("authorId"),
                 storage=storage_of(raw),
-                address=str((raw.get("_links") or {}).get("webui") or ""),
+                web_path=str((raw.get("_links") or {}).get("webui") or ""),
             )
         except (KeyError, TypeError, ValueError):
             raise SourceUnavailable(
-                f"{self._wiki.service} lists a page without its id, title or version: nothing was taken"
+                f"{self._client.service} lists a page without its id, title or version: nothing was taken"
             ) from None
 
 
-class _Tree:
+class _PageTree:
     """The place of pages below each other, from their parents' ids, which every listing tells."""
 
-    def __init__(self, wiki: Wiki) -> None:
-        self._wiki = wiki
-        self._places: dict[str, _Place | None] = {}  # None: not for us to see
+    def __init__(self, client: ConfluenceClient) -> None:
+        self._client = client
+        self._nodes: dict[str, _TreeNode | None] = {}  # None: not for us to see
 
-    def note(self, raw: Json) -> None:
+    def add(self, raw: Json) -> None:
         """Remember what an answer tells of a page's place."""
         parent = str(raw.get("parentId") or "")
-        self._places[str(raw["id"])] = _Place(str(raw["title"]), parent, str(raw.get("parentType") or "page"))
+        self._nodes[str(raw["id"])] = _TreeNode(
+            str(raw["title"]), parent, str(raw.get("parentType") or "page")
+        )
 
-    def placed(self, pages: Iterable[Page]) -> Iterator[Page]:
+    def with_ancestors(self, pages: Iterable[Page]) -> Iterator[Page]:
         """The pages with the titles of what they are under."""
         pages = list(pages)
-        self._complete()
-        return (replace(page, trail=tuple(self._trail(page.id))) for page in pages)
+        self._load_missing_parents()
+        return (replace(page, trail=tuple(self._list_ancestor_titles(page.id))) for page in pages)
 
-    def _trail(self, page_id: str) -> list[str]:
+    def _list_ancestor_titles(self, page_id: str) -> list[str]:
         """From the top down; it ends at what we may not see."""
         titles: list[str] = []
         passed = {page_id}
-        place = self._places[page_id]
+        place = self._nodes[page_id]
         while place is not None and place.parent_id and place.parent_id not in passed:
             passed.add(place.parent_id)
-            place = self._places.get(place.parent_id)
+            place = self._nodes.get(place.parent_id)
             titles += [place.title] if place is not None else []
         return titles[::-1]
 
-    def _complete(self) -> None:
+    def _load_missing_parents(self) -> None:
         """Ask for the parents that were not listed, a level at a time; folders one by one: no bulk exists."""
         while unknown := {
             place.parent_id: place.parent_kind
-            for place in self._places.values()
-            if place is not None and place.parent_id and place.parent_id not in self._places
+            for place in self._nodes.values()
+            if place is not None and place.parent_id and place.parent_id not in self._nodes
         }:
-            pages = [each for each, kind in unknown.items() if kind not in _PARENTS]
-            for several in batches(pages, _LIMIT):
-                question = {"id": several, "status": "current", "limit": _LIMIT}
-                for raw in self._wiki.listing(_PATHS["page"], question):
-                    self.note(raw)
+            pages = [each for each, kind in unknown.items() if kind not in _CONTAINER_KINDS]
+            for several in split_batches(pages, _PAGE_SIZE):
+                question = {"id": several, "status": "current", "limit": _PAGE_SIZE}
+                for raw in self._client.iter_results(_PATHS["page"], question):
+                    self.add(raw)
             for parent_id, kind in unknown.items():
-                if kind in _PARENTS:
-                    raw = self._wiki.get_one(f"api/v2/{kind}s/{parent_id}", {})
+                if kind in _CONTAINER_KINDS:
+                    raw = self._client.get_or_status(f"api/v2/{kind}s/{parent_id}", {})
                     if isinstance(raw, dict):
-                        self.note(raw)
-                self._places.setdefault(parent_id, None)
+                        self.add(raw)
+                self._nodes.setdefault(parent_id, None)

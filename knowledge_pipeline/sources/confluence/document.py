@@ -7,27 +7,29 @@ from dataclasses import dataclass
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.confluence.content import Attached, Listed, Page
-from knowledge_pipeline.sources.confluence.storage import markdown_of
+from knowledge_pipeline.sources.confluence.content import ChildContent, Page, PageLocator
+from knowledge_pipeline.sources.confluence.storage import storage_to_markdown
 
-_KEPT_WORDS = 200  # characters of the page that a comment on them quotes
+_MAX_QUOTE_CHARS = 200  # characters of the page that a comment on them quotes
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class PageDocumentBuilder:
     """How the documents of one site are written."""
 
     site: str
     people: Mapping[str, str]  # display names by account
 
-    def document(self, item: Item, page: Page, attached: Sequence[Attached]) -> Document | DocumentSkipped:
+    def build_document(
+        self, item: Item, page: Page, children: Sequence[ChildContent]
+    ) -> Document | DocumentSkipped:
         """The page with its files named after its text and its comments last; or that nothing is in it."""
-        listed = Listed.of(item)
+        listed = PageLocator.from_item(item)
         references: set[str] = set()
-        parts = [self._text(page.storage, listed.space, references)]
-        if names := sorted({each.title for each in attached if each.kind == "attachment" and each.title}):
+        parts = [self._convert(page.storage, listed.space, references)]
+        if names := sorted({each.title for each in children if each.kind == "attachment" and each.title}):
             parts.append(f"Attachments: {', '.join(names)}")
-        if comments := list(self._comments(attached, listed.space, references)):
+        if comments := list(self._iter_comments(children, listed.space, references)):
             parts += ["# Comments", *comments]
         text = "\n\n".join(part for part in parts if part)
         if not text:
@@ -35,46 +37,48 @@ class Pages:
         return Document(
             uri=item.uri,
             text=text,
-            path=_path(page, listed),
+            path=_build_path(page, listed),
             title=page.title,
-            url=self._url(page),
-            author=page.author or self.people.get(page.account or ""),
+            url=self._page_url(page),
+            author=page.author or self.people.get(page.author_account or ""),
             # the newest of all that the next listing asks for by time
-            last_modified=max([page.updated, *(each.updated for each in attached if each.updated)]),
+            last_modified=max([page.updated, *(each.updated for each in children if each.updated)]),
             metadata={
                 "wiki_space": listed.space,
                 "labels": list(listed.labels),
                 "version": page.version,
-                "ancestors": list(listed.trail),
+                "ancestors": list(listed.ancestors),
                 "status": "current",
                 "page_type": page.kind,
                 "mentions": [{"kind": "references", "target": target} for target in sorted(references)],
             },
         )
 
-    def _text(self, storage: str, space: str, references: set[str]) -> str:
-        converted = markdown_of(storage, space=space, site=self.site, people=self.people)
+    def _convert(self, storage: str, space: str, references: set[str]) -> str:
+        converted = storage_to_markdown(storage, space=space, site=self.site, people=self.people)
         references.update(converted.references)
         return converted.text
 
-    def _comments(self, attached: Sequence[Attached], space: str, references: set[str]) -> Iterator[str]:
+    def _iter_comments(
+        self, children: Sequence[ChildContent], space: str, references: set[str]
+    ) -> Iterator[str]:
         """Each with who said it, when, and of which words; in the order in which they were made."""
-        comments = (each for each in attached if each.kind == "comment")
+        comments = (each for each in children if each.kind == "comment")
         for comment in sorted(comments, key=lambda each: (len(each.id), each.id)):
-            if text := self._text(comment.storage, space, references):
+            if text := self._convert(comment.storage, space, references):
                 by = f" by {comment.author}" if comment.author else ""
-                about = " ".join(comment.about.split())[:_KEPT_WORDS]
+                about = " ".join(comment.quoted_text.split())[:_MAX_QUOTE_CHARS]
                 on = f" on “{about}”" if about else ""
                 day = f", {comment.updated.date().isoformat()}" if comment.updated else ""
                 yield f"Comment{by}{on}{day}:\n{text}"
 
-    def _url(self, page: Page) -> str:
+    def _page_url(self, page: Page) -> str:
         """What the site gives, which is a path of it, or else an address that every edition knows."""
-        path = page.address if page.address.startswith("/") else ""
+        path = page.web_path if page.web_path.startswith("/") else ""
         return f"{self.site}{path or f'/pages/viewpage.action?pageId={page.id}'}"
 
 
-def _path(page: Page, listed: Listed) -> str:
+def _build_path(page: Page, locator: PageLocator) -> str:
     """ "OPS/Handbook/On call": the place in the tree, a slash in a title being none of the path."""
-    above = ("blog",) if page.kind == "blogpost" else listed.trail
-    return "/".join(part.replace("/", "-") for part in (listed.space, *above, page.title))
+    above = ("blog",) if page.kind == "blogpost" else locator.ancestors
+    return "/".join(part.replace("/", "-") for part in (locator.space, *above, page.title))

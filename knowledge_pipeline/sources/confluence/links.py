@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.sources.confluence.tree import Element, Writer, attribute, child, name, raw_text
-from knowledge_pipeline.sources.markdown_writing import linked
+from knowledge_pipeline.sources.confluence.tree import (
+    Element,
+    PageWriter,
+    collect_raw_text,
+    find_child,
+    get_attribute,
+    name_of,
+)
+from knowledge_pipeline.sources.markdown_writing import format_link
 
-_RESOURCES = frozenset(
+_RESOURCE_ELEMENTS = frozenset(
     {
         "ri:page",
         "ri:blog-post",
@@ -19,65 +26,71 @@ _RESOURCES = frozenset(
 )
 
 
-def link(writer: Writer, element: Element) -> str:
+def render_link(writer: PageWriter, element: Element) -> str:
     """An `ac:link`: its label, and what it leads to where the label does not say so."""
-    resource = next((each for each in element if name(each) in _RESOURCES), None)
-    body = child(element, "ac:link-body", "ac:plain-text-link-body")
-    label = writer.line(body) if body is not None else ""
+    resource = next((each for each in element if name_of(each) in _RESOURCE_ELEMENTS), None)
+    body = find_child(element, "ac:link-body", "ac:plain-text-link-body")
+    label = writer.render_line(body) if body is not None else ""
     if resource is None:  # a link within the page
-        return label or attribute(element, "ac:anchor")
-    if name(resource) == "ri:url":
-        return linked(label, attribute(resource, "ri:value"))
-    target = described(writer, resource)
+        return label or get_attribute(element, "ac:anchor")
+    if name_of(resource) == "ri:url":
+        return format_link(label, get_attribute(resource, "ri:value"))
+    target = describe_resource(writer, resource)
     return f"{label} ({target})" if label and target and target not in label else label or target
 
 
-def described(writer: Writer, resource: Element) -> str:
+def describe_resource(writer: PageWriter, resource: Element) -> str:
     """What an `ri:` element stands for, by the name that a reader knows it by."""
-    kind = name(resource)
+    kind = name_of(resource)
     if kind in ("ri:page", "ri:blog-post"):
-        title = attribute(resource, "ri:content-title")
-        return writer.page(title, attribute(resource, "ri:space-key") or None) if title else ""
+        title = get_attribute(resource, "ri:content-title")
+        return (
+            writer.add_page_reference(title, get_attribute(resource, "ri:space-key") or None) if title else ""
+        )
     if kind == "ri:user":
-        account = attribute(resource, "ri:account-id", "ri:userkey")
-        given = attribute(resource, "ri:username")
-        return f"@{given}" if given else writer.person(account)
+        account = get_attribute(resource, "ri:account-id", "ri:userkey")
+        given = get_attribute(resource, "ri:username")
+        return f"@{given}" if given else writer.format_person(account)
     if kind == "ri:content-entity":
-        number = attribute(resource, "ri:content-id")
+        number = get_attribute(resource, "ri:content-id")
         if number.isdigit():
-            writer.refer(f"page/{number}")
+            writer.add_reference(f"page/{number}")
         return ""
-    return attribute(resource, "ri:filename", "ri:value", "ri:space-key", "ri:parameter", "ri:key")
+    return get_attribute(resource, "ri:filename", "ri:value", "ri:space-key", "ri:parameter", "ri:key")
 
 
-def resources(writer: Writer, element: Element) -> list[str]:
+def describe_resources(writer: PageWriter, element: Element) -> list[str]:
     """What all `ri:` elements within stand for, each once."""
-    found = (described(writer, each) for each in element.iter() if name(each) in _RESOURCES)
+    found = (
+        describe_resource(writer, each) for each in element.iter() if name_of(each) in _RESOURCE_ELEMENTS
+    )
     return list(dict.fromkeys(each for each in found if each))
 
 
-def image(writer: Writer, element: Element) -> str:
+def render_image(writer: PageWriter, element: Element) -> str:
     """An `ac:image` or `img` by its alternative text, its caption, or else its file's name."""
-    caption = child(element, "ac:caption")
-    told = [attribute(element, "ac:alt", "alt") or attribute(element, "ac:title", "title")]
+    caption = find_child(element, "ac:caption")
+    told = [get_attribute(element, "ac:alt", "alt") or get_attribute(element, "ac:title", "title")]
     if caption is not None:
-        told.append(writer.line(caption))
+        told.append(writer.render_line(caption))
     if not any(told):
-        told = resources(writer, element) or [attribute(element, "src").rpartition("/")[2].partition("?")[0]]
+        told = describe_resources(writer, element) or [
+            get_attribute(element, "src").rpartition("/")[2].partition("?")[0]
+        ]
         told = [each.rpartition("/")[2] or each for each in told]
     shown = ": ".join(dict.fromkeys(each for each in told if each))
     return f"[image: {shown}]" if shown else ""
 
 
-def emoticon(element: Element) -> str:
+def render_emoticon(element: Element) -> str:
     """The character, where the page tells it, else its name between colons."""
-    fallback = attribute(element, "ac:emoji-fallback")
+    fallback = get_attribute(element, "ac:emoji-fallback")
     if fallback and not fallback.startswith(":"):
         return fallback
-    short = attribute(element, "ac:emoji-shortname") or fallback
-    return short or (f":{named}:" if (named := attribute(element, "ac:name")) else "")
+    short = get_attribute(element, "ac:emoji-shortname") or fallback
+    return short or (f":{named}:" if (named := get_attribute(element, "ac:name")) else "")
 
 
-def date(element: Element) -> str:
+def render_date(element: Element) -> str:
     """A `time` element: what it holds, or its date."""
-    return raw_text(element).strip() or attribute(element, "datetime")
+    return collect_raw_text(element).strip() or get_attribute(element, "datetime")

@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from knowledge_pipeline.sources.confluence.links import resources
+from knowledge_pipeline.sources.confluence.links import describe_resources
 from knowledge_pipeline.sources.confluence.tree import (
     Element,
-    Writer,
-    attribute,
-    child,
-    children,
-    name,
-    raw_text,
+    PageWriter,
+    collect_raw_text,
+    find_child,
+    find_children,
+    get_attribute,
+    name_of,
 )
-from knowledge_pipeline.sources.markdown_writing import fenced, linked
+from knowledge_pipeline.sources.markdown_writing import format_code_block, format_link
 
-_GATHERED = frozenset(
+_GENERATED_MACROS = frozenset(
     """
     toc children pagetree pagetreesearch livesearch recently-updated recently-updated-dashboard navmap
     contentbylabel listlabels popular-labels related-labels contributors contributors-summary search
@@ -30,103 +30,107 @@ _GATHERED = frozenset(
     global-reports network bookmarks userlister users breadcrumbs pageindex space-details gadget
     """.split()  # noqa: SIM905 - in quotes they read worse
 )
-_CODE = frozenset(
+_CODE_MACROS = frozenset(
     {"code", "noformat", "code-block", "html", "style", "sql", "latex", "mathblock", "mathinline"}
 )
-_INCLUDED = frozenset({"include", "excerpt-include"})
-_LANGUAGES = {"c#": "csharp", "js": "javascript", "py": "python", "none": "", "text": "", "plain": ""}
-_KEY = re.compile(r"^[A-Z][A-Z0-9_]+-\d+$")
+_INCLUDE_MACROS = frozenset({"include", "excerpt-include"})
+_LANGUAGE_ALIASES = {"c#": "csharp", "js": "javascript", "py": "python", "none": "", "text": "", "plain": ""}
+_TICKET_KEY = re.compile(r"^[A-Z][A-Z0-9_]+-\d+$")
 
 
 def macro_kind(element: Element) -> str:
     """The name of a macro in lower case."""
-    return attribute(element, "ac:name").lower()
+    return get_attribute(element, "ac:name").lower()
 
 
-def has_body(element: Element) -> bool:
+def is_block_macro(element: Element) -> bool:
     """Whether a macro is a block of its own rather than a part of a line."""
-    return macro_kind(element) not in _GATHERED and _body(element) is not None
+    return macro_kind(element) not in _GENERATED_MACROS and _find_body(element) is not None
 
 
-def macro_blocks(writer: Writer, element: Element) -> Iterator[str]:
+def render_macro_blocks(writer: PageWriter, element: Element) -> Iterator[str]:
     """A macro as blocks: its title, then its body."""
     kind = macro_kind(element)
-    if kind in _GATHERED:
+    if kind in _GENERATED_MACROS:
         return
-    rich, plain = child(element, "ac:rich-text-body"), child(element, "ac:plain-text-body")
+    rich, plain = find_child(element, "ac:rich-text-body"), find_child(element, "ac:plain-text-body")
     if rich is None and plain is None:
-        if shown := macro_line(writer, element):
+        if shown := render_macro_line(writer, element):
             yield shown
         return
-    if title := _parameter(element, "title"):
+    if title := _get_parameter(element, "title"):
         yield title
     if rich is not None:
-        yield from writer.blocks(rich)
+        yield from writer.render_blocks(rich)
     if plain is not None:
-        yield from _plain_body(kind, element, raw_text(plain))
+        yield from _render_plain_body(kind, element, collect_raw_text(plain))
 
 
-def macro_line(writer: Writer, element: Element) -> str:
+def render_macro_line(writer: PageWriter, element: Element) -> str:
     """A macro within a line: a status's text, a ticket's key, what it links to."""
     kind = macro_kind(element)
-    if kind in _GATHERED:
+    if kind in _GENERATED_MACROS:
         return ""
     if kind == "status":
-        return _parameter(element, "title")
+        return _get_parameter(element, "title")
     if kind in ("jira", "jiraissues"):
-        return _tickets(writer, element)
-    named = resources(writer, element)
-    if kind in _INCLUDED:
-        named = named or _page_by_name(writer, _parameter(element, "", "pageTitle", "default-parameter"))
+        return _render_tickets(writer, element)
+    named = describe_resources(writer, element)
+    if kind in _INCLUDE_MACROS:
+        named = named or _add_named_page(
+            writer, _get_parameter(element, "", "pageTitle", "default-parameter")
+        )
         return f"Included page: {', '.join(named)}" if named else ""
-    address = _parameter(element, "url", "src")
+    address = _get_parameter(element, "url", "src")
     if address.startswith(("http://", "https://")):
-        named.append(linked(_parameter(element, "title"), address))
-    body = _body(element)
-    return " ".join([*named, *([writer.line(body)] if body is not None else [])])
+        named.append(format_link(_get_parameter(element, "title"), address))
+    body = _find_body(element)
+    return " ".join([*named, *([writer.render_line(body)] if body is not None else [])])
 
 
-def _plain_body(kind: str, element: Element, text: str) -> Iterator[str]:
+def _render_plain_body(kind: str, element: Element, text: str) -> Iterator[str]:
     text = text.replace("\r\n", "\n").strip("\n").rstrip()
     if not text.strip():
         return
     if kind == "markdown":
         yield text
         return
-    language = _parameter(element, "language", "lang", "") if kind in _CODE else ""
+    language = _get_parameter(element, "language", "lang", "") if kind in _CODE_MACROS else ""
     language = language.strip().lower()
-    language = _LANGUAGES.get(language, language)
-    yield fenced(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
+    language = _LANGUAGE_ALIASES.get(language, language)
+    yield format_code_block(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
 
 
-def _tickets(writer: Writer, element: Element) -> str:
+def _render_tickets(writer: PageWriter, element: Element) -> str:
     """The key of one ticket, or the query of a list of them."""
-    key = _parameter(element, "key", "")
-    if _KEY.match(key):
-        writer.refer(key)
+    key = _get_parameter(element, "key", "")
+    if _TICKET_KEY.match(key):
+        writer.add_reference(key)
         return key
-    query = _parameter(element, "jqlQuery", "jql")
+    query = _get_parameter(element, "jqlQuery", "jql")
     return f"Jira issues: {query}" if query else key
 
 
-def _page_by_name(writer: Writer, told: str) -> list[str]:
+def _add_named_page(writer: PageWriter, value: str) -> list[str]:
     """A page named in text, as older pages do: "Title" or "SPACE:Title"."""
-    space, colon, title = told.partition(":")
+    space, colon, title = value.partition(":")
     if colon and re.fullmatch(r"~?[\w.-]+", space) and title.strip():
-        return [writer.page(title.strip(), space)]
-    return [writer.page(told, None)] if told else []
+        return [writer.add_page_reference(title.strip(), space)]
+    return [writer.add_page_reference(value, None)] if value else []
 
 
-def _parameter(element: Element, *names: str) -> str:
+def _get_parameter(element: Element, *names: str) -> str:
     """The first of the parameters that has a value; "" names the one without a name."""
     known = {
-        attribute(each, "ac:name"): " ".join(raw_text(each).split())
-        for each in children(element, "ac:parameter")
+        get_attribute(each, "ac:name"): " ".join(collect_raw_text(each).split())
+        for each in find_children(element, "ac:parameter")
     }
-    if (default := child(element, "ac:default-parameter")) is not None:
-        known.setdefault("", " ".join(raw_text(default).split()))
+    if (default := find_child(element, "ac:default-parameter")) is not None:
+        known.setdefault("", " ".join(collect_raw_text(default).split()))
     return next((known[each] for each in names if known.get(each)), "")
 
 
-def _body(element: Element) -> Element | None:
-    return next((each for each in element if name(each) in ("ac:rich-text-body", "ac:plain-text-body")), None)
+def _find_body(element: Element) -> Element | None:
+    return next(
+        (each for each in element if name_of(each) in ("ac:rich-text-body", "ac:plain-text-body")), None
+    )

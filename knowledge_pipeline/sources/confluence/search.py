@@ -13,58 +13,58 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from knowledge_pipeline.sources.confluence.client import Json, Wiki
-from knowledge_pipeline.sources.confluence.content import KINDS, Attached, moment, storage_of
+from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
+from knowledge_pipeline.sources.confluence.content import CONTENT_KINDS, ChildContent, parse_time, storage_of
 
-SEARCH = "rest/api/content/search"
-AT_ONCE = 100  # ids in one question, so that its address stays short
-_LIMIT = 250  # results in one page; a site gives fewer where it likes
+SEARCH_PATH = "rest/api/content/search"
+MAX_IDS_PER_QUERY = 100  # ids in one question, so that its address stays short
+_PAGE_SIZE = 250  # results in one page; a site gives fewer where it likes
 
 
-def search(wiki: Wiki, cql: str, expand: Sequence[str]) -> Iterator[Json]:
+def search(client: ConfluenceClient, cql: str, expand: Sequence[str]) -> Iterator[Json]:
     """Everything current that a query finds, the oldest first, so that what is new comes last."""
-    question = {"cql": f"{cql} order by created asc", "expand": ",".join(expand), "limit": _LIMIT}
-    return wiki.listing(SEARCH, question)
+    question = {"cql": f"{cql} order by created asc", "expand": ",".join(expand), "limit": _PAGE_SIZE}
+    return client.iter_results(SEARCH_PATH, question)
 
 
-def within(spaces: Iterable[str], kinds: Sequence[str]) -> str:
+def build_space_query(spaces: Iterable[str], kinds: Sequence[str]) -> str:
     """The query for kinds of content in spaces; in all of them if none is given."""
     wanted = f"type in ({', '.join(kinds)})"
-    keys = ", ".join(_quoted(key) for key in spaces)
+    keys = ", ".join(_quote(key) for key in spaces)
     return f"{wanted} and space in ({keys})" if keys else wanted
 
 
-def on_pages(ids: Iterable[str], kinds: Sequence[str]) -> str:
+def build_children_query(ids: Iterable[str], kinds: Sequence[str]) -> str:
     """The query for what hangs on pages."""
     return f"type in ({', '.join(kinds)}) and container in ({', '.join(ids)})"
 
 
-def modified_since(since: datetime) -> str:
+def build_modified_clause(since: datetime) -> str:
     """The clause for what was modified since a moment, which is read in a time zone that we do not know."""
     return f'lastmodified >= "{since:%Y-%m-%d %H:%M}"'
 
 
-def attached_of(content: Json) -> Attached | None:
+def parse_child_content(content: Json) -> ChildContent | None:
     """A comment or file on a page; None for one on anything else, a file's own comment perhaps."""
     container, version = content.get("container") or {}, content.get("version") or {}
-    if content.get("type") not in ("comment", "attachment") or container.get("type") not in KINDS:
+    if content.get("type") not in ("comment", "attachment") or container.get("type") not in CONTENT_KINDS:
         return None
     extensions, history = content.get("extensions") or {}, content.get("history") or {}
     author = (history.get("createdBy") or version.get("by") or {}).get("displayName")
-    return Attached(
+    return ChildContent(
         id=str(content["id"]),
         kind=content["type"],
         page_id=str(container["id"]),
         page_kind=container["type"],
         version=int(version.get("number") or 1),
         title=str(content.get("title") or "") if content["type"] == "attachment" else "",
-        updated=moment(version["when"]) if version.get("when") else None,
+        updated=parse_time(version["when"]) if version.get("when") else None,
         author=author,
         storage=storage_of(content),
-        about=str((extensions.get("inlineProperties") or {}).get("originalSelection") or ""),
+        quoted_text=str((extensions.get("inlineProperties") or {}).get("originalSelection") or ""),
     )
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

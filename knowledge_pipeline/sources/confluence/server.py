@@ -9,87 +9,103 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
-from knowledge_pipeline.sources.confluence.client import Json, Wiki
-from knowledge_pipeline.sources.confluence.content import KINDS, Page, labels_of, moment, storage_of
-from knowledge_pipeline.sources.confluence.search import SEARCH
+from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
+from knowledge_pipeline.sources.confluence.content import (
+    CONTENT_KINDS,
+    Page,
+    labels_of,
+    parse_time,
+    storage_of,
+)
+from knowledge_pipeline.sources.confluence.search import SEARCH_PATH
 
-_LIMIT = 200  # more is cut down by the server, whose `next` is followed whatever it gave
-_SPACES = 100
-_LISTED = "version,ancestors,space,metadata.labels"  # no bodies
-_READ = "body.storage,version,space,history"
+_PAGE_SIZE = 200  # more is cut down by the server, whose `next` is followed whatever it gave
+_SPACES_PER_CALL = 100
+_LISTING_FIELDS = "version,ancestors,space,metadata.labels"  # no bodies
+_BODY_FIELDS = "body.storage,version,space,history"
 
 
 class ServerEdition:
     """An `Edition`."""
 
-    searched_for_labels = False  # its listing tells them
+    needs_label_search = False  # its listing tells them
 
-    def __init__(self, wiki: Wiki) -> None:
-        self._wiki = wiki
+    def __init__(self, client: ConfluenceClient) -> None:
+        self._client = client
         self._names: dict[str, str] = {}
-        self._asked: set[str] = set()
+        self._resolved_accounts: set[str] = set()
 
-    def spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
+    def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Key by id."""
         question = {"spaceKey": list(keys)} if keys else {"status": "current"}
-        found = self._wiki.listing("rest/api/space", {**question, "start": 0, "limit": _SPACES})
+        found = self._client.iter_results(
+            "rest/api/space", {**question, "start": 0, "limit": _SPACES_PER_CALL}
+        )
         return {str(space["id"]): str(space["key"]) for space in found}
 
-    def listed(self, spaces: Mapping[str, str], *, named: bool) -> Iterator[Page]:
+    def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
         """Space by space where some are named, else all at once: a site may have thousands of spaces."""
         keys = set(spaces.values())
-        for key in sorted(keys) if named else [""]:
-            for kind in KINDS:
-                question = {"type": kind, "status": "current", "start": 0, "limit": _LIMIT, "expand": _LISTED}
+        for key in sorted(keys) if is_filtered else [""]:
+            for kind in CONTENT_KINDS:
+                question = {
+                    "type": kind,
+                    "status": "current",
+                    "start": 0,
+                    "limit": _PAGE_SIZE,
+                    "expand": _LISTING_FIELDS,
+                }
                 if key:
                     question["spaceKey"] = key
-                pages = (self._page_of(raw) for raw in self._wiki.listing("rest/api/content", question))
+                pages = (
+                    self._to_page(raw) for raw in self._client.iter_results("rest/api/content", question)
+                )
                 yield from (page for page in pages if page.space in keys)
 
-    def found(self, wanted: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
+    def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
         """By id, in one search for many."""
         keys = set(spaces.values())
-        yield from (page for page in self._by_id(wanted, _LISTED) if page.space in keys)
+        yield from (page for page in self._iter_by_id(kind_by_id, _LISTING_FIELDS) if page.space in keys)
 
-    def read(self, wanted: Mapping[str, str]) -> Iterator[Page]:
+    def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
         """By id, in one search for many, which reads bodies from the database, not from its index."""
-        return self._by_id(wanted, _READ)
+        return self._iter_by_id(kind_by_id, _BODY_FIELDS)
 
-    def read_one(self, page_id: str, kind: str) -> Page | DocumentSkipped:
+    def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page, which the search may not know yet."""
         del kind
-        raw = self._wiki.get_one(f"rest/api/content/{page_id}", {"expand": _READ})
+        raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": _BODY_FIELDS})
         if isinstance(raw, int):
             return DocumentSkipped(
                 "the token may not read it any more" if raw == 403 else "deleted while it was read"
             )
         if raw.get("status", "current") != "current":
             return DocumentSkipped("deleted while it was read")
-        return self._page_of(raw)
+        return self._to_page(raw)
 
-    def labels(self, page: Page) -> tuple[str, ...]:
+    def list_labels(self, page: Page) -> tuple[str, ...]:
         """As listed."""
         return page.labels or ()
 
-    def people(self, accounts: set[str]) -> Mapping[str, str]:
+    def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
         """One by one, each asked for once: no bulk exists. Authors need none, pages tell their names."""
-        for key in sorted(accounts - self._asked):
-            self._asked.add(key)
-            person = self._wiki.get_one("rest/api/user", {"key": key})
+        for key in sorted(accounts - self._resolved_accounts):
+            self._resolved_accounts.add(key)
+            person = self._client.get_or_status("rest/api/user", {"key": key})
             if isinstance(person, dict) and person.get("displayName"):
                 self._names[key] = str(person["displayName"])
         return self._names
 
-    def _by_id(self, wanted: Mapping[str, str], expand: str) -> Iterator[Page]:
-        if wanted:
-            cql = f"id in ({', '.join(wanted)}) and type in ({', '.join(KINDS)})"
-            question = {"cql": cql, "expand": expand, "start": 0, "limit": _LIMIT}
-            found = self._wiki.listing(SEARCH, question)
+    def _iter_by_id(self, kind_by_id: Mapping[str, str], expand: str) -> Iterator[Page]:
+        if kind_by_id:
+            cql = f"id in ({', '.join(kind_by_id)}) and type in ({', '.join(CONTENT_KINDS)})"
+            question = {"cql": cql, "expand": expand, "start": 0, "limit": _PAGE_SIZE}
+            found = self._client.iter_results(SEARCH_PATH, question)
             yield from (
-                self._page_of(raw) for raw in islice(found, len(wanted))
+                self._to_page(raw) for raw in islice(found, len(kind_by_id))
             )  # no page after the last one
 
-    def _page_of(self, raw: Json) -> Page:
+    def _to_page(self, raw: Json) -> Page:
         try:
             version = raw["version"]
             return Page(
@@ -98,20 +114,20 @@ class ServerEdition:
                 space=str(raw["space"]["key"]),
                 title=str(raw["title"]),
                 version=int(version["number"]),
-                updated=moment(version["when"]),
-                trail=tuple(str(above["title"]) for above in raw.get("ancestors") or ()),
+                updated=parse_time(version["when"]),
+                ancestors=tuple(str(above["title"]) for above in raw.get("ancestors") or ()),
                 labels=labels_of(raw),
-                author=_creator(raw),
+                author=_creator_name(raw),
                 storage=storage_of(raw),
-                address=str((raw.get("_links") or {}).get("webui") or ""),
+                web_path=str((raw.get("_links") or {}).get("webui") or ""),
             )
         except (KeyError, TypeError, ValueError):
             raise SourceUnavailable(
-                f"{self._wiki.service} lists a page without its id, title or version: nothing was taken"
+                f"{self._client.service} lists a page without its id, title or version: nothing was taken"
             ) from None
 
 
-def _creator(raw: Json) -> str | None:
+def _creator_name(raw: Json) -> str | None:
     """The creator's name; a page that somebody made without signing in has none."""
     creator = (raw.get("history") or {}).get("createdBy") or {}
     return creator.get("displayName") if creator.get("type") != "anonymous" else None

@@ -20,41 +20,41 @@ LINE_BREAK = "\x0b"
 
 Element = Any  # lxml's, which has no type of its own
 
-_ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_ILLEGAL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
-_REFERENCE = re.compile(r"&(#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]{1,40};)?")
+_CHARACTER_REFERENCE = re.compile(r"&(#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]{1,40};)?")
 _PREFIX = re.compile(r"[<\s/]([A-Za-z][\w.-]*):[A-Za-z]")
 _NAMESPACE = re.compile(r"^\{(\w[\w.-]*)\}")
 
 
-class Writer(Protocol):
+class PageWriter(Protocol):
     """What a converter of one kind of element needs of the one that goes through the page."""
 
-    def blocks(self, element: Element) -> Iterator[str]:
+    def render_blocks(self, element: Element) -> Iterator[str]:
         """An element's content as blocks of Markdown."""
         ...
 
-    def line(self, element: Element) -> str:
+    def render_line(self, element: Element) -> str:
         """An element's content as one line of text."""
         ...
 
-    def person(self, account: str) -> str:
+    def format_person(self, account: str) -> str:
         """How a person is named in text."""
         ...
 
-    def refer(self, target: str) -> None:
+    def add_reference(self, target: str) -> None:
         """Note that the page refers to something."""
         ...
 
-    def page(self, title: str, space: str | None) -> str:
+    def add_page_reference(self, title: str, space: str | None) -> str:
         """Note that the page refers to a page, and give what it is called."""
         ...
 
 
-def parse(storage: str) -> Element:
+def parse_storage(storage: str) -> Element:
     """The root of a page's tree; its own name means nothing."""
     source = _CDATA.sub(lambda found: escape(found[1], quote=False), storage)
-    source = _ILLEGAL.sub("", _REFERENCE.sub(_character, source))
+    source = _ILLEGAL_CHARACTERS.sub("", _CHARACTER_REFERENCE.sub(_decode_reference, source))
     prefixes = {prefix for prefix in _PREFIX.findall(source) if prefix.lower() not in ("xml", "xmlns")}
     declared = "".join(f' xmlns:{prefix}="{prefix}"' for prefix in sorted(prefixes))
     strict = etree.XMLParser(
@@ -63,62 +63,64 @@ def parse(storage: str) -> Element:
     try:
         return etree.fromstring(f"<body{declared}>{source}</body>".encode(), strict)
     except etree.XMLSyntaxError:
-        return _as_a_browser(source)
+        return _parse_leniently(source)
 
 
-def name(element: Element) -> str:
+def name_of(element: Element) -> str:
     """An element's name with its usual prefix, in lower case: "p", "ac:link"; "" for none."""
-    return _plain_name(element.tag).lower() if isinstance(element.tag, str) else ""
+    return _prefixed_name(element.tag).lower() if isinstance(element.tag, str) else ""
 
 
-def attributes(element: Element) -> Mapping[str, str]:
+def attributes_of(element: Element) -> Mapping[str, str]:
     """An element's attributes by their names with the usual prefix."""
-    return {_plain_name(str(key)): str(value) for key, value in element.attrib.items()}
+    return {_prefixed_name(str(key)): str(value) for key, value in element.attrib.items()}
 
 
-def attribute(element: Element, *names: str) -> str:
+def get_attribute(element: Element, *names: str) -> str:
     """The first of the attributes that has a value, else ""."""
-    known = attributes(element)
+    known = attributes_of(element)
     return next((known[each].strip() for each in names if known.get(each, "").strip()), "")
 
 
-def children(element: Element, *names: str) -> Iterator[Element]:
+def find_children(element: Element, *names: str) -> Iterator[Element]:
     """The children of these names."""
-    return (child for child in element if name(child) in names)
+    return (child for child in element if name_of(child) in names)
 
 
-def child(element: Element, *names: str) -> Element | None:
+def find_child(element: Element, *names: str) -> Element | None:
     """The first child of one of these names."""
-    return next(children(element, *names), None)
+    return next(find_children(element, *names), None)
 
 
-def raw_text(element: Element) -> str:
+def collect_raw_text(element: Element) -> str:
     """All text within, white space kept, `<br/>` as a new line."""
     parts: list[str] = []
     for event, inner in etree.iterwalk(element, events=("start", "end")):
         if event == "start":
-            parts.append("\n" if name(inner) == "br" else inner.text or "")
+            parts.append("\n" if name_of(inner) == "br" else inner.text or "")
         elif inner is not element:
             parts.append(inner.tail or "")
     return "".join(parts)
 
 
-def _as_a_browser(source: str) -> Element:
+def _parse_leniently(source: str) -> Element:
     lenient = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         page = etree.fromstring(f"<html><body>{source}</body></html>".encode(), lenient)
     except etree.XMLSyntaxError:
         page = None
     bare = unescape(re.sub(r"<[^<>]*>", " ", source))
-    if page is None or (bare.strip() and not raw_text(page).strip()):  # nested deeper than libxml2 goes
+    if page is None or (
+        bare.strip() and not collect_raw_text(page).strip()
+    ):  # nested deeper than libxml2 goes
         page = etree.Element("body")
         page.text = bare
     return page
 
 
-def _character(found: re.Match[str]) -> str:
+def _decode_reference(match: re.Match[str]) -> str:
     """A character reference as its character; XML knows five names only, Confluence writes all of HTML's."""
-    told = found[1]
+    told = match[1]
     if told is None:
         return "&amp;"
     if not told.startswith("#"):
@@ -128,5 +130,5 @@ def _character(found: re.Match[str]) -> str:
     return escape(chr(number), quote=True) if 0 < number < 0x110000 else ""
 
 
-def _plain_name(qualified: str) -> str:
+def _prefixed_name(qualified: str) -> str:
     return _NAMESPACE.sub(r"\1:", qualified)

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.languages import is_code, language_of
+from knowledge_pipeline.languages import detect_language, is_code
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.files.extraction import Extracted
-from knowledge_pipeline.sources.files.text_decoding import text_of
-from knowledge_pipeline.sources.files.titles import title_of
-from knowledge_pipeline.sources.files.trees import Entry, Tree, too_large
-from knowledge_pipeline.sources.path_encoding import path_of, shown, uri_of
-from knowledge_pipeline.sources.patterns import Selection
+from knowledge_pipeline.sources.files.extraction import ExtractedText
+from knowledge_pipeline.sources.files.text_decoding import decode_text
+from knowledge_pipeline.sources.files.titles import extract_title
+from knowledge_pipeline.sources.files.trees import FileEntry, FileTree, format_too_large
+from knowledge_pipeline.sources.path_encoding import format_path, path_to_uri, uri_to_path
+from knowledge_pipeline.sources.patterns import FileSelection
 
 HEAD_BYTES = 65_536
 _FIRST_LINE_BYTES = 256
@@ -24,8 +24,8 @@ _OPENAPI_YAML = re.compile(
 )
 _OPENAPI_JSON = re.compile(rb'"(?:openapi|swagger)"\s*:\s*"[23]\b')
 
-Listed = Callable[[Entry], bool]
-Reader = Callable[[str, bytes], Extracted]
+EntryFilter = Callable[[FileEntry], bool]
+FileReader = Callable[[str, bytes], ExtractedText]
 """From a file's name and bytes to its text; raises DocumentSkipped."""
 
 
@@ -33,9 +33,9 @@ Reader = Callable[[str, bytes], Extracted]
 class FileSource(Source):
     """The wanted files of one tree, one document each."""
 
-    tree: Tree
-    listed: Listed  # asked of every wanted file that is not skipped
-    read: Reader
+    tree: FileTree
+    accepts: EntryFilter  # asked of every wanted file that is not skipped
+    extract: FileReader
     version: str  # changes whenever the same bytes may give another document
     max_bytes: int
     close_reader: Callable[[], None] = lambda: None
@@ -47,21 +47,21 @@ class FileSource(Source):
 
     def discover(self) -> Iterator[Item]:
         """Every wanted file with its revision; too large ones, links and submodules as skipped."""
-        for entry in self.tree.entries():
+        for entry in self.tree.list_entries():
             try:
-                if entry.skip is not None or self.listed(entry):
-                    yield self._item(entry, entry.skip or self._why_not(entry.size_bytes))
+                if entry.skip is not None or self.accepts(entry):
+                    yield self._to_item(entry, entry.skip or self._skip_reason(entry.size_bytes))
             except DocumentSkipped as reason:
-                yield self._item(entry, str(reason))
+                yield self._to_item(entry, str(reason))
 
     def fetch(self, item: Item) -> Document:
         """Read one file; DocumentSkipped with the reason where it cannot be a document."""
-        path = path_of(item.uri)
+        path = uri_to_path(item.uri)
         content = self.tree.read(path, item.locator, self.max_bytes)
         if _is_lfs_pointer(content.payload):
             raise DocumentSkipped("Git LFS pointer; the content is not in the repository")
-        name = shown(path)
-        extracted = self.read(name, content.payload)
+        name = format_path(path)
+        extracted = self.extract(name, content.payload)
         return Document(
             uri=item.uri,
             text=extracted.text,
@@ -73,49 +73,49 @@ class FileSource(Source):
             metadata=extracted.metadata,
         )
 
-    def _why_not(self, size_bytes: int) -> str | None:
+    def _skip_reason(self, size_bytes: int) -> str | None:
         if size_bytes == 0:
             return "empty"
-        return too_large(size_bytes, self.max_bytes) if size_bytes > self.max_bytes else None
+        return format_too_large(size_bytes, self.max_bytes) if size_bytes > self.max_bytes else None
 
-    def _item(self, entry: Entry, skip: str | None) -> Item:
-        return Item(uri_of(entry.path), f"{entry.revision}:{self.version}", entry.locator, skip)
+    def _to_item(self, entry: FileEntry, skip: str | None) -> Item:
+        return Item(path_to_uri(entry.path), f"{entry.revision}:{self.version}", entry.locator, skip)
 
 
-def read_text(name: str, payload: bytes) -> Extracted:
+def read_text(name: str, payload: bytes) -> ExtractedText:
     """Text files: decoded, with the language that name and content tell."""
-    text = text_of(payload)
-    language = language_of(name, text)
-    return Extracted(text, title_of(name, text, language), language=language)
+    text = decode_text(payload)
+    language = detect_language(name, text)
+    return ExtractedText(text, extract_title(name, text, language), language=language)
 
 
-def every(entry: Entry) -> bool:
+def accept_all(entry: FileEntry) -> bool:
     """List every wanted file."""
     del entry
     return True
 
 
-def code_in(tree: Tree, selection: Selection) -> Listed:
+def build_code_filter(tree: FileTree, selection: FileSelection) -> EntryFilter:
     """List what is code by name, or a script by its first line."""
 
-    def listed(entry: Entry) -> bool:
+    def is_listed(entry: FileEntry) -> bool:
         if not selection.is_script_candidate(entry.path):
             return True
-        head = tree.head(entry, _FIRST_LINE_BYTES).decode("utf-8", "replace")
-        language = language_of(entry.path, head)
+        head = tree.read_head(entry, _FIRST_LINE_BYTES).decode("utf-8", "replace")
+        language = detect_language(entry.path, head)
         return is_code(language) and (not selection.languages or language in selection.languages)
 
-    return listed
+    return is_listed
 
 
-def openapi_in(tree: Tree) -> Listed:
+def build_openapi_filter(tree: FileTree) -> EntryFilter:
     """List what says within its first 64 KiB that it is an OpenAPI 3 or Swagger 2 file."""
 
-    def listed(entry: Entry) -> bool:
-        head = tree.head(entry, HEAD_BYTES)
+    def is_listed(entry: FileEntry) -> bool:
+        head = tree.read_head(entry, HEAD_BYTES)
         return _OPENAPI_YAML.search(head) is not None or _OPENAPI_JSON.search(head) is not None
 
-    return listed
+    return is_listed
 
 
 def _is_lfs_pointer(payload: bytes) -> bool:

@@ -16,14 +16,14 @@ from docx.opc.part import Part
 from docx.oxml import parse_xml
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.docx_text import Writer
-from knowledge_pipeline.sources.files.extraction import Extracted
+from knowledge_pipeline.sources.files.docx_text import DocxRenderer
+from knowledge_pipeline.sources.files.extraction import ExtractedText
 
-MOST_UNPACKED_BYTES = 200_000_000
-MOST_PARTS = 20_000
+MAX_UNPACKED_BYTES = 200_000_000
+MAX_PARTS = 20_000
 
 
-def read_docx(payload: bytes) -> Extracted:
+def read_docx(payload: bytes) -> ExtractedText:
     """Paragraphs and tables in order, then notes, as Markdown; headers, footers and comments are left out.
 
     What tracked changes inserted is there, what they deleted is not, and neither is hidden text.
@@ -34,17 +34,17 @@ def read_docx(payload: bytes) -> Extracted:
     try:
         _check_size(payload)
         document = open_docx(BytesIO(payload))
-        text = _markdown(document)
+        text = _to_markdown(document)
         written = document.core_properties.title
     except DocumentSkipped:
         raise
     except (
         Exception
     ) as error:  # zipfile, zlib, lxml and python-docx let many kinds through: the file is broken
-        raise DocumentSkipped(_why(payload, error)) from error
+        raise DocumentSkipped(_describe_failure(payload, error)) from error
     first = re.search(r"^#+ (.+)$", text, re.MULTILINE)
     title = " ".join((written or "").split()) or (first[1] if first else "")
-    return Extracted(text, title, {"format": "docx"}, language="markdown")
+    return ExtractedText(text, title, {"format": "docx"}, language="markdown")
 
 
 def _check_size(payload: bytes) -> None:
@@ -52,11 +52,11 @@ def _check_size(payload: bytes) -> None:
     with ZipFile(BytesIO(payload)) as archive:
         parts = archive.infolist()
     unpacked = sum(part.file_size for part in parts)
-    if unpacked > MOST_UNPACKED_BYTES or len(parts) > MOST_PARTS:
+    if unpacked > MAX_UNPACKED_BYTES or len(parts) > MAX_PARTS:
         raise DocumentSkipped(f"DOCX that unpacks to {unpacked} bytes in {len(parts)} parts")
 
 
-def _why(payload: bytes, error: Exception) -> str:
+def _describe_failure(payload: bytes, error: Exception) -> str:
     if isinstance(error, (BadZipFile, OpcError, KeyError, ValueError)):
         if payload.startswith(b"\xd0\xcf\x11\xe0"):
             return "encrypted DOCX, or an old DOC file under its name"
@@ -65,31 +65,33 @@ def _why(payload: bytes, error: Exception) -> str:
     return f"broken DOCX ({type(error).__name__}: {str(error)[:200]})"
 
 
-def _markdown(document: WordDocument) -> str:
+def _to_markdown(document: WordDocument) -> str:
     styles = {style.style_id: style.name or "" for style in document.styles}
-    writer = Writer(styles, _links(document.part))
-    text = writer.text(document.element.body)
-    notes = {name: note for part in _note_parts(document.part) for name, note in _notes(part, styles)}
-    told = (f"[^{name}]: {notes[name]}" for name in dict.fromkeys(writer.notes) if notes.get(name))
+    writer = DocxRenderer(styles, _links_by_id(document.part))
+    text = writer.render(document.element.body)
+    notes = {
+        name: note for part in _iter_note_parts(document.part) for name, note in _iter_notes(part, styles)
+    }
+    told = (f"[^{name}]: {notes[name]}" for name in dict.fromkeys(writer.note_names) if notes.get(name))
     return "\n\n".join(filter(None, [text, *told]))
 
 
-def _links(part: Part) -> dict[str, str]:
+def _links_by_id(part: Part) -> dict[str, str]:
     relations = part.rels.items()
     return {id_: each.target_ref for id_, each in relations if each.reltype == RELATION.HYPERLINK}
 
 
-def _note_parts(part: Part) -> Iterator[tuple[str, Part]]:
+def _iter_note_parts(part: Part) -> Iterator[tuple[str, Part]]:
     for relation in part.rels.values():
         if relation.reltype in (RELATION.FOOTNOTES, RELATION.ENDNOTES):
             yield "end" if relation.reltype == RELATION.ENDNOTES else "", relation.target_part
 
 
-def _notes(kind_and_part: tuple[str, Part], styles: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _iter_notes(kind_and_part: tuple[str, Part], styles: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Every note's name and text."""
     kind, part = kind_and_part
-    writer = Writer(styles, _links(part))
+    writer = DocxRenderer(styles, _links_by_id(part))
     element: Any
     for element in parse_xml(part.blob):
         names = [value for key, value in element.attrib.items() if key.endswith("}id")]
-        yield kind + "".join(names), " ".join(" ".join(writer.blocks(element)).split())
+        yield kind + "".join(names), " ".join(" ".join(writer.iter_blocks(element)).split())

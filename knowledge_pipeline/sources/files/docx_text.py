@@ -10,24 +10,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowledge_pipeline.sources.markdown_writing import MOST_COLUMNS, linked, table
+from knowledge_pipeline.sources.markdown_writing import MAX_COLUMNS, format_link, format_table
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _R_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-_HEADING = re.compile(r"^heading (?P<level>[1-9])$", re.IGNORECASE)
-_LIST = re.compile(r"^list (?P<kind>bullet|number)(?: (?P<level>\d))?$", re.IGNORECASE)
+_HEADING_STYLE = re.compile(r"^heading (?P<level>[1-9])$", re.IGNORECASE)
+_LIST_STYLE = re.compile(r"^list (?P<kind>bullet|number)(?: (?P<level>\d))?$", re.IGNORECASE)
 _HYPERLINK = re.compile(r'^\s*HYPERLINK\s+"(?P<url>[^"]+)"', re.IGNORECASE)
-_GONE = frozenset(f"{_W}{name}" for name in ("del", "moveFrom", "pPr", "rPr", "sdtPr", "rubyPr", "rt"))
-_WRITTEN = {f"{_W}{name}": text for name, text in (("br", "\n"), ("cr", "\n"), ("noBreakHyphen", "-"))}
-_WRITTEN |= {f"{_W}{name}": " " for name in ("tab", "ptab")}
-_NOTES = {f"{_W}footnoteReference": "", f"{_W}endnoteReference": "end"}
-_DRAWINGS = frozenset({f"{_W}drawing", f"{_W}pict", f"{_W}object"})
+_SKIPPED_TAGS = frozenset(
+    f"{_W}{name}" for name in ("del", "moveFrom", "pPr", "rPr", "sdtPr", "rubyPr", "rt")
+)
+_TEXT_BY_TAG = {f"{_W}{name}": text for name, text in (("br", "\n"), ("cr", "\n"), ("noBreakHyphen", "-"))}
+_TEXT_BY_TAG |= {f"{_W}{name}": " " for name in ("tab", "ptab")}
+_NOTE_PREFIXES = {f"{_W}footnoteReference": "", f"{_W}endnoteReference": "end"}
+_DRAWING_TAGS = frozenset({f"{_W}drawing", f"{_W}pict", f"{_W}object"})
 
 
 @dataclass(slots=True)
-class Writer:
+class DocxRenderer:
     """Writes the parts of one document.
 
     Args:
@@ -37,34 +39,34 @@ class Writer:
 
     styles: Mapping[str, str]
     links: Mapping[str, str]
-    notes: list[str] = field(default_factory=list)  # "1", "end1", in the order in which they are named
+    note_names: list[str] = field(default_factory=list)  # "1", "end1", in the order in which they are named
 
-    def text(self, container: Any) -> str:
+    def render(self, container: Any) -> str:
         """All blocks of an element, the items of a list on lines without others between."""
-        joined = "\n\n".join(self.blocks(container))
+        joined = "\n\n".join(self.iter_blocks(container))
         return re.sub(r"(?m)^( *(?:-|1\.) .*)\n\n(?= *(?:-|1\.) )", r"\1\n", joined)
 
-    def blocks(self, container: Any) -> Iterator[str]:
+    def iter_blocks(self, container: Any) -> Iterator[str]:
         """Paragraphs and tables, also those within content controls."""
-        for element in _elements(container):
+        for element in _iter_elements(container):
             if element.tag == f"{_W}p":
-                yield from self._paragraph(element)
+                yield from self._iter_paragraph(element)
             elif element.tag == f"{_W}tbl":
-                yield from self._table(element)
-            elif element.tag not in _GONE:
-                yield from self.blocks(element)
+                yield from self._iter_table(element)
+            elif element.tag not in _SKIPPED_TAGS:
+                yield from self.iter_blocks(element)
 
-    def _paragraph(self, paragraph: Any) -> Iterator[str]:
-        line = _Line(self)
+    def _iter_paragraph(self, paragraph: Any) -> Iterator[str]:
+        line = _ParagraphText(self)
         line.add(paragraph)
-        text = line.text().strip()
+        text = line.join().strip()
         if text:
-            yield self._styled(text, self.styles.get(_value(paragraph, "pPr", "pStyle") or "", ""))
+            yield self._apply_style(text, self.styles.get(_get_value(paragraph, "pPr", "pStyle") or "", ""))
         for box in line.boxes:
-            yield from self.blocks(box)
+            yield from self.iter_blocks(box)
 
-    def _styled(self, text: str, style: str) -> str:
-        heading, listed = _HEADING.match(style), _LIST.match(style)
+    def _apply_style(self, text: str, style: str) -> str:
+        heading, listed = _HEADING_STYLE.match(style), _LIST_STYLE.match(style)
         if heading or style == "Title":
             level = min(int(heading["level"]), 6) if heading else 1
             return f"{'#' * level} {' '.join(text.split())}"
@@ -73,141 +75,141 @@ class Writer:
             return f"{indent}{'-' if listed['kind'].lower() == 'bullet' else '1.'} {text}"
         return text
 
-    def _table(self, element: Any) -> Iterator[str]:
+    def _iter_table(self, element: Any) -> Iterator[str]:
         """A table; one of one cell a row, or with tables in it, is laid out."""
-        kept = (row for row in _within(element, "tr") if _child(row, "trPr", "del") is None)
-        rows = [list(_within(row, "tc")) for row in kept]
+        kept = (row for row in _iter_nested(element, "tr") if _find_child(row, "trPr", "del") is None)
+        rows = [list(_iter_nested(row, "tc")) for row in kept]
         nested = any(next(cell.iter(f"{_W}tbl"), None) is not None for row in rows for cell in row)
         if nested or all(len(row) < 2 for row in rows):
             for row in rows:
                 for cell in row:
-                    yield from self.blocks(cell)
-        elif written := table(list(self._grid(rows))):
+                    yield from self.iter_blocks(cell)
+        elif written := format_table(list(self._iter_rows(rows))):
             yield written
 
-    def _grid(self, rows: list[list[Any]]) -> Iterator[list[str]]:
+    def _iter_rows(self, rows: list[list[Any]]) -> Iterator[list[str]]:
         """Texts of cells; one merged with those below is told in each row, one with those beside it once."""
         above: dict[int, str] = {}
         for row in rows:
             written: list[str] = []
             for cell in row:
                 column = len(written)
-                merged = _child(cell, "tcPr", "vMerge")
+                merged = _find_child(cell, "tcPr", "vMerge")
                 goes_on = merged is not None and merged.get(f"{_W}val", "continue") == "continue"
-                text = above.get(column, "") if goes_on else " ".join(self.blocks(cell))
-                span = _value(cell, "tcPr", "gridSpan") or "1"
-                columns = min(int(span), MOST_COLUMNS) if span.isascii() and span.isdigit() else 1
+                text = above.get(column, "") if goes_on else " ".join(self.iter_blocks(cell))
+                span = _get_value(cell, "tcPr", "gridSpan") or "1"
+                columns = min(int(span), MAX_COLUMNS) if span.isascii() and span.isdigit() else 1
                 written += [text, *[""] * (columns - 1)]
                 above[column] = text
             yield written
 
 
-class _Line:
+class _ParagraphText:
     """Collects the text of one paragraph; a field's text is held back until its end."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: DocxRenderer) -> None:
         self._writer = writer
         self._fields: list[tuple[list[str], list[str]]] = [([], [])]  # instruction and text of each open one
         self.boxes: list[Any] = []  # text boxes that hang on the paragraph
 
-    def text(self) -> str:
+    def join(self) -> str:
         while len(self._fields) > 1:  # it goes on in the next paragraph
-            self._close()
+            self._close_field()
         return "".join(self._fields[0][1])
 
     def add(self, container: Any) -> None:
-        for element in _elements(container):
+        for element in _iter_elements(container):
             self._add_element(element)
 
     def _add_element(self, element: Any) -> None:
         tag = element.tag
         if tag in (f"{_W}t", f"{_M}t"):
             self._write(element.text or "")
-        elif tag in _WRITTEN:
-            self._write(_WRITTEN[tag])
-        elif tag in _NOTES:
-            self._note(_NOTES[tag] + element.get(f"{_W}id", ""))
+        elif tag in _TEXT_BY_TAG:
+            self._write(_TEXT_BY_TAG[tag])
+        elif tag in _NOTE_PREFIXES:
+            self._add_note(_NOTE_PREFIXES[tag] + element.get(f"{_W}id", ""))
         elif tag in (f"{_W}hyperlink", f"{_W}fldSimple"):
-            self._linked(element)
+            self._add_link(element)
         elif tag == f"{_W}fldChar":
-            self._field(element.get(f"{_W}fldCharType"))
+            self._track_field(element.get(f"{_W}fldCharType"))
         elif tag == f"{_W}instrText":
             self._fields[-1][0].append(element.text or "")
-        elif tag in _DRAWINGS:
-            self.boxes += _boxes(element)
-        elif tag not in _GONE and not _is_hidden(element):
+        elif tag in _DRAWING_TAGS:
+            self.boxes += _iter_text_boxes(element)
+        elif tag not in _SKIPPED_TAGS and not _is_hidden(element):
             self.add(element)
 
     def _write(self, text: str) -> None:
         self._fields[-1][1].append(text)
 
-    def _note(self, name: str) -> None:
-        self._writer.notes.append(name)
+    def _add_note(self, name: str) -> None:
+        self._writer.note_names.append(name)
         self._write(f"[^{name}]")
 
-    def _linked(self, element: Any) -> None:
+    def _add_link(self, element: Any) -> None:
         url = self._writer.links.get(element.get(_R_ID, ""), "")
         instruction = f'HYPERLINK "{url}"' if url else element.get(f"{_W}instr", "")
         depth = len(self._fields)
         self._fields.append(([instruction], []))
         self.add(element)
         while len(self._fields) > depth:
-            self._close()
+            self._close_field()
 
-    def _field(self, kind: str | None) -> None:
+    def _track_field(self, kind: str | None) -> None:
         if kind == "begin":
             self._fields.append(([], []))
         elif kind == "end" and len(self._fields) > 1:
-            self._close()
+            self._close_field()
 
-    def _close(self) -> None:
+    def _close_field(self) -> None:
         instruction, texts = self._fields.pop()
         text, target = "".join(texts), _HYPERLINK.match("".join(instruction))
-        self._write(_linked(text, target["url"]) if target else text)
+        self._write(_format_link(text, target["url"]) if target else text)
 
 
-def _linked(text: str, url: str) -> str:
+def _format_link(text: str, url: str) -> str:
     """A link, with the white space around its text left where it was."""
     if not (words := text.strip()):
         return text
-    return text.replace(words, linked(words, url.strip().replace(" ", "%20")), 1)
+    return text.replace(words, format_link(words, url.strip().replace(" ", "%20")), 1)
 
 
-def _elements(container: Any) -> Iterator[Any]:
+def _iter_elements(container: Any) -> Iterator[Any]:
     """Its elements, without comments; of alternatives the first, which newer programs show."""
     for element in container:
         if element.tag == f"{_MC}AlternateContent":
-            yield from (each for choice in element[:1] for each in _elements(choice))
+            yield from (each for choice in element[:1] for each in _iter_elements(choice))
         elif isinstance(element.tag, str):
             yield element
 
 
-def _boxes(drawing: Any) -> Iterator[Any]:
-    for element in _elements(drawing):
+def _iter_text_boxes(drawing: Any) -> Iterator[Any]:
+    for element in _iter_elements(drawing):
         if element.tag == f"{_W}txbxContent":
             yield element
         else:
-            yield from _boxes(element)
+            yield from _iter_text_boxes(element)
 
 
-def _within(container: Any, name: str) -> Iterator[Any]:
+def _iter_nested(container: Any, name: str) -> Iterator[Any]:
     """Rows of a table or cells of a row, also those within content controls."""
-    for element in _elements(container):
+    for element in _iter_elements(container):
         if element.tag == f"{_W}{name}":
             yield element
-        elif element.tag not in _GONE and element.tag not in (f"{_W}tc", f"{_W}tr"):
-            yield from _within(element, name)
+        elif element.tag not in _SKIPPED_TAGS and element.tag not in (f"{_W}tc", f"{_W}tr"):
+            yield from _iter_nested(element, name)
 
 
-def _child(element: Any, *names: str) -> Any:
+def _find_child(element: Any, *names: str) -> Any:
     return element.find("/".join(f"{_W}{name}" for name in names))
 
 
-def _value(element: Any, *names: str) -> str | None:
-    found = _child(element, *names)
+def _get_value(element: Any, *names: str) -> str | None:
+    found = _find_child(element, *names)
     return None if found is None else found.get(f"{_W}val")
 
 
 def _is_hidden(element: Any) -> bool:
-    vanished = _child(element, "rPr", "vanish") if element.tag == f"{_W}r" else None
+    vanished = _find_child(element, "rPr", "vanish") if element.tag == f"{_W}r" else None
     return vanished is not None and vanished.get(f"{_W}val", "true") not in ("0", "false", "off")

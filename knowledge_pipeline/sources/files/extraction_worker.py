@@ -16,13 +16,13 @@ from dataclasses import asdict
 from typing import IO
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.extraction import Extracted, extract, is_plain_text
+from knowledge_pipeline.sources.files.extraction import ExtractedText, extract, is_plain_text
 
 TIMEOUT_S = 120.0
-_MOST_MEMORY_BYTES = 4 << 30
+_MAX_MEMORY_BYTES = 4 << 30
 
 
-class Extractor:
+class ExtractionWorker:
     """Runs `extract` in a child process, started at the first file that needs a parser."""
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
@@ -30,23 +30,23 @@ class Extractor:
         self._child: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, name: str, payload: bytes) -> Extracted:
+    def __call__(self, name: str, payload: bytes) -> ExtractedText:
         """As `extract`; a file that takes too long or ends the parser is skipped, too."""
         if is_plain_text(name):
             return extract(name, payload)
         with self._lock:
-            answer = self._asked(name, payload)
+            answer = self._request(name, payload)
         if "skipped" in answer:
             raise DocumentSkipped(answer["skipped"])
-        return Extracted(**answer)
+        return ExtractedText(**answer)
 
     def close(self) -> None:
         """End the child."""
         with self._lock:
             self._stop()
 
-    def _asked(self, name: str, payload: bytes) -> dict:
-        child = self._running()
+    def _request(self, name: str, payload: bytes) -> dict:
+        child = self._ensure_started()
         assert child.stdin is not None and child.stdout is not None
         late = threading.Event()
         watchdog = threading.Timer(self._timeout_s, lambda: (late.set(), child.kill()))
@@ -70,7 +70,7 @@ class Extractor:
         )
         return {"skipped": f"its parser {why}"}
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _ensure_started(self) -> subprocess.Popen[bytes]:
         if self._child is None:
             self._child = subprocess.Popen(  # noqa: S603 - this interpreter, this module
                 [sys.executable, "-W", "ignore", "-m", __name__],
@@ -89,7 +89,7 @@ class Extractor:
             self._child = None
 
 
-def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+def _serve(requests: IO[bytes], responses: IO[bytes]) -> None:
     """Answer until the input ends."""
     for line in requests:
         request = json.loads(line)
@@ -98,15 +98,15 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             answer = asdict(extract(request["name"], payload))
         except DocumentSkipped as reason:
             answer = {"skipped": str(reason)}
-        answers.write(json.dumps(answer).encode() + b"\n")
-        answers.flush()
+        responses.write(json.dumps(answer).encode() + b"\n")
+        responses.flush()
 
 
 def _limit_memory() -> None:
     with contextlib.suppress(ImportError, OSError, ValueError):  # not on every system
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

@@ -17,56 +17,58 @@ from knowledge_pipeline.errors import SourceRefused
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class IgnoreRules:
     """The rules that hold in one folder of a walk: its own before those from above it."""
 
     spec: GitIgnoreSpec
-    below: str = ""  # the rules' folder, seen from the walk's root: "src/"
-    above: str = ""  # the walk's root, seen from a rules' folder above it: "packages/one/"
-    outer: Rules | None = None
+    folder_prefix: str = ""  # the rules' folder, seen from the walk's root: "src/"
+    root_prefix: str = ""  # the walk's root, seen from a rules' folder above it: "packages/one/"
+    parent: IgnoreRules | None = None
 
     def ignores(self, path: str) -> bool:
         """Whether a file, or a folder (with a slash at its end), is ignored."""
-        rules: Rules | None = self
+        rules: IgnoreRules | None = self
         while rules is not None:
-            verdict = rules.spec.check_file(rules.above + path.removeprefix(rules.below)).include
+            verdict = rules.spec.check_file(
+                rules.root_prefix + path.removeprefix(rules.folder_prefix)
+            ).include
             if verdict is not None:
                 return verdict
-            rules = rules.outer
+            rules = rules.parent
         return False
 
 
-def rules_at(root: Path) -> Rules | None:
+def load_root_rules(root: Path) -> IgnoreRules | None:
     """The rules that hold in the folder where a walk begins.
 
     Those of the repository around it hold too, unless they ignore the folder itself: it
     was asked for by name.
     """
-    outer: Rules | None = None
-    for folder in _folders_from_repository(root):
+    outer: IgnoreRules | None = None
+    for folder in _list_folders_from_repository(root):
         above = f"{root.relative_to(folder).as_posix()}/"
-        outer = _with_files_of(folder, outer, above=above)
+        outer = _add_rules_of(folder, outer, root_prefix=above)
         if outer is not None and outer.ignores(""):
             outer = None
             break
-    return _with_files_of(root, outer)
+    return _add_rules_of(root, outer)
 
 
-def rules_below(folder: Path, path: str, outer: Rules | None) -> Rules | None:
+def load_folder_rules(folder: Path, path: str, outer: IgnoreRules | None) -> IgnoreRules | None:
     """The rules that hold in a folder of the walk, given those of the folder above."""
-    spec = _read(folder / ".gitignore")
-    return outer if spec is None else Rules(spec, below=f"{path}/", outer=outer)
+    spec = _load_spec(folder / ".gitignore")
+    return outer if spec is None else IgnoreRules(spec, folder_prefix=f"{path}/", parent=outer)
 
 
-def _with_files_of(folder: Path, outer: Rules | None, *, above: str = "") -> Rules | None:
+def _add_rules_of(folder: Path, outer: IgnoreRules | None, *, root_prefix: str = "") -> IgnoreRules | None:
     for name in (".git/info/exclude", ".gitignore"):
-        spec = _read(folder / name)
+        spec = _load_spec(folder / name)
         if spec is not None:
-            outer = Rules(spec, above=above, outer=outer)
+            outer = IgnoreRules(spec, root_prefix=root_prefix, parent=outer)
     return outer
 
 
-def _folders_from_repository(root: Path) -> list[Path]:
+def _list_folders_from_repository(root: Path) -> list[Path]:
     """The folders above `root` that lie in the same repository, outermost first; itself not."""
     if (root / ".git").exists():
         return []
@@ -78,7 +80,7 @@ def _folders_from_repository(root: Path) -> list[Path]:
     return []
 
 
-def _read(file: Path) -> GitIgnoreSpec | None:
+def _load_spec(file: Path) -> GitIgnoreSpec | None:
     """The rules of one file; None if there is none, or a symbolic link, which git passes over too."""
     try:
         if file.is_symlink() or not file.is_file():
@@ -88,10 +90,10 @@ def _read(file: Path) -> GitIgnoreSpec | None:
         raise SourceRefused(
             f"{file} cannot be read ({error.strerror}), so what it ignores is not known: make it readable"
         ) from error
-    return GitIgnoreSpec.from_lines(_valid_lines(text))
+    return GitIgnoreSpec.from_lines(_iter_valid_lines(text))
 
 
-def _valid_lines(text: str) -> Iterator[str]:
+def _iter_valid_lines(text: str) -> Iterator[str]:
     """The lines that are patterns; git passes over the others without a word."""
     for line in text.split("\n"):
         try:

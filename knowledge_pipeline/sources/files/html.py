@@ -11,12 +11,17 @@ from bs4.element import NavigableString, PreformattedString, Tag
 from markdownify import ATX, MarkdownConverter
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.extraction import Extracted
-from knowledge_pipeline.sources.files.html_tables import table_of, unfold_layouts
-from knowledge_pipeline.sources.files.text_decoding import text_of
-from knowledge_pipeline.sources.markdown_writing import coded, fenced, hanging, linked
+from knowledge_pipeline.sources.files.extraction import ExtractedText
+from knowledge_pipeline.sources.files.html_tables import render_table, unwrap_layout_tables
+from knowledge_pipeline.sources.files.text_decoding import decode_text
+from knowledge_pipeline.sources.markdown_writing import (
+    format_code_block,
+    format_inline_code,
+    format_link,
+    format_list_item,
+)
 
-_UNREAD = (
+_SKIPPED_TAGS = (
     *(
         "script",
         "style",
@@ -32,40 +37,46 @@ _UNREAD = (
     ),
     *("nav", "button", "input", "select", "textarea", "dialog", "audio", "video"),
 )
-_UNREAD_ROLES = re.compile(r"^(?:navigation|banner|contentinfo|search|menu|menubar|toolbar)$", re.IGNORECASE)
-_UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+_SKIPPED_ROLES = re.compile(r"^(?:navigation|banner|contentinfo|search|menu|menubar|toolbar)$", re.IGNORECASE)
+_HIDDEN_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _LANGUAGE_CLASS = re.compile(r"^(?:language|lang|highlight|brush:)-?(?P<name>[\w+#-]+)$")
-_WRONGLY_DECLARED = re.compile(r"^(?:utf[-_]?(?:7|16|32)|.*escape|undefined|idna|punycode)", re.IGNORECASE)
-_BREAKS = str.maketrans({"\xa0": " ", "\xad": None, "\u200b": None})  # where a line may end, or may not
-_LINE_BREAK_ALLOWED = re.compile(r"<wbr\b[^<>]*>", re.IGNORECASE)  # libxml2 waits for its end
-_EMPHASIS = frozenset({"b", "strong", "i", "em", "del", "s"})
-_IN_LINES = frozenset({*_EMPHASIS, "span", "u", "ins", "mark", "small", "font", "abbr", "cite", "var"})
-_CODE_IN_LINES = ("code", "kbd", "samp", "tt")
-_MARKS = re.compile(r"(?:#+ |> |- |\d+\. )*")
+_IGNORED_ENCODINGS = re.compile(r"^(?:utf[-_]?(?:7|16|32)|.*escape|undefined|idna|punycode)", re.IGNORECASE)
+_BREAK_TRANSLATION = str.maketrans(
+    {"\xa0": " ", "\xad": None, "\u200b": None}
+)  # where a line may end, or may not
+_WBR_TAG = re.compile(r"<wbr\b[^<>]*>", re.IGNORECASE)  # libxml2 waits for its end
+_EMPHASIS_TAGS = frozenset({"b", "strong", "i", "em", "del", "s"})
+_INLINE_TAGS = frozenset(
+    {*_EMPHASIS_TAGS, "span", "u", "ins", "mark", "small", "font", "abbr", "cite", "var"}
+)
+_INLINE_CODE_TAGS = ("code", "kbd", "samp", "tt")
+_LINE_MARKERS = re.compile(r"(?:#+ |> |- |\d+\. )*")
 _WORD = re.compile(r"[^\W_]")
 _ANCHOR_SIGNS = frozenset("¶#§🔗")
 
 
-def read_html(payload: bytes) -> Extracted:
+def read_html(payload: bytes) -> ExtractedText:
     """The page's body as Markdown, its title beside it.
 
     Raises:
         DocumentSkipped: no encoding can be told, or it is nested too deeply to be read.
     """
     try:
-        page = BeautifulSoup(_LINE_BREAK_ALLOWED.sub("", _decoded(payload)), "lxml")
-        title = " ".join(page.title.get_text().translate(_BREAKS).split()) if page.title else ""
-        text = _markdown(page)
+        page = BeautifulSoup(_WBR_TAG.sub("", _decode(payload)), "lxml")
+        title = " ".join(page.title.get_text().translate(_BREAK_TRANSLATION).split()) if page.title else ""
+        text = _to_markdown(page)
     except RecursionError as error:
         raise DocumentSkipped("HTML nested too deeply") from error
     heading = re.search(r"^#+ (.+)$", text, re.MULTILINE)
-    return Extracted(text, title or (heading[1] if heading else ""), {"format": "html"}, language="markdown")
+    return ExtractedText(
+        text, title or (heading[1] if heading else ""), {"format": "html"}, language="markdown"
+    )
 
 
-def _decoded(payload: bytes) -> str:
+def _decode(payload: bytes) -> str:
     """UTF-8 where it is that; else what the page declares; else what any text file may be."""
     declared = EncodingDetector.find_declared_encoding(payload, is_html=True)
-    if declared and _WRONGLY_DECLARED.match(declared):  # no page that can be read so far is in one of those
+    if declared and _IGNORED_ENCODINGS.match(declared):  # no page that can be read so far is in one of those
         declared = None
     for encoding in ("utf-8", declared):
         try:
@@ -73,42 +84,46 @@ def _decoded(payload: bytes) -> str:
                 return payload.decode(encoding).removeprefix("\ufeff")
         except (UnicodeError, LookupError):
             continue
-    return text_of(payload)
+    return decode_text(payload)
 
 
-def _markdown(page: BeautifulSoup) -> str:
+def _to_markdown(page: BeautifulSoup) -> str:
     for unread in page.find_all(
         string=lambda text: isinstance(text, PreformattedString)
     ):  # comments and such
         unread.extract()
-    for element in page.find_all(_is_unread):
+    for element in page.find_all(_is_skipped):
         element.decompose()
     page.smooth()  # texts that a comment parted are one
-    unfold_layouts(page)
-    _release_links(page)
+    unwrap_layout_tables(page)
+    _unwrap_linked_code(page)
     _number_items(page)
-    text = _Converter(heading_style=ATX, bullets="-", escape_misc=False).convert_soup(_body(page))
-    text = "\n".join(line.rstrip() for line in text.translate(_BREAKS).split("\n"))
+    text = _PageConverter(heading_style=ATX, bullets="-", escape_misc=False).convert_soup(_find_main(page))
+    text = "\n".join(line.rstrip() for line in text.translate(_BREAK_TRANSLATION).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
-def _is_unread(element: Tag) -> bool:
-    if element.name in _UNREAD or element.has_attr("hidden") or _UNSEEN.search(str(element.get("style", ""))):
+def _is_skipped(element: Tag) -> bool:
+    if (
+        element.name in _SKIPPED_TAGS
+        or element.has_attr("hidden")
+        or _HIDDEN_STYLE.search(str(element.get("style", "")))
+    ):
         return True
     if element.name in {"header", "footer"}:  # those of the page, not those of an article in it
         return element.find_parent(["article", "main", "section"]) is None and element.find("h1") is None
-    return _UNREAD_ROLES.match(str(element.get("role", ""))) is not None
+    return _SKIPPED_ROLES.match(str(element.get("role", ""))) is not None
 
 
-def _body(page: BeautifulSoup) -> Tag:
+def _find_main(page: BeautifulSoup) -> Tag:
     """The main part where a page says which it is: one, and with something in it."""
     main = [element for element in page.find_all("main") if element.get_text(strip=True)]
     return main[0] if len(main) == 1 else page.body or page
 
 
-def _release_links(page: BeautifulSoup) -> None:
+def _unwrap_linked_code(page: BeautifulSoup) -> None:
     """Code within a line can hold no link, and the link says more than that it is code."""
-    for code in page.find_all(_CODE_IN_LINES):
+    for code in page.find_all(_INLINE_CODE_TAGS):
         if code.find("a", href=True) is not None and code.find_parent("pre") is None:
             code.unwrap()
 
@@ -122,7 +137,7 @@ def _number_items(page: BeautifulSoup) -> None:
             item["value"] = str(number)
 
 
-class _Converter(MarkdownConverter):
+class _PageConverter(MarkdownConverter):
     """Markdownify's conversion without escapes, which would change words, and without images' addresses."""
 
     class Options:
@@ -142,25 +157,25 @@ class _Converter(MarkdownConverter):
         if not text.strip():
             return ""
         if "_inline" in parent_tags:
-            return coded(text.strip())
-        return f"\n\n{fenced(text, _language_of_block(el))}\n\n"
+            return format_inline_code(text.strip())
+        return f"\n\n{format_code_block(text, _language_of_block(el))}\n\n"
 
     def convert_a(self, el, text, parent_tags):
-        address = _address(str(el.get("href", "")))
+        address = _clean_address(str(el.get("href", "")))
         if "_noformat" in parent_tags or not address or not text.strip():
             return text
         if address.startswith("#") and text.strip() in _ANCHOR_SIGNS:  # beside a heading, to be copied
             return ""
-        return _around(text, address)
+        return _link_text(text, address)
 
     def convert_li(self, el, text, parent_tags):
         text = (text or "").strip()
         numbered = el.parent is not None and el.parent.name == "ol"
-        return hanging(f"{el['value']}. " if numbered else "- ", text) + "\n" if text else "\n"
+        return format_list_item(f"{el['value']}. " if numbered else "- ", text) + "\n" if text else "\n"
 
     def convert_td(self, el, text, parent_tags):
         if "table" not in parent_tags:  # libxml2 leaves a cell where it is, and so outside of any table
-            return self._block(el, text, parent_tags)
+            return self._convert_block(el, text, parent_tags)
         self._cells[id(el)] = text
         return ""
 
@@ -171,39 +186,41 @@ class _Converter(MarkdownConverter):
 
     def convert_table(self, el, text, parent_tags):
         """What is not in a cell, such as a caption, then the cells."""
-        return f"\n\n{text.strip()}\n\n{table_of(el, self._cells)}\n\n"
+        return f"\n\n{text.strip()}\n\n{render_table(el, self._cells)}\n\n"
 
     def convert_b(self, el, text, parent_tags):
-        return _emphasized(el, text, "**", parent_tags, {"b", "strong"})
+        return _emphasize(el, text, "**", parent_tags, {"b", "strong"})
 
     def convert_em(self, el, text, parent_tags):
-        return _emphasized(el, text, "*", parent_tags, {"i", "em"})
+        return _emphasize(el, text, "*", parent_tags, {"i", "em"})
 
     def convert_del(self, el, text, parent_tags):
-        return _emphasized(el, text, "~~", parent_tags, {"del", "s"})
+        return _emphasize(el, text, "~~", parent_tags, {"del", "s"})
 
     convert_strong, convert_i, convert_s = convert_b, convert_em, convert_del
 
     def convert_dd(self, el, text, parent_tags):
-        return f"\n{hanging(':   ', text.strip())}\n" if text.strip() else "\n"
+        return f"\n{format_list_item(':   ', text.strip())}\n" if text.strip() else "\n"
 
-    def _block(self, el, text, parent_tags):
+    def _convert_block(self, el, text, parent_tags):
         if "_inline" in parent_tags:
             return f" {text.strip()} "
         return f"\n\n{text.strip()}\n\n" if text.strip() else ""
 
-    convert_address = convert_aside = convert_caption = convert_center = convert_details = _block
-    convert_fieldset = convert_figure = convert_footer = convert_form = convert_header = _block
-    convert_hgroup = convert_legend = convert_main = convert_menu = convert_search = convert_summary = _block
+    convert_address = convert_aside = convert_caption = convert_center = convert_details = _convert_block
+    convert_fieldset = convert_figure = convert_footer = convert_form = convert_header = _convert_block
+    convert_hgroup = convert_legend = convert_main = convert_menu = convert_search = convert_summary = (
+        _convert_block
+    )
 
 
-def _address(written: str) -> str:
+def _clean_address(href: str) -> str:
     """As a link in Markdown holds it; empty for what leads nowhere."""
-    address = re.sub(r"[\t\r\n]", "", written).strip().replace(" ", "%20")
+    address = re.sub(r"[\t\r\n]", "", href).strip().replace(" ", "%20")
     return "" if address.lower().startswith(("javascript:", "data:")) else address
 
 
-def _around(text: str, address: str) -> str:
+def _link_text(text: str, address: str) -> str:
     """A link; of one over several lines, the first that has words is linked, if one can be."""
     stripped = text.strip()
     before, after = text.split(stripped, 1)
@@ -211,39 +228,41 @@ def _around(text: str, address: str) -> str:
     for at, line in enumerate(lines):
         if len(lines) > 1 and line.startswith(("```", "|")):  # code or a table
             break
-        marks = _MARKS.match(line)[0] if len(lines) > 1 else ""  # pyright: ignore[reportOptionalSubscript]
+        marks = _LINE_MARKERS.match(line)[0] if len(lines) > 1 else ""  # pyright: ignore[reportOptionalSubscript]
         if _WORD.search(line, len(marks)):
-            lines[at] = marks + linked(line[len(marks) :], address)
+            lines[at] = marks + format_link(line[len(marks) :], address)
             return before + "\n".join(lines) + after
     if len(lines) == 1:
-        return before + linked(stripped, address) + after
-    return f"{before}{stripped}\n\n{linked('↗', address)}\n\n"
+        return before + format_link(stripped, address) + after
+    return f"{before}{stripped}\n\n{format_link('↗', address)}\n\n"
 
 
-def _emphasized(el: Tag, text: str, mark: str, parent_tags: set[str], same: set[str]) -> str:
+def _emphasize(el: Tag, text: str, mark: str, parent_tags: set[str], same_tags: set[str]) -> str:
     """Marked, unless it is already, is within code, has several blocks, or is a part of a word."""
     stripped = text.strip()
-    if not stripped or same & parent_tags or "_noformat" in parent_tags or "\n\n" in stripped:
+    if not stripped or same_tags & parent_tags or "_noformat" in parent_tags or "\n\n" in stripped:
         return text
-    if _goes_on(el, text[0], "previous_sibling", -1) or _goes_on(el, text[-1], "next_sibling", 0):
+    if _is_inside_word(el, text[0], "previous_sibling", -1) or _is_inside_word(
+        el, text[-1], "next_sibling", 0
+    ):
         return text
     before, after = text.split(stripped, 1)
     return f"{before}{mark}{stripped}{mark}{after}"
 
 
-def _goes_on(el: Tag, edge: str, sibling: str, near: int) -> bool:
+def _is_inside_word(el: Tag, edge: str, sibling: str, edge_index: int) -> bool:
     """Whether a word begins outside of an element and goes on in it, or the other way round."""
     if not edge.isalnum():
         return False
     node: Any = el
     while True:
-        while getattr(node, sibling) is None and node.parent is not None and node.parent.name in _IN_LINES:
+        while getattr(node, sibling) is None and node.parent is not None and node.parent.name in _INLINE_TAGS:
             node = node.parent
         node = getattr(node, sibling)
-        if not (isinstance(node, NavigableString) or (isinstance(node, Tag) and node.name in _IN_LINES)):
+        if not (isinstance(node, NavigableString) or (isinstance(node, Tag) and node.name in _INLINE_TAGS)):
             return False
         if text := node.get_text():
-            return text[near].isalnum()
+            return text[edge_index].isalnum()
 
 
 def _language_of_block(block: Tag) -> str:

@@ -15,24 +15,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.files.gitignore import Rules, rules_at, rules_below
-from knowledge_pipeline.sources.files.trees import Content, Entry, too_large
-from knowledge_pipeline.sources.path_encoding import bytes_of_path, path_of_bytes, uri_of
-from knowledge_pipeline.sources.patterns import Selection
+from knowledge_pipeline.sources.files.gitignore import IgnoreRules, load_folder_rules, load_root_rules
+from knowledge_pipeline.sources.files.trees import FileContent, FileEntry, format_too_large
+from knowledge_pipeline.sources.path_encoding import decode_path, encode_path, path_to_uri
+from knowledge_pipeline.sources.patterns import FileSelection
 
-SUBMODULE = "git submodule; declare it as a source of its own"
-SYMLINK = "symbolic link, not followed"
-_PERMANENT = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP})
+SUBMODULE_REASON = "git submodule; declare it as a source of its own"
+SYMLINK_REASON = "symbolic link, not followed"
+_PERMANENT_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP})
 
 
 class LocalTree:
     """The files of a folder; `.gitignore` files are honoured, and nothing is cached."""
 
-    def __init__(self, root: Path, selection: Selection) -> None:
+    def __init__(self, root: Path, selection: FileSelection) -> None:
         self._root = root.expanduser().absolute()
         self._selection = selection
 
-    def entries(self) -> Iterator[Entry]:
+    def list_entries(self) -> Iterator[FileEntry]:
         """Every wanted file, folder by folder, sorted by name.
 
         Raises:
@@ -42,33 +42,33 @@ class LocalTree:
         if not self._root.is_dir():
             found = "is not a folder" if self._root.exists() else "does not exist"
             raise SourceRefused(f"the folder {self._root} {found}: correct connection.path")
-        pending: list[tuple[str, Rules | None]] = [("", rules_at(self._root.resolve()))]
+        pending: list[tuple[str, IgnoreRules | None]] = [("", load_root_rules(self._root.resolve()))]
         while pending:
             folder, rules = pending.pop()
-            found = self._scan(folder)
+            found = self._scan_folder(folder)
             if folder and any(entry.name == b".gitignore" for entry in found):
-                rules = rules_below(Path(os.fsdecode(self._bytes(folder))), folder, rules)
-            below: list[tuple[str, Rules | None]] = []
+                rules = load_folder_rules(Path(os.fsdecode(self._encode_location(folder))), folder, rules)
+            below: list[tuple[str, IgnoreRules | None]] = []
             for entry in found:
-                path = f"{folder}/{path_of_bytes(entry.name)}" if folder else path_of_bytes(entry.name)
+                path = f"{folder}/{decode_path(entry.name)}" if folder else decode_path(entry.name)
                 if not entry.is_dir(follow_symlinks=False):
-                    yield from self._file(entry, path, rules)
+                    yield from self._to_entries(entry, path, rules)
                 elif self._is_walked(path, rules):
                     if self._is_repository(path):
-                        yield Entry(path, 0, "submodule", uri_of(path), SUBMODULE)
+                        yield FileEntry(path, 0, "submodule", path_to_uri(path), SUBMODULE_REASON)
                     else:
                         below.append((path, rules))
             pending.extend(reversed(below))
 
-    def head(self, entry: Entry, limit_bytes: int) -> bytes:
+    def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
         """The first bytes of a file; DocumentSkipped where it cannot be opened."""
         try:
-            with os.fdopen(self._open(entry.path), "rb") as file:
+            with os.fdopen(self._open_file(entry.path), "rb") as file:
                 return file.read(limit_bytes)
         except OSError as error:
-            raise DocumentSkipped(_why_unreadable(error)) from error
+            raise DocumentSkipped(_unreadable_reason(error)) from error
 
-    def read(self, path: str, locator: str, limit_bytes: int) -> Content:
+    def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
         """A whole file; its last change as the file system has it, its author unknown.
 
         Raises:
@@ -76,95 +76,97 @@ class LocalTree:
         """
         del locator  # the path says it all
         try:
-            with os.fdopen(self._open(path), "rb") as file:
+            with os.fdopen(self._open_file(path), "rb") as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
                     raise DocumentSkipped("not a regular file")
                 payload = file.read(limit_bytes + 1)
         except OSError as error:
-            raise DocumentSkipped(_why_unreadable(error)) from error
+            raise DocumentSkipped(_unreadable_reason(error)) from error
         if len(payload) > limit_bytes:
-            raise DocumentSkipped(too_large(max(status.st_size, len(payload)), limit_bytes))
-        return Content(payload, None, datetime.fromtimestamp(status.st_mtime, UTC))
+            raise DocumentSkipped(format_too_large(max(status.st_size, len(payload)), limit_bytes))
+        return FileContent(payload, None, datetime.fromtimestamp(status.st_mtime, UTC))
 
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _scan(self, folder: str) -> list[os.DirEntry[bytes]]:
-        location = self._bytes(folder)
+    def _scan_folder(self, folder: str) -> list[os.DirEntry[bytes]]:
+        location = self._encode_location(folder)
         try:
             with os.scandir(location) as found:
                 return sorted(found, key=lambda entry: entry.name)
         except OSError as error:
             place, why = self._root / folder, error.strerror or "input/output error"
-            if error.errno in _PERMANENT:
+            if error.errno in _PERMANENT_ERRNOS:
                 raise SourceRefused(
-                    f"the folder {_printable(place)} cannot be listed ({why}): "
+                    f"the folder {_format_path(place)} cannot be listed ({why}): "
                     "make it readable, or exclude it"
                 ) from error
             raise SourceUnavailable(
-                f"listing the folder {_printable(place)} failed ({why}): try again"
+                f"listing the folder {_format_path(place)} failed ({why}): try again"
             ) from error
 
-    def _is_walked(self, path: str, rules: Rules | None) -> bool:
-        return not self._selection.prunes(path) and not (rules is not None and rules.ignores(f"{path}/"))
+    def _is_walked(self, path: str, rules: IgnoreRules | None) -> bool:
+        return not self._selection.is_pruned(path) and not (rules is not None and rules.ignores(f"{path}/"))
 
     def _is_repository(self, path: str) -> bool:
-        return os.path.lexists(self._bytes(f"{path}/.git"))
+        return os.path.lexists(self._encode_location(f"{path}/.git"))
 
-    def _file(self, found: os.DirEntry[bytes], path: str, rules: Rules | None) -> Iterator[Entry]:
-        if found.is_symlink() and _leads_to_folder(found):
+    def _to_entries(
+        self, dir_entry: os.DirEntry[bytes], path: str, rules: IgnoreRules | None
+    ) -> Iterator[FileEntry]:
+        if dir_entry.is_symlink() and _is_folder_link(dir_entry):
             return
-        executable = "." not in path.rpartition("/")[2] and _is_executable(found)
-        if not self._selection.wants(path, executable=executable):
+        executable = "." not in path.rpartition("/")[2] and _is_executable(dir_entry)
+        if not self._selection.accepts(path, executable=executable):
             return
         if rules is not None and rules.ignores(path):
             return
-        status = _status(found)
+        status = _stat(dir_entry)
         if status is None:  # removed since its folder was read
             return
         revision = f"{status.st_mtime_ns}-{status.st_size}-{status.st_ctime_ns}"
-        yield Entry(path, status.st_size, revision, uri_of(path), _why_not(status.st_mode))
+        yield FileEntry(path, status.st_size, revision, path_to_uri(path), _skip_reason(status.st_mode))
 
-    def _open(self, path: str) -> int:
+    def _open_file(self, path: str) -> int:
         flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        return os.open(self._bytes(path), flags)
+        return os.open(self._encode_location(path), flags)
 
-    def _bytes(self, path: str) -> bytes:
-        return os.fsencode(self._root) + (b"/" + bytes_of_path(path) if path else b"")
+    def _encode_location(self, path: str) -> bytes:
+        return os.fsencode(self._root) + (b"/" + encode_path(path) if path else b"")
 
 
-def _status(found: os.DirEntry[bytes]) -> os.stat_result | None:
+def _stat(dir_entry: os.DirEntry[bytes]) -> os.stat_result | None:
     try:
-        return found.stat(follow_symlinks=False)
+        return dir_entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _is_executable(found: os.DirEntry[bytes]) -> bool:
-    status = _status(found)
+def _is_executable(dir_entry: os.DirEntry[bytes]) -> bool:
+    status = _stat(dir_entry)
     return status is not None and stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)
 
 
-def _leads_to_folder(found: os.DirEntry[bytes]) -> bool:
+def _is_folder_link(dir_entry: os.DirEntry[bytes]) -> bool:
     with suppress(OSError):  # a loop of links, or one whose end we may not see
-        return found.is_dir()
+        return dir_entry.is_dir()
     return False
 
 
-def _why_not(mode: int) -> str | None:
+def _skip_reason(mode: int) -> str | None:
     if stat.S_ISLNK(mode):
-        return SYMLINK
+        return SYMLINK_REASON
     return None if stat.S_ISREG(mode) else "not a regular file"
 
 
-def _why_unreadable(error: OSError) -> str:
+def _unreadable_reason(error: OSError) -> str:
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
         return "removed while it was read"
     if error.errno == errno.ELOOP:
-        return SYMLINK
+        return SYMLINK_REASON
     return f"cannot be read ({error.strerror or 'input/output error'})"
 
 
-def _printable(place: Path) -> str:
-    return os.fsencode(place).decode("utf-8", "replace")
+def _format_path(path: Path) -> str:
+    return os.fsencode(path).decode("utf-8", "replace")

@@ -14,10 +14,10 @@ from typing import Any
 
 from knowledge_pipeline.records import Metadata
 
-ORIGINAL = "original"
+ORIGINAL_KEY = "original"
 """Key of a document's metadata. It may hold what a sanitizer would take out: not for chunks."""
 
-_MARKS = {
+_BYTE_ORDER_MARKS = {
     "utf-8": codecs.BOM_UTF8,
     "utf-32-le": codecs.BOM_UTF32_LE,
     "utf-32-be": codecs.BOM_UTF32_BE,
@@ -26,24 +26,30 @@ _MARKS = {
 }
 
 
-def original_of(text: str, payload: bytes) -> dict[str, Any]:
+def build_original_metadata(text: str, payload: bytes) -> dict[str, Any]:
     """Metadata from which `original_bytes` makes `payload` of `text`; empty for the usual file."""
-    ways: list[dict[str, Any]] = [{}, {ORIGINAL: {"newlines": "crlf"}}]
-    for encoding, mark in _MARKS.items():
+    ways: list[dict[str, Any]] = [{}, {ORIGINAL_KEY: {"newlines": "crlf"}}]
+    for encoding, mark in _BYTE_ORDER_MARKS.items():
         if payload.startswith(mark):
-            ways += [{ORIGINAL: {"encoding": encoding, "newlines": newlines}} for newlines in ("lf", "crlf")]
+            ways += [
+                {ORIGINAL_KEY: {"encoding": encoding, "newlines": newlines}} for newlines in ("lf", "crlf")
+            ]
     for way in ways:
-        if original_bytes(text, way) == payload:
+        if restore_original_bytes(text, way) == payload:
             return way
     packed = base64.b85encode(zlib.compress(payload, 9)).decode("ascii")
-    return {ORIGINAL: {"bytes": packed}}  # zlib, base 85
+    return {ORIGINAL_KEY: {"bytes": packed}}  # zlib, base 85
 
 
-def original_bytes(document_text: str, metadata: Metadata) -> bytes:
+def restore_original_bytes(document_text: str, metadata: Metadata) -> bytes:
     """The bytes of the file that a document was read from, by its text and its metadata."""
-    told: dict[str, Any] = metadata.get(ORIGINAL, {})
+    told: dict[str, Any] = metadata.get(ORIGINAL_KEY, {})
     if "bytes" in told:
         return zlib.decompress(base64.b85decode(told["bytes"]))
     text = document_text.replace("\n", "\r\n") if told.get("newlines") == "crlf" else document_text
     encoding = told.get("encoding")
-    return text.encode(encoding or "utf-8") if encoding is None else _MARKS[encoding] + text.encode(encoding)
+    return (
+        text.encode(encoding or "utf-8")
+        if encoding is None
+        else _BYTE_ORDER_MARKS[encoding] + text.encode(encoding)
+    )

@@ -13,16 +13,16 @@ from pypdf.errors import PyPdfError
 from pypdf.generic import PdfObject
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.extraction import Extracted
+from knowledge_pipeline.sources.files.extraction import ExtractedText
 
-MOST_PAGES = 5_000
-MOST_LINKS = 100  # of a page
-_ADDRESS = re.compile(r"^https?://[^\s<>\x00-\x1f]{1,2000}$")
+MAX_PAGES = 5_000
+MAX_LINKS_PER_PAGE = 100  # of a page
+_WEB_ADDRESS = re.compile(r"^https?://[^\s<>\x00-\x1f]{1,2000}$")
 _SEPARATOR = "\n\n"
-_MARK_WITHIN_BYTES = 1_024  # readers allow that much before "%PDF-"
+_HEADER_WITHIN_BYTES = 1_024  # readers allow that much before "%PDF-"
 
 
-def read_pdf(payload: bytes) -> Extracted:
+def read_pdf(payload: bytes) -> ExtractedText:
     """Text of all pages, joined; `page_starts` says where each begins.
 
     What a page's links lead to stands at its end.
@@ -31,13 +31,13 @@ def read_pdf(payload: bytes) -> Extracted:
         DocumentSkipped: no PDF, broken, encrypted, too many pages, or without any text.
     """
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every oddity of a file
-    if b"%PDF-" not in payload[:_MARK_WITHIN_BYTES]:
+    if b"%PDF-" not in payload[:_HEADER_WITHIN_BYTES]:
         raise DocumentSkipped("not a PDF file, though its name says so")
     try:
         reader = PdfReader(BytesIO(payload))
         if reader.is_encrypted and not reader.decrypt(""):
             raise DocumentSkipped("encrypted PDF")
-        return _joined(_pages(reader), _title(reader))
+        return _join_pages(_extract_pages(reader), _extract_title(reader))
     except DocumentSkipped:
         raise
     except (ImportError, NotImplementedError) as error:
@@ -46,33 +46,33 @@ def read_pdf(payload: bytes) -> Extracted:
         raise DocumentSkipped(f"broken PDF ({type(error).__name__}: {str(error)[:200]})") from error
 
 
-def _pages(reader: PdfReader) -> list[str]:
+def _extract_pages(reader: PdfReader) -> list[str]:
     count = len(reader.pages)
-    if count > MOST_PAGES:
-        raise DocumentSkipped(f"more than {MOST_PAGES} pages ({count})")
-    return [_with_links(_clean(page.extract_text()), page) for page in reader.pages]
+    if count > MAX_PAGES:
+        raise DocumentSkipped(f"more than {MAX_PAGES} pages ({count})")
+    return [_append_links(_clean_text(page.extract_text()), page) for page in reader.pages]
 
 
-def _with_links(text: str, page: PageObject) -> str:
+def _append_links(text: str, page: PageObject) -> str:
     """A page's text, and the addresses that its links lead to where the text does not say them."""
-    links = [link for link in dict.fromkeys(_links(page)) if link not in text]
-    return f"{text}\n\nLinks: {' '.join(links[:MOST_LINKS])}" if text and links else text
+    links = [link for link in dict.fromkeys(_iter_links(page)) if link not in text]
+    return f"{text}\n\nLinks: {' '.join(links[:MAX_LINKS_PER_PAGE])}" if text and links else text
 
 
-def _links(page: PageObject) -> Iterator[str]:
+def _iter_links(page: PageObject) -> Iterator[str]:
     """Addresses of the web, as far as they can be read.
 
     Source: ISO 32000-1, 12.5.6.5 (link annotations) and 12.6.4.7 (URI actions)
     """
-    annotations = _read(page, "/Annots")
+    annotations = _get_object(page, "/Annots")
     for annotation in annotations if isinstance(annotations, list) else ():
-        url = _read(_read(annotation, "/A"), "/URI")
+        url = _get_object(_get_object(annotation, "/A"), "/URI")
         written = url.decode("latin-1") if isinstance(url, bytes) else str(url)
-        if _ADDRESS.match(written):
+        if _WEB_ADDRESS.match(written):
             yield written
 
 
-def _read(holder: object, key: str) -> object:
+def _get_object(holder: object, key: str) -> object:
     """What a dictionary of the file has under a key; None where it is none, or broken."""
     with suppress(PyPdfError, AttributeError, LookupError, TypeError, ValueError):
         found = holder.get_object() if isinstance(holder, PdfObject) else holder
@@ -80,7 +80,7 @@ def _read(holder: object, key: str) -> object:
     return None
 
 
-def _joined(pages: list[str], title: str) -> Extracted:
+def _join_pages(pages: list[str], title: str) -> ExtractedText:
     if not any(pages):
         raise DocumentSkipped("PDF without a text layer (scanned?)")
     starts: list[int] = []
@@ -89,15 +89,15 @@ def _joined(pages: list[str], title: str) -> Extracted:
         starts.append(at)
         at += len(page) + len(_SEPARATOR)
     metadata = {"format": "pdf", "pages": len(pages), "page_starts": starts}
-    return Extracted(_SEPARATOR.join(pages), title, metadata, language="text")
+    return ExtractedText(_SEPARATOR.join(pages), title, metadata, language="text")
 
 
-def _title(reader: PdfReader) -> str:
+def _extract_title(reader: PdfReader) -> str:
     written = reader.metadata.title if reader.metadata else None
-    return " ".join(_clean(written).split()) if isinstance(written, str) else ""
+    return " ".join(_clean_text(written).split()) if isinstance(written, str) else ""
 
 
-def _clean(text: str) -> str:
+def _clean_text(text: str) -> str:
     """Text without NUL and lone surrogates, which odd font tables give, and without spaces at line ends."""
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\0", "")
     return "\n".join(

@@ -15,15 +15,15 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
-_DECLARED = re.compile(
+_DECLARED_ENCODING = re.compile(
     rb"^(?:[^\n]*\n)?[ \t\f]*(?:#|//|/\*|;|%|--)[^\n]*?coding[:=][ \t]*(?P<encoding>[-\w.]+)"
 )
 
-READING_VERSION = "1"
+DECODING_VERSION = "1"
 """Changes whenever the same bytes may give another text."""
 
 
-def text_of(payload: bytes) -> str:
+def decode_text(payload: bytes) -> str:
     r"""The text of a file: UTF-8, or what it says of itself.
 
     The byte order mark is dropped and "\r\n" becomes "\n"; nothing else is changed.
@@ -31,7 +31,7 @@ def text_of(payload: bytes) -> str:
     Raises:
         DocumentSkipped: it is binary, empty, or in no encoding that can be told.
     """
-    text = _decoded(payload).replace("\r\n", "\n")
+    text = _decode(payload).replace("\r\n", "\n")
     if "\0" in text:
         raise DocumentSkipped("binary file")
     if not text or text.isspace():
@@ -39,7 +39,7 @@ def text_of(payload: bytes) -> str:
     return text
 
 
-def _decoded(payload: bytes) -> str:
+def _decode(payload: bytes) -> str:
     """Strictly decoded; charset-normalizer, tried here, took French and Polish for other alphabets."""
     encoding = next((encoding for mark, encoding in _BOMS if payload.startswith(mark)), None)
     if encoding is None and b"\0" in payload:
@@ -50,15 +50,15 @@ def _decoded(payload: bytes) -> str:
         reason = f"not valid {(encoding or 'utf-8').upper()} at byte {error.start}"
         if encoding is not None:
             raise DocumentSkipped(f"{reason}, though its byte order mark says so") from error
-        return _as_declared(payload, reason)
+        return _decode_as_declared(payload, reason)
 
 
-def _as_declared(payload: bytes, reason: str) -> str:
+def _decode_as_declared(payload: bytes, reason: str) -> str:
     """Text in the encoding that one of the first two lines declares, as Python, Ruby and Emacs write it.
 
     Source: https://peps.python.org/pep-0263/
     """
-    declared = _DECLARED.match(payload)
+    declared = _DECLARED_ENCODING.match(payload)
     try:
         if declared is not None:
             text = payload.decode(declared["encoding"].decode("ascii"))

@@ -12,22 +12,22 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*$")
 _SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
 _UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
-_INLINE = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
-_LOOKED_AT_CHARS = 65_536
-_MOST_LINE_CHARS = 1_000  # a longer line is no heading
+_INLINE_MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
+_SCANNED_CHARS = 65_536
+_MAX_LINE_CHARS = 1_000  # a longer line is no heading
 
 
-def title_of(path: str, text: str, language: str | None) -> str:
+def extract_title(path: str, text: str, language: str | None) -> str:
     """What a document calls itself; its file name where it does not say."""
     found = ""
     if language == "markdown":
-        found = _of_markdown(text[:_LOOKED_AT_CHARS])
+        found = _extract_markdown_title(text[:_SCANNED_CHARS])
     elif language == "rst":
-        found = _of_restructured_text(text[:_LOOKED_AT_CHARS])
+        found = _extract_rst_title(text[:_SCANNED_CHARS])
     return found or path.rpartition("/")[2]
 
 
-def _of_markdown(text: str) -> str:
+def _extract_markdown_title(text: str) -> str:
     front = _FRONT_MATTER.match(text)
     if front is not None:
         named = _TITLE_FIELD.search(front["fields"])
@@ -35,40 +35,40 @@ def _of_markdown(text: str) -> str:
             return named["title"].strip()
         text = text[front.end() :]
     fence, above = "", ""
-    for line in _lines(text):
+    for line in _split_lines(text):
         mark = _FENCE.match(line)
         if fence:
             fence = "" if mark and mark[1].startswith(fence) else fence
         elif mark:
             fence, above = mark[1], ""
         elif heading := _ATX.match(line):
-            if title := _plain(heading["title"]):
+            if title := _strip_markup(heading["title"]):
                 return title
-        elif above and _SETEXT.match(line) and (title := _plain(above)):
+        elif above and _SETEXT.match(line) and (title := _strip_markup(above)):
             return title
         else:
             above = line
     return ""
 
 
-def _of_restructured_text(text: str) -> str:
+def _extract_rst_title(text: str) -> str:
     above = ""
-    for line in _lines(text):
+    for line in _split_lines(text):
         if (
             _UNDERLINE.match(line)
             and above
             and not _UNDERLINE.match(above)
             and not above.startswith((" ", "..", ":"))
         ):
-            return _plain(above)
+            return _strip_markup(above)
         above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
     return ""
 
 
-def _lines(text: str) -> list[str]:
-    return [line if len(line) <= _MOST_LINE_CHARS else "." for line in text.splitlines()]
+def _split_lines(text: str) -> list[str]:
+    return [line if len(line) <= _MAX_LINE_CHARS else "." for line in text.splitlines()]
 
 
-def _plain(heading: str) -> str:
+def _strip_markup(heading: str) -> str:
     """A heading without its markup."""
-    return " ".join(_INLINE.sub("", heading).split())
+    return " ".join(_INLINE_MARKUP.sub("", heading).split())

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """One file that the source's selection wants, as its tree lists it."""
 
     path: str  # POSIX, relative to the tree's root; see `names`
@@ -20,7 +20,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """One file, read."""
 
     payload: bytes
@@ -28,18 +28,18 @@ class Content:
     last_modified: datetime | None
 
 
-class Tree(Protocol):
+class FileTree(Protocol):
     """Files below one root, symbolic links never followed."""
 
-    def entries(self) -> Iterator[Entry]:
+    def list_entries(self) -> Iterator[FileEntry]:
         """Every wanted file, each once; errors as `Source.discover`."""
         ...
 
-    def head(self, entry: Entry, limit_bytes: int) -> bytes:
+    def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
         """The first bytes of a listed file; DocumentSkipped where it cannot be read."""
         ...
 
-    def read(self, path: str, locator: str, limit_bytes: int) -> Content:
+    def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
         """A whole file, from what its entry said; errors as `Source.fetch`.
 
         A file of more than `limit_bytes` is skipped.
@@ -51,6 +51,6 @@ class Tree(Protocol):
         ...
 
 
-def too_large(size_bytes: int, limit_bytes: int) -> str:
+def format_too_large(size_bytes: int, limit_bytes: int) -> str:
     """The reason recorded for a file over the limit."""
     return f"larger than {limit_bytes} bytes ({size_bytes})"

@@ -21,10 +21,10 @@ from typing import IO
 from knowledge_pipeline.errors import SourceRefused
 
 LOCAL_TIMEOUT_S = 1800.0
-_KEPT = re.compile(
+_ALLOWED_VARIABLES = re.compile(
     r"^GIT_(?:SSH|SSH_COMMAND|SSH_VARIANT|SSL_\w+|PROXY_\w+|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH)$"
 )
-_ALWAYS = (
+_GLOBAL_OPTIONS = (
     "--no-pager",
     "-c", "core.hooksPath=/dev/null",
     "-c", "core.fsmonitor=false",
@@ -37,7 +37,7 @@ _ALWAYS = (
 )  # fmt: skip
 
 
-class GitFailed(Exception):
+class GitError(Exception):
     """A git command ended with an error; never leaves `sources`."""
 
     def __init__(self, stderr: str, *, timed_out: bool = False) -> None:
@@ -46,10 +46,12 @@ class GitFailed(Exception):
         self.timed_out = timed_out
 
 
-def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def build_environment(extra_environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of every git command; no transport is allowed unless `extra` says so."""
     kept = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _KEPT.match(name)
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or _ALLOWED_VARIABLES.match(name)
     }
     kept.update(
         LC_ALL="C",
@@ -60,15 +62,15 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         GIT_NO_REPLACE_OBJECTS="1",
         GIT_ALLOW_PROTOCOL="",
     )
-    kept.update(extra or {})
+    kept.update(extra_environment or {})
     return kept
 
 
-def run(
+def run_git(
     arguments: Sequence[str],
     *,
     repository: Path | None,
-    extra: Mapping[str, str] | None = None,
+    extra_environment: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     timeout_s: float = LOCAL_TIMEOUT_S,
 ) -> bytes:
@@ -78,45 +80,45 @@ def run(
         GitFailed: it ended with an error, or ran longer than `timeout_s`.
         SourceRefused: git is not installed.
     """
-    with _started(arguments, repository, extra) as child:
+    with _start_git(arguments, repository, extra_environment) as child:
         try:
             output, errors = child.communicate(stdin, timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
-            raise GitFailed(f"no end after {timeout_s:g} seconds", timed_out=True) from error
+            raise GitError(f"no end after {timeout_s:g} seconds", timed_out=True) from error
         if child.returncode != 0:
-            raise GitFailed(errors.decode("utf-8", "replace"))
+            raise GitError(errors.decode("utf-8", "replace"))
         return output
 
 
-def stream(
+def stream_git(
     arguments: Sequence[str], *, repository: Path, timeout_s: float = LOCAL_TIMEOUT_S
 ) -> Iterator[bytes]:
     """The NUL-terminated fields of a git command's output, as they come; errors as `run`.
 
     An error is raised after the last field: what was yielded before it may be part of the whole.
     """
-    with tempfile.TemporaryFile() as errors, _started(arguments, repository, None, errors=errors) as child:
+    with tempfile.TemporaryFile() as errors, _start_git(arguments, repository, None, errors=errors) as child:
         assert child.stdout is not None and child.stdin is not None
         child.stdin.close()
-        watchdog = threading.Timer(timeout_s, _kill, (child,))
+        watchdog = threading.Timer(timeout_s, _kill_process_group, (child,))
         watchdog.start()
         try:
-            yield from _fields(child.stdout)
+            yield from _iter_fields(child.stdout)
             returncode = child.wait()
         finally:
             watchdog.cancel()
         if returncode != 0:
             errors.seek(0)
-            raise GitFailed(errors.read().decode("utf-8", "replace"), timed_out=returncode < 0)
+            raise GitError(errors.read().decode("utf-8", "replace"), timed_out=returncode < 0)
 
 
-def command(arguments: Sequence[str], repository: Path | None) -> list[str]:
+def build_command(arguments: Sequence[str], repository: Path | None) -> list[str]:
     """The whole argument list of a git command."""
     where = [] if repository is None else [f"--git-dir={repository}"]
-    return ["git", *_ALWAYS, *where, *arguments]
+    return ["git", *_GLOBAL_OPTIONS, *where, *arguments]
 
 
-def _fields(output: IO[bytes]) -> Iterator[bytes]:
+def _iter_fields(output: IO[bytes]) -> Iterator[bytes]:
     rest = b""
     while block := output.read(1 << 16):
         *whole, rest = (rest + block).split(b"\0")
@@ -126,20 +128,20 @@ def _fields(output: IO[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _started(
+def _start_git(
     arguments: Sequence[str],
     repository: Path | None,
-    extra: Mapping[str, str] | None,
+    extra_environment: Mapping[str, str] | None,
     errors: int | IO[bytes] = subprocess.PIPE,
 ):
     """A running git in a session of its own, so that it has no terminal and dies whole."""
     try:
         child = subprocess.Popen(  # noqa: S603 - a list, no shell
-            command(arguments, repository),
+            build_command(arguments, repository),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env=environment(extra),
+            env=build_environment(extra_environment),
             start_new_session=True,
         )
     except FileNotFoundError as error:
@@ -149,9 +151,9 @@ def _started(
             yield child
         finally:
             if child.poll() is None:
-                _kill(child)
+                _kill_process_group(child)
 
 
-def _kill(child: subprocess.Popen[bytes]) -> None:
+def _kill_process_group(child: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)

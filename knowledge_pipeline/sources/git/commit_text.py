@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from knowledge_pipeline.languages import DATA, language_of
-from knowledge_pipeline.sources.git.diffs import ChangedFile, Diff, excerpts
+from knowledge_pipeline.languages import DATA_LANGUAGES, detect_language
+from knowledge_pipeline.sources.git.diffs import ChangedFile, Diff, iter_excerpts
 
-MOST_FILES = 200  # named in the text and in the metadata
-_EXCERPTS = {"files": 12, "lines": 20, "line_chars": 200}
-_MOST_PATCH_CHARS = 4_000
-_UNTOLD = DATA | {None}  # drawings, lock files, fixtures: their lines say nothing of a change
+MAX_FILES = 200  # named in the text and in the metadata
+_EXCERPT_LIMITS = {"files": 12, "lines": 20, "line_chars": 200}
+_MAX_PATCH_CHARS = 4_000
+_LANGUAGES_WITHOUT_EXCERPT = DATA_LANGUAGES | {
+    None
+}  # drawings, lock files, fixtures: their lines say nothing of a change
 _TRAILER = re.compile(
     r"^(?P<name>[A-Z][\w-]*-by: [^<\n]{0,200}?)[ \t]{0,8}<[^<>\s]+@[^<>\s]+>[ \t]*$", re.MULTILINE
 )
@@ -30,23 +32,23 @@ class Commit:
     message: str
 
 
-def commit_document(commit: Commit, diff: Diff) -> tuple[str, dict[str, Any]]:
+def build_commit_text(commit: Commit, diff: Diff) -> tuple[str, dict[str, Any]]:
     """Text and metadata of a commit.
 
     `segments` in the metadata lists the parts of the text with their offsets in
     characters: one "message", one "files", and a "diff" for each excerpt, with its path.
     """
-    parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, _message(commit))]
+    parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, _format_message(commit))]
     if diff.files:
-        parts.append(({"kind": "files"}, _files(diff.files)))
-    for path, excerpt in excerpts(diff.patch[: _MOST_PATCH_CHARS * 10], **_EXCERPTS):
-        if language_of(path) in _UNTOLD:
+        parts.append(({"kind": "files"}, _format_files(diff.files)))
+    for path, excerpt in iter_excerpts(diff.patch[: _MAX_PATCH_CHARS * 10], **_EXCERPT_LIMITS):
+        if detect_language(path) in _LANGUAGES_WITHOUT_EXCERPT:
             continue
         parts.append(({"kind": "diff", "path": path}, f"diff {path}\n{excerpt}"))
-        if sum(len(text) for _, text in parts[2:]) > _MOST_PATCH_CHARS:
+        if sum(len(text) for _, text in parts[2:]) > _MAX_PATCH_CHARS:
             break
-    text, segments = _joined(parts)
-    return text, {**_facts(commit, diff.files), "segments": segments}
+    text, segments = _join_parts(parts)
+    return text, {**_build_metadata(commit, diff.files), "segments": segments}
 
 
 def subject(commit: Commit) -> str:
@@ -54,29 +56,29 @@ def subject(commit: Commit) -> str:
     return commit.message.partition("\n")[0].strip() or f"Commit {commit.id[:12]}"
 
 
-def _message(commit: Commit) -> str:
+def _format_message(commit: Commit) -> str:
     body = _TRAILER.sub(r"\g<name>", commit.message.partition("\n")[2].strip())
     date = commit.committed.isoformat() if commit.committed else "unknown"
     signed = f"Author: {commit.author or 'unknown'}\nDate: {date}"
     return "\n\n".join(part for part in (subject(commit), body, signed) if part)
 
 
-def _files(files: tuple[ChangedFile, ...]) -> str:
-    inserted, deleted = _sums(files)
+def _format_files(files: tuple[ChangedFile, ...]) -> str:
+    inserted, deleted = _count_lines(files)
     lines = [f"Files changed: {len(files)} (+{inserted} -{deleted})"]
-    lines += [f"- {_line(file)}" for file in files[:MOST_FILES]]
-    if len(files) > MOST_FILES:
-        lines.append(f"- and {len(files) - MOST_FILES} more")
+    lines += [f"- {_format_file(file)}" for file in files[:MAX_FILES]]
+    if len(files) > MAX_FILES:
+        lines.append(f"- and {len(files) - MAX_FILES} more")
     return "\n".join(lines)
 
 
-def _line(file: ChangedFile) -> str:
+def _format_file(file: ChangedFile) -> str:
     name = f"{file.old_path} => {file.path}" if file.old_path else file.path
     count = "binary" if file.insertions is None else f"+{file.insertions} -{file.deletions}"
     return f"{' '.join(name.splitlines())} ({count})"
 
 
-def _joined(parts: list[tuple[dict[str, Any], str]]) -> tuple[str, list[dict[str, Any]]]:
+def _join_parts(parts: list[tuple[dict[str, Any], str]]) -> tuple[str, list[dict[str, Any]]]:
     segments: list[dict[str, Any]] = []
     at = 0
     for described, text in parts:
@@ -85,17 +87,17 @@ def _joined(parts: list[tuple[dict[str, Any], str]]) -> tuple[str, list[dict[str
     return "\n\n".join(text for _, text in parts), segments
 
 
-def _facts(commit: Commit, files: tuple[ChangedFile, ...]) -> dict[str, Any]:
-    inserted, deleted = _sums(files)
+def _build_metadata(commit: Commit, files: tuple[ChangedFile, ...]) -> dict[str, Any]:
+    inserted, deleted = _count_lines(files)
     return {
         "sha": commit.id,
         "parents": list(commit.parents),
-        "files": [file.path for file in files[:MOST_FILES]],
+        "files": [file.path for file in files[:MAX_FILES]],
         "files_changed": len(files),
         "insertions": inserted,
         "deletions": deleted,
     }
 
 
-def _sums(files: tuple[ChangedFile, ...]) -> tuple[int, int]:
+def _count_lines(files: tuple[ChangedFile, ...]) -> tuple[int, int]:
     return sum(file.insertions or 0 for file in files), sum(file.deletions or 0 for file in files)

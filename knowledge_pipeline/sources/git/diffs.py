@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge_pipeline.sources.git.command import GitFailed, command, environment
-from knowledge_pipeline.sources.path_encoding import path_of_bytes, shown
+from knowledge_pipeline.sources.git.command import GitError, build_command, build_environment
+from knowledge_pipeline.sources.path_encoding import decode_path, format_path
 
-MOST_BYTES = 1_000_000  # of one commit's diff; what comes after is not read
+MAX_DIFF_BYTES = 1_000_000  # of one commit's diff; what comes after is not read
 TIMEOUT_S = 120.0
 _OPTIONS = (
     *("--stdin", "-r", "--root", "--no-commit-id", "--numstat", "-p", "-U1", "-M", "-z"),
@@ -46,7 +46,7 @@ class Diff:
     patch: str  # git's own text, one line around each change; may end early
 
 
-class Diffs:
+class DiffReader:
     """Reads diffs; starts git at the first, ends it with `close`. Safe across threads."""
 
     def __init__(self, repository: Path) -> None:
@@ -61,35 +61,35 @@ class Diffs:
             GitFailed: the repository lacks what is compared, or it took too long.
         """
         with self._lock:
-            child = self._running()
+            child = self._ensure_started()
             watchdog = threading.Timer(TIMEOUT_S, child.kill)
             watchdog.start()
             try:
-                raw, ended = self._answer(child, f"{commit} {first_parent}" if first_parent else commit)
+                raw, ended = self._ask_git(child, f"{commit} {first_parent}" if first_parent else commit)
             finally:
                 watchdog.cancel()
             if not ended:
                 self._stop()
-            if not ended and len(raw) <= MOST_BYTES:
-                raise GitFailed(f"the diff of commit {commit} cannot be read")
-        return _parsed(raw)
+            if not ended and len(raw) <= MAX_DIFF_BYTES:
+                raise GitError(f"the diff of commit {commit} cannot be read")
+        return _parse_diff(raw)
 
     def close(self) -> None:
         """End git."""
         with self._lock:
             self._stop()
 
-    def _answer(self, child: subprocess.Popen[bytes], question: str) -> tuple[bytes, bool]:
+    def _ask_git(self, child: subprocess.Popen[bytes], request: str) -> tuple[bytes, bool]:
         """The answer up to the echoed mark (git repeats what is no commit), and whether the mark came."""
         assert child.stdin is not None and child.stdout is not None
         mark = f"//end {secrets.token_hex(8)}\n".encode("ascii")
         try:
-            child.stdin.write(question.encode("ascii") + b"\n" + mark)
+            child.stdin.write(request.encode("ascii") + b"\n" + mark)
             child.stdin.flush()
         except BrokenPipeError:
             return b"", False
         raw = bytearray()
-        while not raw.endswith(mark) and len(raw) <= MOST_BYTES + len(mark):
+        while not raw.endswith(mark) and len(raw) <= MAX_DIFF_BYTES + len(mark):
             block = os.read(child.stdout.fileno(), 1 << 16)
             if not block:
                 return b"", False
@@ -98,14 +98,14 @@ class Diffs:
             return bytes(raw[: -len(mark)]), True
         return bytes(raw), False
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _ensure_started(self) -> subprocess.Popen[bytes]:
         if self._child is None:
             self._child = subprocess.Popen(  # noqa: S603 - a list, no shell
-                command(["-c", "core.bigFileThreshold=2m", "diff-tree", *_OPTIONS], self._repository),
+                build_command(["-c", "core.bigFileThreshold=2m", "diff-tree", *_OPTIONS], self._repository),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=environment(),
+                env=build_environment(),
                 start_new_session=True,
                 bufsize=0,
             )
@@ -118,7 +118,7 @@ class Diffs:
             self._child = None
 
 
-def _parsed(raw: bytes) -> Diff:
+def _parse_diff(raw: bytes) -> Diff:
     """Counts of lines, NUL-separated, then an empty field, then the patch."""
     files: list[ChangedFile] = []
     at = 0
@@ -130,16 +130,18 @@ def _parsed(raw: bytes) -> Diff:
         at, old = end + 1, None
         if not name:  # renamed: the old and the new name follow
             old_name, name, rest = [*raw[at:].split(b"\0", 2), b"", b""][:3]
-            old, at = shown(path_of_bytes(old_name)), len(raw) - len(rest)
-        files.append(ChangedFile(shown(path_of_bytes(name)), old, _count(inserted), _count(deleted)))
+            old, at = format_path(decode_path(old_name)), len(raw) - len(rest)
+        files.append(
+            ChangedFile(format_path(decode_path(name)), old, _parse_count(inserted), _parse_count(deleted))
+        )
     return Diff(tuple(files), raw[at + 1 :].decode("utf-8", "replace"))
 
 
-def _count(number: bytes) -> int | None:
+def _parse_count(number: bytes) -> int | None:
     return int(number) if number.isdigit() else None
 
 
-def excerpts(patch: str, *, files: int, lines: int, line_chars: int) -> Iterator[tuple[str, str]]:
+def iter_excerpts(patch: str, *, files: int, lines: int, line_chars: int) -> Iterator[tuple[str, str]]:
     """For the first files of a patch: the path, and its first hunk lines, cut to the limits."""
     taken = 0
     for section in ("\n" + patch).split("\ndiff --git ")[1:]:
@@ -149,13 +151,13 @@ def excerpts(patch: str, *, files: int, lines: int, line_chars: int) -> Iterator
         body = f"@@ {hunks}".split("\n")
         body = [line[:line_chars] for line in body if not line.startswith("\\ ")]
         shortened = ["..."] if len(body) > lines else []
-        yield _path_of_section(head), "\n".join([*body[:lines], *shortened]).rstrip("\n")
+        yield _parse_section_path(head), "\n".join([*body[:lines], *shortened]).rstrip("\n")
         taken += 1
         if taken == files:
             return
 
 
-def _path_of_section(head: str) -> str:
+def _parse_section_path(head: str) -> str:
     paths = [line[4:].rstrip("\t") for line in head.split("\n") if line.startswith(("--- ", "+++ "))]
     for path in reversed(paths):
         if path != "/dev/null":

@@ -9,15 +9,15 @@ from typing import Protocol
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.git.command import GitFailed, run
-from knowledge_pipeline.sources.git.commit_text import Commit, commit_document, subject
-from knowledge_pipeline.sources.git.diffs import Diffs
+from knowledge_pipeline.sources.git.command import GitError, run_git
+from knowledge_pipeline.sources.git.commit_text import Commit, build_commit_text, subject
+from knowledge_pipeline.sources.git.diffs import DiffReader
 from knowledge_pipeline.sources.git.mirror import Mirror
-from knowledge_pipeline.sources.git.objects import Objects, message, parents, signature
-from knowledge_pipeline.sources.git.remote import without_password
-from knowledge_pipeline.sources.time_window import oldest_wanted
+from knowledge_pipeline.sources.git.objects import ObjectReader, parse_message, parse_parents, parse_signature
+from knowledge_pipeline.sources.git.remote import strip_credentials
+from knowledge_pipeline.sources.time_window import parse_since
 
-_FORMAT = "1"
+_FORMAT_VERSION = "1"
 
 
 class History(Protocol):
@@ -25,11 +25,11 @@ class History(Protocol):
 
     repository: Path
 
-    def newest(self) -> str | None:
+    def find_newest_commit(self) -> str | None:
         """The commit that the history ends with, up to date; None: nothing was ever committed."""
         ...
 
-    def failed(self, failure: GitFailed) -> KnowledgeError:
+    def to_source_error(self, failure: GitError) -> KnowledgeError:
         """The error to raise when the history cannot be read."""
         ...
 
@@ -42,14 +42,14 @@ class MirrorHistory:
         self._mirror = mirror
         self._branch = branch
 
-    def newest(self) -> str | None:
+    def find_newest_commit(self) -> str | None:
         """Fetch, then the tip of the branch."""
         self._mirror.update()
-        return self._mirror.tip(self._branch)
+        return self._mirror.resolve_tip(self._branch)
 
-    def failed(self, failure: GitFailed) -> KnowledgeError:
+    def to_source_error(self, failure: GitError) -> KnowledgeError:
         """The mirror is damaged, and will be made anew."""
-        return self._mirror.broken(failure)
+        return self._mirror.mark_broken(failure)
 
 
 class FolderHistory:
@@ -60,25 +60,25 @@ class FolderHistory:
         inside = self._folder / ".git"
         self.repository = inside if inside.exists() else self._folder
 
-    def newest(self) -> str | None:
+    def find_newest_commit(self) -> str | None:
         """The commit that HEAD names."""
         if not self._folder.is_dir():
             raise SourceRefused(f"the folder {self._folder} does not exist: correct connection.path")
         try:
-            run(["rev-parse", "--git-dir"], repository=self.repository)
-        except GitFailed as failure:
-            raise self.failed(failure) from failure
+            run_git(["rev-parse", "--git-dir"], repository=self.repository)
+        except GitError as failure:
+            raise self.to_source_error(failure) from failure
         try:
-            found = run(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], repository=self.repository)
-        except GitFailed as failure:
+            found = run_git(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], repository=self.repository)
+        except GitError as failure:
             if self._is_unborn():
                 return None
-            raise self.failed(failure) from failure
+            raise self.to_source_error(failure) from failure
         return found.decode("ascii").strip()
 
-    def failed(self, failure: GitFailed) -> KnowledgeError:
+    def to_source_error(self, failure: GitError) -> KnowledgeError:
         """The folder holds no repository, or a broken one."""
-        said = without_password(" ".join(failure.stderr.split()))[:300] or "its HEAD leads to no commit"
+        said = strip_credentials(" ".join(failure.stderr.split()))[:300] or "its HEAD leads to no commit"
         return SourceRefused(
             f"the folder {self._folder} has no git history that can be read ({said}): correct connection.path"
         )
@@ -86,13 +86,13 @@ class FolderHistory:
     def _is_unborn(self) -> bool:
         """Whether HEAD names a branch that does not exist yet, rather than one that is broken."""
         try:
-            branch = run(["symbolic-ref", "--quiet", "HEAD"], repository=self.repository).decode().strip()
-            return not run(["for-each-ref", "--format=%(refname)", branch], repository=self.repository)
-        except GitFailed:
+            branch = run_git(["symbolic-ref", "--quiet", "HEAD"], repository=self.repository).decode().strip()
+            return not run_git(["for-each-ref", "--format=%(refname)", branch], repository=self.repository)
+        except GitError:
             return False
 
 
-class GitHistory(Source):
+class GitHistorySource(Source):
     """Commits reachable from the newest one, at most `depth` of them, none older than `since`."""
 
     def __init__(self, history: History, *, depth: int, since: str | None, commit_prefix: str | None) -> None:
@@ -100,10 +100,10 @@ class GitHistory(Source):
         self._depth = depth
         self._since = since
         self._commit_prefix = commit_prefix
-        self._objects = Objects(history.repository)
-        self._diffs = Diffs(history.repository)
+        self._objects = ObjectReader(history.repository)
+        self._diffs = DiffReader(history.repository)
         if since is not None:
-            oldest_wanted(since)  # a wrong one is told before anything is read
+            parse_since(since)  # a wrong one is told before anything is read
 
     def close(self) -> None:
         """End the gits that read objects."""
@@ -113,27 +113,27 @@ class GitHistory(Source):
     def discover(self) -> Iterator[Item]:
         """Every commit within depth and span; a commit never changes, so its id is its revision."""
         self.close()  # git may hold open a mirror that is about to be replaced
-        tip = self._history.newest()
+        tip = self._history.find_newest_commit()
         if tip is None:
             return
         limits = [f"--max-count={self._depth}"]
         if self._since is not None:
-            limits.append(f"--max-age={int(oldest_wanted(self._since).timestamp())}")
+            limits.append(f"--max-age={int(parse_since(self._since).timestamp())}")
         try:
-            listed = run(["rev-list", *limits, tip, "--"], repository=self._history.repository)
-        except GitFailed as failure:
-            raise self._history.failed(failure) from failure
+            listed = run_git(["rev-list", *limits, tip, "--"], repository=self._history.repository)
+        except GitError as failure:
+            raise self._history.to_source_error(failure) from failure
         for commit in listed.decode("ascii").split():
-            yield Item(f"commit/{commit}", f"{commit}:{_FORMAT}", commit)
+            yield Item(f"commit/{commit}", f"{commit}:{_FORMAT_VERSION}", commit)
 
     def fetch(self, item: Item) -> Document:
         """Read one commit and its diff against its first parent."""
         try:
-            commit = self._commit(item.locator)
+            commit = self._read_commit(item.locator)
             diff = self._diffs.read(commit.id, commit.parents[0] if commit.parents else None)
-        except GitFailed as failure:
-            raise self._history.failed(failure) from failure
-        text, metadata = commit_document(commit, diff)
+        except GitError as failure:
+            raise self._history.to_source_error(failure) from failure
+        text, metadata = build_commit_text(commit, diff)
         return Document(
             uri=item.uri,
             text=text,
@@ -145,7 +145,7 @@ class GitHistory(Source):
             metadata=metadata,
         )
 
-    def _commit(self, commit_id: str) -> Commit:
+    def _read_commit(self, commit_id: str) -> Commit:
         raw = self._objects.read(commit_id)
-        signed = signature(raw)
-        return Commit(commit_id, parents(raw), signed.author, signed.committed, message(raw))
+        signed = parse_signature(raw)
+        return Commit(commit_id, parse_parents(raw), signed.author, signed.committed, parse_message(raw))

@@ -15,17 +15,17 @@ from tempfile import mkdtemp
 from filelock import FileLock, Timeout
 
 from knowledge_pipeline.errors import Busy, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.git.command import GitFailed, run
-from knowledge_pipeline.sources.git.remote import FETCH_TIMEOUT_S, Remote, refusal
+from knowledge_pipeline.sources.git.command import GitError, run_git
+from knowledge_pipeline.sources.git.remote import FETCH_TIMEOUT_S, Remote, to_source_error
 
-_HEAD = "refs/knowledge/head"
-_BROKEN = "broken"  # a file whose presence says: make this mirror anew
-_DAMAGED = re.compile(
+_HEAD_REF = "refs/knowledge/head"
+_BROKEN_MARKER = "broken"  # a file whose presence says: make this mirror anew
+_DAMAGE_PATTERN = re.compile(
     r"bad object|missing|corrupt|necessary objects|unable to (?:read|parse)|unresolved delta|"
     r"packfile|bad config",
     re.IGNORECASE,
 )
-_NO_HEAD = "couldn't find remote ref head"
+_NO_HEAD_MESSAGE = "couldn't find remote ref head"
 
 
 class Mirror:
@@ -52,20 +52,20 @@ class Mirror:
         except Timeout as error:
             raise Busy(f"another process is still fetching {self.remote.url}: try again later") from error
 
-    def tip(self, branch: str | None) -> str | None:
+    def resolve_tip(self, branch: str | None) -> str | None:
         """The commit at the end of a branch, of the remote's HEAD for None; None: nothing was ever committed.
 
         Raises:
             SourceRefused: there is no such branch.
         """
-        name = _HEAD if branch is None else f"refs/heads/{branch}"
+        name = _HEAD_REF if branch is None else f"refs/heads/{branch}"
         try:
-            found = run(
+            found = run_git(
                 ["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"], repository=self.repository
             )
             return found.decode("ascii").strip()
-        except GitFailed as error:
-            branches = self.branches()
+        except GitError as error:
+            branches = self.list_branches()
             if branch is None and not branches:
                 return None
             wanted = f"branch {branch!r}" if branch is not None else "branch that its HEAD names"
@@ -74,17 +74,17 @@ class Mirror:
                 f"one of {', '.join(branches[:20]) or '(it has none yet)'}"
             ) from error
 
-    def branches(self) -> list[str]:
+    def list_branches(self) -> list[str]:
         """The names of the remote's branches."""
-        output = run(
+        output = run_git(
             ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"], repository=self.repository
         )
         return output.decode("utf-8", "replace").splitlines()
 
-    def broken(self, failure: GitFailed) -> SourceUnavailable:
+    def mark_broken(self, failure: GitError) -> SourceUnavailable:
         """The error to raise for a mirror that lacks what it should hold; the next fetch makes it anew."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / _BROKEN).touch()
+        (self.folder / _BROKEN_MARKER).touch()
         said = " ".join(failure.stderr.split())[:300]
         return SourceUnavailable(
             f"the mirror of git repository {self.remote.url} is damaged ({said}): "
@@ -101,34 +101,34 @@ class Mirror:
             lock.unlink(missing_ok=True)  # of a fetch that was killed: no other one runs now
         try:
             self._fetch(self.repository)
-        except GitFailed as failure:
-            if _DAMAGED.search(failure.stderr) is None and self._is_usable():
-                raise refusal(self.remote, failure) from failure
+        except GitError as failure:
+            if _DAMAGE_PATTERN.search(failure.stderr) is None and self._is_usable():
+                raise to_source_error(self.remote, failure) from failure
             self._clone()
 
     def _clone(self) -> None:
         """Fetch everything into a new folder, then let it take the mirror's place."""
         new = Path(mkdtemp(prefix=f"{self.folder.name}.new-", dir=self.folder.parent))
         try:
-            run(
+            run_git(
                 ["init", "--quiet", "--bare", "--template=", "--", str(new / self.repository.name)],
                 repository=None,
             )
             self._fetch(new / self.repository.name)
             shutil.rmtree(self.folder, ignore_errors=True)
             new.rename(self.folder)
-        except GitFailed as failure:
-            raise refusal(self.remote, failure) from failure
+        except GitError as failure:
+            raise to_source_error(self.remote, failure) from failure
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
     def _fetch(self, repository: Path) -> None:
         try:
-            self._fetch_refs(repository, f"+HEAD:{_HEAD}", "+refs/heads/*:refs/heads/*")
-        except GitFailed as failure:
-            if _NO_HEAD not in failure.stderr.lower():
+            self._fetch_refs(repository, f"+HEAD:{_HEAD_REF}", "+refs/heads/*:refs/heads/*")
+        except GitError as failure:
+            if _NO_HEAD_MESSAGE not in failure.stderr.lower():
                 raise
-            run(["update-ref", "-d", _HEAD], repository=repository)
+            run_git(["update-ref", "-d", _HEAD_REF], repository=repository)
             self._fetch_refs(repository, "+refs/heads/*:refs/heads/*")
 
     def _fetch_refs(self, repository: Path, *refs: str) -> None:
@@ -140,19 +140,19 @@ class Mirror:
             "--no-write-fetch-head",
             "--force",
         ]
-        run(
+        run_git(
             ["fetch", *options, "--", self.remote.url, *refs],
             repository=repository,
-            extra=self.remote.environment,
+            extra_environment=self.remote.environment,
             timeout_s=FETCH_TIMEOUT_S,
         )
 
     def _is_usable(self) -> bool:
         """Whether it is a repository in which every branch leads to a commit."""
-        if not self.repository.is_dir() or (self.folder / _BROKEN).exists():
+        if not self.repository.is_dir() or (self.folder / _BROKEN_MARKER).exists():
             return False
         try:
-            run(["for-each-ref", "--format=%(objecttype)"], repository=self.repository)
-        except GitFailed:
+            run_git(["for-each-ref", "--format=%(objecttype)"], repository=self.repository)
+        except GitError:
             return False
         return True

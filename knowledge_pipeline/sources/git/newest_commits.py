@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from knowledge_pipeline.sources.git.command import GitFailed, run, stream
-from knowledge_pipeline.sources.path_encoding import path_of_bytes
+from knowledge_pipeline.sources.git.command import GitError, run_git, stream_git
+from knowledge_pipeline.sources.path_encoding import decode_path
 
-_FORMAT = 1
-_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
+_FORMAT_VERSION = 1
+_COMMIT_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
 
-Touched = dict[str, tuple[int, str]]
+NewestCommits = dict[str, tuple[int, str]]
 """Path to (seconds since 1970, commit id)."""
 
 
-def touched(repository: Path, tip: str, *, branch: str | None, cache: Path) -> Touched:
+def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache: Path) -> NewestCommits:
     """The newest commit of every path that any commit up to `tip` touched.
 
     Args:
@@ -38,19 +38,19 @@ def touched(repository: Path, tip: str, *, branch: str | None, cache: Path) -> T
         GitFailed: the history cannot be read.
     """
     file = cache / f"touched-{sha256((branch or '').encode()).hexdigest()[:12]}.json"
-    known_tip, known = _load(file)
+    known_tip, known = _load_cache(file)
     if known_tip == tip:
         return known
     since = [f"^{known_tip}"] if known_tip and _is_ancestor(repository, known_tip, tip) else []
     newest = known if since else {}
-    for path, when, commit in _touches(repository, tip, since):
+    for path, when, commit in _iter_touches(repository, tip, since):
         if (when, commit) > newest.get(path, (-(1 << 63), "")):
             newest[path] = (when, commit)
-    _save(file, tip, newest)
+    _save_cache(file, tip, newest)
     return newest
 
 
-def _touches(repository: Path, tip: str, since: list[str]) -> Iterator[tuple[str, int, str]]:
+def _iter_touches(repository: Path, tip: str, since: list[str]) -> Iterator[tuple[str, int, str]]:
     options = [
         "-z",
         "--root",
@@ -72,37 +72,37 @@ def _touches(repository: Path, tip: str, since: list[str]) -> Iterator[tuple[str
         "--",
     ]
     commit, when, first = "", 0, False
-    for entry in stream(arguments, repository=repository):
-        if entry.startswith(_MARK):
+    for entry in stream_git(arguments, repository=repository):
+        if entry.startswith(_COMMIT_MARK):
             commit_id, _, seconds = entry[2:].decode("ascii").partition(" ")
             commit, when, first = commit_id, int(seconds or 0), True
         elif entry:
             # git puts one line feed between a commit and its first path
-            yield path_of_bytes(entry.removeprefix(b"\n") if first else entry), when, commit
+            yield decode_path(entry.removeprefix(b"\n") if first else entry), when, commit
             first = False
 
 
 def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
     try:
-        run(["merge-base", "--is-ancestor", older, newer], repository=repository)
-    except GitFailed:  # it is not, or is gone since a force push
+        run_git(["merge-base", "--is-ancestor", older, newer], repository=repository)
+    except GitError:  # it is not, or is gone since a force push
         return False
     return True
 
 
-def _load(file: Path) -> tuple[str, Touched]:
+def _load_cache(file: Path) -> tuple[str, NewestCommits]:
     try:
         cached = json.loads(file.read_bytes())
-        if cached["format"] == _FORMAT:
+        if cached["format"] == _FORMAT_VERSION:
             return cached["tip"], {path: (when, commit) for path, (when, commit) in cached["paths"].items()}
     except (OSError, ValueError, KeyError, TypeError):
         pass  # missing or damaged: a cache is made anew
     return "", {}
 
 
-def _save(file: Path, tip: str, newest: Touched) -> None:
+def _save_cache(file: Path, tip: str, commits: NewestCommits) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    content = json.dumps({"format": _FORMAT, "tip": tip, "paths": newest}, separators=(",", ":"))
+    content = json.dumps({"format": _FORMAT_VERSION, "tip": tip, "paths": commits}, separators=(",", ":"))
     handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
     with os.fdopen(handle, "w", encoding="ascii") as new:
         new.write(content)

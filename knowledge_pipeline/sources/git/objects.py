@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from knowledge_pipeline.sources.git.command import GitFailed, command, environment
+from knowledge_pipeline.sources.git.command import GitError, build_command, build_environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Signature:
     committed: datetime | None
 
 
-class Objects:
+class ObjectReader:
     """Reads objects one by one; starts git at the first, ends it with `close`. Safe across threads."""
 
     def __init__(self, repository: Path) -> None:
@@ -37,7 +37,7 @@ class Objects:
             GitFailed: the repository does not have it, or cannot read it.
         """
         with self._lock:
-            child = self._running()
+            child = self._ensure_started()
             assert child.stdin is not None and child.stdout is not None
             try:
                 child.stdin.write(f"{object_id}\n".encode("ascii"))
@@ -49,7 +49,7 @@ class Objects:
                 size_bytes, content = -1, b""
             if size_bytes < 0 or len(content) != size_bytes:
                 self._stop()
-                raise GitFailed(f"object {object_id} is missing or cannot be read")
+                raise GitError(f"object {object_id} is missing or cannot be read")
             return content
 
     def close(self) -> None:
@@ -57,15 +57,15 @@ class Objects:
         with self._lock:
             self._stop()
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _ensure_started(self) -> subprocess.Popen[bytes]:
         if self._child is None:
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in _stop
             self._child = subprocess.Popen(  # noqa: S603 - a list, no shell
-                command(["cat-file", "--batch"], self._repository),
+                build_command(["cat-file", "--batch"], self._repository),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                env=environment(),
+                env=build_environment(),
                 start_new_session=True,
             )
         return self._child
@@ -78,34 +78,34 @@ class Objects:
             self._child = self._errors = None
 
 
-def signature(commit: bytes) -> Signature:
+def parse_signature(commit: bytes) -> Signature:
     """Author's name and time of commit from a commit object.
 
     Format: https://git-scm.com/docs/git-hash-object, "commit" objects: header lines, an
     empty line, the message.
     """
-    fields = _header(commit)
+    fields = _parse_header(commit)
     name = fields.get(b"author", b"").partition(b" <")[0]
-    return Signature(_decoded(name, fields).strip() or None, _time(fields))
+    return Signature(_decode(name, fields).strip() or None, _parse_commit_time(fields))
 
 
-def message(commit: bytes) -> str:
+def parse_message(commit: bytes) -> str:
     """The message from a commit object, without NUL."""
     return (
-        _decoded(commit.partition(b"\n\n")[2], _header(commit))
+        _decode(commit.partition(b"\n\n")[2], _parse_header(commit))
         .replace("\0", "")
         .replace("\r\n", "\n")
         .strip()
     )
 
 
-def parents(commit: bytes) -> tuple[str, ...]:
+def parse_parents(commit: bytes) -> tuple[str, ...]:
     """Ids of a commit object's parents, in order."""
     lines = commit.partition(b"\n\n")[0].split(b"\n")
     return tuple(line[7:].decode("ascii") for line in lines if line.startswith(b"parent "))
 
 
-def _header(commit: bytes) -> dict[bytes, bytes]:
+def _parse_header(commit: bytes) -> dict[bytes, bytes]:
     fields: dict[bytes, bytes] = {}
     for line in commit.partition(b"\n\n")[0].split(b"\n"):
         name, _, value = line.partition(b" ")
@@ -113,19 +113,19 @@ def _header(commit: bytes) -> dict[bytes, bytes]:
     return fields
 
 
-def _decoded(text: bytes, fields: dict[bytes, bytes]) -> str:
+def _decode(text: bytes, fields: dict[bytes, bytes]) -> str:
     try:
         return text.decode(fields.get(b"encoding", b"utf-8").decode("ascii", "replace"), "replace")
     except LookupError:
         return text.decode("utf-8", "replace")
 
 
-def _time(fields: dict[bytes, bytes]) -> datetime | None:
+def _parse_commit_time(fields: dict[bytes, bytes]) -> datetime | None:
     words = fields.get(b"committer", b"").rpartition(b">")[2].split()
-    return moment(words[0]) if words else None
+    return parse_timestamp(words[0]) if words else None
 
 
-def moment(seconds: bytes | str) -> datetime | None:
+def parse_timestamp(seconds: bytes | str) -> datetime | None:
     """A time from seconds since 1970, as git has it; None for one that no calendar holds."""
     try:
         return datetime.fromtimestamp(int(seconds), UTC)

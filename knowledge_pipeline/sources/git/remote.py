@@ -11,22 +11,22 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from knowledge_pipeline.config.settings import GitConnection
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.git.command import GitFailed
+from knowledge_pipeline.sources.git.command import GitError
 
 FETCH_TIMEOUT_S = 3600.0
-_PROTOCOLS = "file:git:http:https:ssh"
-_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
+_ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
+_TRANSPORT_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
 _SCP_LIKE = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$", re.DOTALL)
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
-_STATUS = re.compile(r"returned error: (\d{3})")
-_UNANSWERED = re.compile(
+_HTTP_STATUS = re.compile(r"returned error: (\d{3})")
+_TRANSIENT_FAILURE = re.compile(
     r"could not resolve|temporary failure|connection (?:refused|reset|timed out|closed)|timed out|"
     r"(?:couldn't|failed to|unable to) connect|network is unreachable|no route to host|early eof|rpc failed|"
     r"unexpected disconnect|hung up|too slow|transfer closed|empty reply|broken pipe|no space left|"
     r"cannot lock ref|unable to create .*\.lock",
     re.IGNORECASE,
 )
-_REFUSED = re.compile(
+_PERMANENT_FAILURE = re.compile(
     r"authentication failed|could not read (?:username|password)|permission denied|access denied|denied to|"
     r"not found|does not appear to be a git repository|does not exist|not a git repository|no such file|"
     r"host key verification failed|certificate|dubious ownership|not allowed|unable to find remote helper|"
@@ -43,7 +43,7 @@ class Remote:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def remote_of(connection: GitConnection) -> Remote:
+def build_remote(connection: GitConnection) -> Remote:
     """The checked address of a connection.
 
     Raises:
@@ -51,27 +51,27 @@ def remote_of(connection: GitConnection) -> Remote:
             token unencrypted.
     """
     url = connection.url
-    if url.startswith("-") or _HELPER.match(url) or any(ord(character) < 32 for character in url):
+    if url.startswith("-") or _TRANSPORT_HELPER.match(url) or any(ord(character) < 32 for character in url):
         raise ConfigError(
-            f"connection.url {without_password(url)!r} is not allowed: "
+            f"connection.url {strip_credentials(url)!r} is not allowed: "
             "use https://, ssh://, git://, file://, user@host:path or a path"
         )
     parts = urlsplit(url) if "://" in url else None
     if parts is None:
         if _SCP_LIKE.match(url) and not Path(url).exists():
-            return Remote(url, _sent(None, None))
-        return Remote(str(Path(url).expanduser().absolute()), _sent(None, None))
-    clean, secret = _parted(parts)
+            return Remote(url, _build_environment(None, None))
+        return Remote(str(Path(url).expanduser().absolute()), _build_environment(None, None))
+    clean, secret = _split_credentials(parts)
     token = connection.token.get_secret_value() if connection.token else None
     secret = f"x-access-token:{token}" if token else secret
     if secret and not (parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}):
         raise ConfigError(
             f"connection.url {clean!r} has a token but is not https: it would travel unencrypted"
         )
-    return Remote(clean, _sent(clean, secret))
+    return Remote(clean, _build_environment(clean, secret))
 
 
-def host_and_path(url: str) -> tuple[str, str]:
+def split_host_and_path(url: str) -> tuple[str, str]:
     """Host (empty for a path of this machine) and path of an address, without leading or final slash."""
     scp = _SCP_LIKE.match(url)
     if "://" in url:
@@ -84,14 +84,14 @@ def host_and_path(url: str) -> tuple[str, str]:
     return host, path.strip("/").removesuffix(".git").rstrip("/")
 
 
-def without_password(text: str) -> str:
+def strip_credentials(text: str) -> str:
     """Text that may hold addresses, rid of any user name and password in them."""
     return _USERINFO.sub("", text)
 
 
-def refusal(remote: Remote, failure: GitFailed) -> KnowledgeError:
+def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
     """What a failed fetch means: whether a retry may help, and what git said."""
-    said = without_password(failure.stderr.replace(remote.url, "the repository"))
+    said = strip_credentials(failure.stderr.replace(remote.url, "the repository"))
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     told = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines
     where, why = f"git repository {remote.url}", "; ".join(told[:3])[:500] or "git said nothing"
@@ -100,24 +100,24 @@ def refusal(remote: Remote, failure: GitFailed) -> KnowledgeError:
     return SourceUnavailable(f"{where} did not answer as it should ({why}): try again")
 
 
-def _is_permanent(said: str, *, timed_out: bool) -> bool:
-    status = _STATUS.search(said)
+def _is_permanent(message: str, *, timed_out: bool) -> bool:
+    status = _HTTP_STATUS.search(message)
     if timed_out or status:
         return status is not None and status[1].startswith("4") and status[1] not in {"408", "425", "429"}
-    return _UNANSWERED.search(said) is None and _REFUSED.search(said) is not None
+    return _TRANSIENT_FAILURE.search(message) is None and _PERMANENT_FAILURE.search(message) is not None
 
 
-def _parted(parts: SplitResult) -> tuple[str, str | None]:
+def _split_credentials(url_parts: SplitResult) -> tuple[str, str | None]:
     """The address without its password, and "user:password" if it had one that HTTP would send."""
-    if parts.scheme not in {"http", "https"} or "@" not in parts.netloc:
-        return parts.geturl(), None
-    userinfo, _, host = parts.netloc.rpartition("@")
+    if url_parts.scheme not in {"http", "https"} or "@" not in url_parts.netloc:
+        return url_parts.geturl(), None
+    userinfo, _, host = url_parts.netloc.rpartition("@")
     user, _, password = userinfo.partition(":")
-    return parts._replace(netloc=host).geturl(), f"{unquote(user)}:{unquote(password)}"
+    return url_parts._replace(netloc=host).geturl(), f"{unquote(user)}:{unquote(password)}"
 
 
-def _sent(url: str | None, secret: str | None) -> dict[str, str]:
-    allowed = {"GIT_ALLOW_PROTOCOL": _PROTOCOLS}
+def _build_environment(url: str | None, secret: str | None) -> dict[str, str]:
+    allowed = {"GIT_ALLOW_PROTOCOL": _ALLOWED_PROTOCOLS}
     if url is None or secret is None:
         return allowed
     parts = urlsplit(url)

@@ -17,22 +17,29 @@ import requests
 
 from knowledge_pipeline.config.connections import GithubApp, GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceUnavailable
-from knowledge_pipeline.sources.github.errors import GraphqlError, Sentences, is_limited
-from knowledge_pipeline.sources.http_retry import TIMEOUT_S, TRIES, polite, seconds_until, unanswered, wait
+from knowledge_pipeline.sources.github.errors import GithubErrors, GraphqlError, is_rate_limited
+from knowledge_pipeline.sources.http_retry import (
+    MAX_ATTEMPTS,
+    TIMEOUT_S,
+    mount_retries,
+    parse_retry_after,
+    to_source_error,
+    wait_or_raise,
+)
 
 if TYPE_CHECKING:
     import github
     from github.Requester import Requester
 
-RATE_LIMIT = "rateLimit { cost remaining resetAt }"
+RATE_LIMIT_FIELDS = "rateLimit { cost remaining resetAt }"
 """Belongs into every query: the client looks ahead by it."""
 
-_SECONDARY_WAIT_S = 60.0  # GitHub's advice where a limit comes without a time
-_RENEWED_BEFORE_S = 300.0  # an installation's token, before its end
+_SECONDARY_LIMIT_WAIT_S = 60.0  # GitHub's advice where a limit comes without a time
+_RENEW_BEFORE_S = 300.0  # an installation's token, before its end
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GraphqlResponse:
     """What a question was answered with; `errors` concern parts of it, by their `path`."""
 
     data: dict[str, Any]
@@ -43,23 +50,25 @@ class GithubClient:
     """One repository's API. Nobody is contacted before the first question."""
 
     def __init__(self, connection: GithubConnection, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        self.sentences = Sentences(connection)
+        self.errors = GithubErrors(connection)
         self.owner, _, self.name = connection.repository.partition("/")
         self._connection = connection
         self._sleep = sleep
         self._requester: Requester | None = None
-        self._opened: list[Requester] = []
-        self._session = polite(requests.Session(), self.sentences.service, sleep=sleep)
+        self._requesters: list[Requester] = []
+        self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
         self._limit: Mapping[str, Any] | None = None  # as the last answer told
 
     def close(self) -> None:
         """Close the connections; a later question opens new ones."""
-        for requester in self._opened:
+        for requester in self._requesters:
             requester.close()
-        self._opened.clear()
+        self._requesters.clear()
         self._requester = None
 
-    def ask(self, query: str, variables: Mapping[str, Any], *, divisible: bool = False) -> Answer:
+    def execute(
+        self, query: str, variables: Mapping[str, Any], *, can_split: bool = False
+    ) -> GraphqlResponse:
         """The answer to one question.
 
         Args:
@@ -71,59 +80,63 @@ class GithubClient:
             AskedTooMuch: GitHub takes too long for it.
             SourceRefused, SourceUnavailable: there is no data in the answer, and why.
         """
-        for _ in range(TRIES):
-            self._look_ahead()
-            answer = self._once(query, variables, divisible=divisible)
+        for _ in range(MAX_ATTEMPTS):
+            self._wait_for_quota()
+            answer = self._execute_once(query, variables, can_split=can_split)
             if answer is not None:
                 return answer
-        raise SourceUnavailable(f"{self.sentences.service} limits our calls: refresh later")
+        raise SourceUnavailable(f"{self.errors.service} limits our calls: refresh later")
 
-    def _look_ahead(self) -> None:
+    def _wait_for_quota(self) -> None:
         """Wait for the next hour's points rather than ask in vain: GitHub bans who goes on asking."""
         limit = self._limit
         if limit and int(limit["remaining"]) < int(limit["cost"]):
             self._limit = None
-            wait(self.sentences.service, seconds_until(str(limit["resetAt"])) or 0.0, self._sleep)
+            wait_or_raise(self.errors.service, parse_retry_after(str(limit["resetAt"])) or 0.0, self._sleep)
 
-    def _once(self, query: str, variables: Mapping[str, Any], *, divisible: bool) -> Answer | None:
+    def _execute_once(
+        self, query: str, variables: Mapping[str, Any], *, can_split: bool
+    ) -> GraphqlResponse | None:
         """None: a limit was waited for, ask again."""
-        headers, body = self._post({"query": query, "variables": dict(variables)}, divisible=divisible)
+        headers, body = self._post({"query": query, "variables": dict(variables)}, can_split=can_split)
         if not isinstance(body, dict) or not isinstance(body.get("data", {}), dict | None):
-            raise self.sentences.no_api()  # a page for people
+            raise self.errors.api_not_found()  # a page for people
         errors = tuple(body.get("errors") or ())
-        if is_limited(errors):
+        if is_rate_limited(errors):
             spent = headers.get("x-ratelimit-remaining") == "0"  # else it is the secondary limit
             told = headers.get("retry-after") or (headers.get("x-ratelimit-reset") if spent else None)
-            wait(self.sentences.service, seconds_until(told or "") or _SECONDARY_WAIT_S, self._sleep)
+            wait_or_raise(
+                self.errors.service, parse_retry_after(told or "") or _SECONDARY_LIMIT_WAIT_S, self._sleep
+            )
             return None
         if not body.get("data"):
-            raise self.sentences.of_errors(errors) if errors else self.sentences.no_api()
+            raise self.errors.from_graphql_errors(errors) if errors else self.errors.api_not_found()
         self._limit = body["data"].get("rateLimit")
-        return Answer(body["data"], errors)
+        return GraphqlResponse(body["data"], errors)
 
-    def _post(self, question: dict[str, Any], *, divisible: bool) -> tuple[Mapping[str, str], Any]:
+    def _post(self, body: dict[str, Any], *, can_split: bool) -> tuple[Mapping[str, str], Any]:
         """Headers (lower case) and body. A limit told in words alone comes as an error of GraphQL."""
         import github
 
-        requester = self._open()
+        requester = self._open_requester()
         adapter: Any = self._session.get_adapter(requester.graphql_url)
-        adapter.untried = frozenset({502, 504}) if divisible else frozenset()
+        adapter.untried = frozenset({502, 504}) if can_split else frozenset()
         try:
-            return requester.requestJsonAndCheck("POST", requester.graphql_url, input=question)
+            return requester.requestJsonAndCheck("POST", requester.graphql_url, input=body)
         except github.GithubException as error:
             if error.status == 429 or isinstance(error, github.RateLimitExceededException):
                 return error.headers or {}, {"errors": [{"type": "RATE_LIMITED"}]}
-            raise self._refusal(error) from None
+            raise self._to_source_error(error) from None
         except requests.RequestException as error:
-            raise unanswered(self.sentences.service, error) from None
+            raise to_source_error(self.errors.service, error) from None
         except (ValueError, RuntimeError, AssertionError):  # no JSON, or led to another host
-            raise self.sentences.no_api() from None
+            raise self.errors.api_not_found() from None
 
-    def _refusal(self, error: github.GithubException) -> KnowledgeError:
+    def _to_source_error(self, error: github.GithubException) -> KnowledgeError:
         said = error.data.get("message") if isinstance(error.data, dict) else None
-        return self.sentences.of_status(error.status, error.headers or {}, str(said or ""))
+        return self.errors.from_status(error.status, error.headers or {}, str(said or ""))
 
-    def _open(self) -> Requester:
+    def _open_requester(self) -> Requester:
         if self._requester is None:
             import github
 
@@ -132,13 +145,13 @@ class GithubClient:
             if self._connection.token:
                 auth: github.Auth.Auth = github.Auth.Token(self._connection.token.get_secret_value())
             elif self._connection.app:
-                auth = self._installation(self._connection.app)
+                auth = self._build_installation_auth(self._connection.app)
             else:
-                raise self.sentences.no_identity()
-            self._requester = self._polite(github.Github(auth=auth, **self._options()).requester)
+                raise self.errors.identity_missing()
+            self._requester = self._use_session(github.Github(auth=auth, **self._client_options()).requester)
         return self._requester
 
-    def _options(self) -> dict[str, Any]:
+    def _client_options(self) -> dict[str, Any]:
         return {
             "base_url": self._connection.url,
             "timeout": int(TIMEOUT_S),
@@ -148,7 +161,7 @@ class GithubClient:
             "lazy": True,
         }
 
-    def _polite(self, requester: Requester) -> Requester:
+    def _use_session(self, requester: Requester) -> Requester:
         """The requester, sending through our session.
 
         PyGithub takes another connection class only for all its requesters at once, and opens a new
@@ -158,7 +171,7 @@ class GithubClient:
 
         session, scheme = self._session, requester.scheme
 
-        class PoliteConnection(HTTPSRequestsConnectionClass):
+        class SessionConnection(HTTPSRequestsConnectionClass):
             def __init__(self, host: str, port: int | None = None, **options: Any) -> None:
                 super().__init__(host, port or (443 if scheme == "https" else 80), **options)
                 self.protocol = scheme
@@ -166,21 +179,21 @@ class GithubClient:
                 session.auth = self.session.auth  # nobody's .netrc is read
                 self.session = session
 
-        requester._Requester__connectionClass = PoliteConnection  # type: ignore[attr-defined]
-        self._opened.append(requester)
+        requester._Requester__connectionClass = SessionConnection  # type: ignore[attr-defined]
+        self._requesters.append(requester)
         return requester
 
-    def _installation(self, app: GithubApp) -> github.Auth.Auth:
+    def _build_installation_auth(self, app: GithubApp) -> github.Auth.Auth:
         """An App's identity where it is installed; its tokens last an hour and are renewed in time."""
         import github
 
-        told = self._told_of_app
+        told = self._call_as_app
         signed = github.Auth.AppAuth(app.id, app.private_key.get_secret_value())
-        integration = github.GithubIntegration(auth=signed, **self._options())
-        self._polite(integration.requester)
+        integration = github.GithubIntegration(auth=signed, **self._client_options())
+        self._use_session(integration.requester)
         owner, name = self.owner, self.name
 
-        class Installation(github.Auth.Auth):
+        class InstallationAuth(github.Auth.Auth):
             _granted: Any = None
 
             @property
@@ -190,7 +203,7 @@ class GithubClient:
             @property
             def token(self) -> str:
                 now = time.time()
-                if self._granted is None or self._granted.expires_at.timestamp() < now + _RENEWED_BEFORE_S:
+                if self._granted is None or self._granted.expires_at.timestamp() < now + _RENEW_BEFORE_S:
                     self._granted = told(self._grant)
                 return self._granted.token
 
@@ -198,17 +211,17 @@ class GithubClient:
                 installation_id = app.installation_id or integration.get_repo_installation(owner, name).id
                 return integration.get_access_token(installation_id)
 
-        return Installation()
+        return InstallationAuth()
 
-    def _told_of_app(self, ask: Callable[[], Any]) -> Any:
+    def _call_as_app(self, call: Callable[[], Any]) -> Any:
         import github
         from jwt.exceptions import PyJWTError
 
         try:
-            return ask()
+            return call()
         except github.GithubException as error:
-            raise (self.sentences.of_app(error.status) or self._refusal(error)) from None
+            raise (self.errors.from_app_status(error.status) or self._to_source_error(error)) from None
         except requests.RequestException as error:
-            raise unanswered(self.sentences.service, error) from None
+            raise to_source_error(self.errors.service, error) from None
         except (PyJWTError, ValueError, TypeError):
-            raise self.sentences.bad_key() from None
+            raise self.errors.private_key_invalid() from None

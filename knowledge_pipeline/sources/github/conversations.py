@@ -15,24 +15,24 @@ from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
-from knowledge_pipeline.sources.code_host import GONE, AskedTooMuch, ConversationFilters, Node
-from knowledge_pipeline.sources.github.client import RATE_LIMIT, Answer, GithubClient
+from knowledge_pipeline.sources.code_host import DELETED_REASON, ConversationFilters, Node, QueryTooLarge
+from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubClient, GraphqlResponse
 from knowledge_pipeline.sources.github.errors import is_single_sign_on
-from knowledge_pipeline.sources.github.listing import Lister, Listing
-from knowledge_pipeline.sources.github.nested_lists import Part, complete, selection
+from knowledge_pipeline.sources.github.listing import ConversationLister, ListingSpec
+from knowledge_pipeline.sources.github.nested_lists import NestedList, build_list_selections, load_all_entries
 
 
-class Conversations(code_host.Conversations[Answer]):
+class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
     """Pull requests or issues of one repository."""
 
-    parts: ClassVar[tuple[Part, ...]]
+    nested_lists: ClassVar[tuple[NestedList, ...]]
     """The lists that belong to one."""
-    dispensable: ClassVar[frozenset[str]]
+    optional_fields: ClassVar[frozenset[str]]
     """Fields that one can do without, where they may not be read or lead nowhere."""
-    facts: ClassVar[str]
+    detail_fields: ClassVar[str]
     """What else is asked of one."""
     graphql_type: ClassVar[str]
-    listing: ClassVar[tuple[str, str, str]]
+    listing_spec: ClassVar[tuple[str, str, str]]
     """The list of a repository, GraphQL's type for their states, and what it is asked of each."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Conversations(code_host.Conversations[Answer]):
         """
         super().__init__(filters)
         self.repository = connection.repository
-        self._listing = Listing(*self.listing, self.states[self._state], filters.labels)
+        self._listing_spec = ListingSpec(*self.listing_spec, self.state_values[self._state], filters.labels)
         self._client = GithubClient(connection, sleep=sleep)
 
     def close(self) -> None:
@@ -57,90 +57,94 @@ class Conversations(code_host.Conversations[Answer]):
         self._client.close()
 
     @abstractmethod
-    def revision(self, node: Node) -> str:
+    def build_revision(self, node: Node) -> str:
         """What tells that the document would differ."""
 
-    def listed(self, oldest: datetime) -> Iterator[Item]:
+    def list_items(self, oldest: datetime) -> Iterator[Item]:
         """The oldest update first.
 
         `max_results` counts from the newest of all; of what was updated, it drops nothing more.
         """
-        wanted_since = self._oldest()
-        nodes = Lister(self._client, self._listing).since(
+        wanted_since = self._oldest_update()
+        nodes = ConversationLister(self._client, self._listing_spec).list_since(
             oldest, lambda node: self.is_wanted(node, wanted_since), self._filters.max_results
         )
         for node in nodes:
             locator = f"{node['updatedAt']} {node['id']}"
-            yield Item(f"{self.kind}/{node['number']}", self.revision(node), locator)
+            yield Item(f"{self.kind}/{node['number']}", self.build_revision(node), locator)
 
-    def asked(self, items: Sequence[Item]) -> Answer:
+    def fetch_batch(self, items: Sequence[Item]) -> GraphqlResponse:
         """The answer about several, at once where GitHub takes too long for it."""
-        return self._ask(items, divisible=True)
+        return self._execute(items, can_split=True)
 
-    def told(
-        self, items: Sequence[Item], answer: Answer
+    def parse_batch(
+        self, items: Sequence[Item], batch: GraphqlResponse
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """What the answer tells of them."""
-        refused = self._refused(answer, len(items))
-        for place, (item, node) in enumerate(zip(items, answer.data["nodes"], strict=True)):
-            yield item, refused.get(place) or self._made(item, node)
+        refused = self._find_skipped(batch, len(items))
+        for place, (item, node) in enumerate(zip(items, batch.data["nodes"], strict=True)):
+            yield item, refused.get(place) or self._to_document(item, node)
 
-    def alone(self, item: Item) -> Document | DocumentSkipped:
+    def fetch_one(self, item: Item) -> Document | DocumentSkipped:
         """Asked for in small pages. Where GitHub answers other questions, it is itself at fault."""
         try:
-            answer = self._ask([item], divisible=False)
-            return self._refused(answer, 1).get(0) or self._made(item, answer.data["nodes"][0])
-        except AskedTooMuch:
-            self._client.ask(f"query {{ {RATE_LIMIT} }}", {})
+            answer = self._execute([item], can_split=False)
+            return self._find_skipped(answer, 1).get(0) or self._to_document(item, answer.data["nodes"][0])
+        except QueryTooLarge:
+            self._client.execute(f"query {{ {RATE_LIMIT_FIELDS} }}", {})
             return DocumentSkipped("too large for GitHub to answer in its time")
 
-    def _ask(self, items: Sequence[Item], *, divisible: bool) -> Answer:
+    def _execute(self, items: Sequence[Item], *, can_split: bool) -> GraphqlResponse:
         """The answer about a repository that is still shown to us: else all of it would look deleted."""
-        lists = selection(self.parts, small=not divisible)
+        lists = build_list_selections(self.nested_lists, small=not can_split)
         query = (
-            f"query($ids: [ID!]!, $owner: String!, $name: String!) {{ {RATE_LIMIT} "
+            f"query($ids: [ID!]!, $owner: String!, $name: String!) {{ {RATE_LIMIT_FIELDS} "
             "repository(owner: $owner, name: $name) { id } "
-            f"nodes(ids: $ids) {{ ... on {self.graphql_type} {{ {self.facts} {lists} }} }} }}"
+            f"nodes(ids: $ids) {{ ... on {self.graphql_type} {{ {self.detail_fields} {lists} }} }} }}"
         )
         client = self._client
         ids = [item.locator.partition(" ")[2] for item in items]
         variables = {"ids": ids, "owner": client.owner, "name": client.name}
-        answer = client.ask(query, variables, divisible=divisible)
+        answer = client.execute(query, variables, can_split=can_split)
         if answer.data.get("repository") is None:
             of_it = [error for error in answer.errors if (error.get("path") or [""])[0] == "repository"]
-            raise client.sentences.of_errors(of_it or [{"type": "NOT_FOUND"}])
+            raise client.errors.from_graphql_errors(of_it or [{"type": "NOT_FOUND"}])
         return answer
 
-    def _refused(self, answer: Answer, asked: int) -> dict[int, DocumentSkipped]:
+    def _find_skipped(self, response: GraphqlResponse, requested_count: int) -> dict[int, DocumentSkipped]:
         """Which nodes are not to be had, by their place, and why.
 
         Raises:
             KnowledgeError: the errors do not concern single documents.
         """
         skipped: dict[int, DocumentSkipped] = {}
-        sentences = self._client.sentences
-        for error in answer.errors:
+        sentences = self._client.errors
+        for error in response.errors:
             path = [*(error.get("path") or ()), None, None]
             kind = error.get("type")
-            if kind == "FORBIDDEN" and self.dispensable.intersection(map(str, path)):
+            if kind == "FORBIDDEN" and self.optional_fields.intersection(map(str, path)):
                 continue
             if path[0] != "nodes" or not isinstance(path[1], int) or kind not in ("NOT_FOUND", "FORBIDDEN"):
-                raise sentences.of_errors(answer.errors)
+                raise sentences.from_graphql_errors(response.errors)
             skipped[path[1]] = DocumentSkipped(
-                GONE if kind == "NOT_FOUND" else sentences.not_permitted(error)
+                DELETED_REASON if kind == "NOT_FOUND" else sentences.format_not_permitted(error)
             )
-        forbidden = sum(str(reason) != GONE for reason in skipped.values())
-        if any(map(is_single_sign_on, answer.errors)) or (asked > 1 and forbidden == asked):
-            raise sentences.of_errors([error for error in answer.errors if error.get("type") == "FORBIDDEN"])
+        forbidden = sum(str(reason) != DELETED_REASON for reason in skipped.values())
+        if any(map(is_single_sign_on, response.errors)) or (
+            requested_count > 1 and forbidden == requested_count
+        ):
+            raise sentences.from_graphql_errors(
+                [error for error in response.errors if error.get("type") == "FORBIDDEN"]
+            )
         return skipped
 
-    def _made(self, item: Item, node: Node | None) -> Document | DocumentSkipped:
+    def _to_document(self, item: Item, node: Node | None) -> Document | DocumentSkipped:
         """The document; one that moved to another repository has another number there."""
         if not node or f"{self.kind}/{node['number']}" != item.uri:
-            return DocumentSkipped(GONE)
+            return DocumentSkipped(DELETED_REASON)
         try:
-            complete(self._client, node, self.parts)
+            load_all_entries(self._client, node, self.nested_lists)
         except DocumentSkipped as gone:
             return gone
         node["listedAt"] = item.locator.partition(" ")[0]
-        return self.document(item.uri, node)
+        return self.build_document(item.uri, node)

@@ -12,23 +12,23 @@ from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.code_host import AskedTooMuch
-from knowledge_pipeline.sources.http_retry import tried_in_vain
+from knowledge_pipeline.sources.code_host import QueryTooLarge
+from knowledge_pipeline.sources.http_retry import format_retries_exhausted
 
 GraphqlError = Mapping[str, Any]  # `type`, `message`, `path`, `extensions`
 
-_LIMITED = frozenset({"RATE_LIMITED", "RATE_LIMIT"})
-_TOO_MUCH = frozenset({"MAX_NODE_LIMIT_EXCEEDED", "RESOURCE_LIMITS_EXCEEDED"})
-_TIMED_OUT = ("something went wrong", "timeout", "timed out", "loading")  # without a type
-_PERMISSIONS = "give it the permissions that docs/sources/github.md names"
+_RATE_LIMIT_TYPES = frozenset({"RATE_LIMITED", "RATE_LIMIT"})
+_TOO_LARGE_TYPES = frozenset({"MAX_NODE_LIMIT_EXCEEDED", "RESOURCE_LIMITS_EXCEEDED"})
+_TIMEOUT_HINTS = ("something went wrong", "timeout", "timed out", "loading")  # without a type
+_PERMISSIONS_REMEDY = "give it the permissions that docs/sources/github.md names"
 
 
-def is_limited(errors: Sequence[GraphqlError]) -> bool:
+def is_rate_limited(errors: Sequence[GraphqlError]) -> bool:
     """Whether the rate limit is spent: the status is 200 all the same."""
-    return any(error.get("type") in _LIMITED for error in errors)
+    return any(error.get("type") in _RATE_LIMIT_TYPES for error in errors)
 
 
-class Sentences:
+class GithubErrors:
     """The errors of one connection. None of them holds a secret: GitHub does not say them back."""
 
     def __init__(self, connection: GithubConnection) -> None:
@@ -36,37 +36,37 @@ class Sentences:
         self._repository = connection.repository
         self._identity = "app" if connection.app else "token"
 
-    def of_status(self, status: int, headers: Mapping[str, str], message: str) -> KnowledgeError:
+    def from_status(self, status: int, headers: Mapping[str, str], message: str) -> KnowledgeError:
         """From the status of an answer, its headers (lower case) and its `message`."""
         if status in (502, 504):
-            return AskedTooMuch(tried_in_vain(self.service, status))
+            return QueryTooLarge(format_retries_exhausted(self.service, status))
         if status >= 500 or status == 429:
-            return SourceUnavailable(tried_in_vain(self.service, status))
+            return SourceUnavailable(format_retries_exhausted(self.service, status))
         if status == 401:
             return SourceRefused(
                 f"{self.service} does not accept the {self._identity}: it is wrong, expired or revoked: "
                 f"correct connection.{self._identity}"
             )
         if status == 403:
-            return self._forbidden(message, single_sign_on="x-github-sso" in headers)
+            return self._access_forbidden(message, single_sign_on="x-github-sso" in headers)
         if status == 404:
-            return self.no_api()
+            return self.api_not_found()
         return SourceRefused(
-            f"{self.service} refused the question with {status} ({_short(message)}): "
+            f"{self.service} refused the question with {status} ({_shorten(message)}): "
             f"correct connection.url and connection.{self._identity}"
         )
 
-    def of_errors(self, errors: Sequence[GraphqlError]) -> KnowledgeError:
+    def from_graphql_errors(self, errors: Sequence[GraphqlError]) -> KnowledgeError:
         """From the errors of an answer that cannot be used for them, the gravest first."""
         kinds = {str(error.get("type") or "") for error in errors}
-        said = _short("; ".join(str(error.get("message") or "") for error in errors))
+        said = _shorten("; ".join(str(error.get("message") or "") for error in errors))
         if any(is_single_sign_on(error) for error in errors) or kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
-            return self._forbidden(said, single_sign_on=any(map(is_single_sign_on, errors)))
+            return self._access_forbidden(said, single_sign_on=any(map(is_single_sign_on, errors)))
         if "NOT_FOUND" in kinds:
-            return self.no_repository()
-        if kinds & _TOO_MUCH or any(hint in said.lower() for hint in _TIMED_OUT):
-            return AskedTooMuch(f"{self.service} gave up on a question about {self._repository} ({said})")
-        if any(_code(error) == "undefinedField" for error in errors):
+            return self.repository_not_found()
+        if kinds & _TOO_LARGE_TYPES or any(hint in said.lower() for hint in _TIMEOUT_HINTS):
+            return QueryTooLarge(f"{self.service} gave up on a question about {self._repository} ({said})")
+        if any(_error_code(error) == "undefinedField" for error in errors):
             return SourceRefused(
                 f"{self.service} does not know what it is asked for ({said}): "
                 "GitHub Enterprise Server 3.14 or later is needed"
@@ -75,35 +75,35 @@ class Sentences:
             f"{self.service} could not answer for {self._repository} ({said}): try later"
         )
 
-    def no_repository(self) -> SourceRefused:
+    def repository_not_found(self) -> SourceRefused:
         """It does not exist, or is hidden from us, which GitHub tells alike."""
         return SourceRefused(
             f"{self.service} shows no repository {self._repository}: correct connection.repository, "
             f"or give the {self._identity} access to it (nothing is deleted meanwhile)"
         )
 
-    def no_issues(self) -> SourceRefused:
+    def issues_disabled(self) -> SourceRefused:
         """A repository whose issues are switched off shows none, though it may have many."""
         return SourceRefused(
             f"{self._repository} has its issues switched off: switch them on in its settings, "
             "or remove this source (nothing is deleted meanwhile)"
         )
 
-    def no_api(self) -> SourceRefused:
+    def api_not_found(self) -> SourceRefused:
         """The address leads elsewhere."""
         return SourceRefused(
             f"{self.service} has no API at connection.url: "
             "use https://api.github.com, or https://HOST/api/v3 for GitHub Enterprise Server"
         )
 
-    def no_identity(self) -> SourceRefused:
+    def identity_missing(self) -> SourceRefused:
         """GraphQL answers nobody who does not say who they are."""
         return SourceRefused(
             f"{self.service} answers questions about pull requests and issues only to somebody it knows, "
             "public repositories included: set connection.token or connection.app"
         )
 
-    def of_app(self, status: int) -> KnowledgeError | None:
+    def from_app_status(self, status: int) -> KnowledgeError | None:
         """What a refusal means of what an App asks for itself, its token; None: nothing special."""
         if status == 401:
             return SourceRefused(
@@ -117,19 +117,19 @@ class Sentences:
             )
         return None
 
-    def bad_key(self) -> SourceRefused:
+    def private_key_invalid(self) -> SourceRefused:
         """The private key cannot be read."""
         return SourceRefused(
             "connection.app.private_key is no private key in PEM form: "
             "use the file that GitHub gave for the App, line breaks included"
         )
 
-    def not_permitted(self, error: GraphqlError) -> str:
+    def format_not_permitted(self, error: GraphqlError) -> str:
         """Why one document cannot be read, where others can."""
-        said = _short(str(error.get("message") or ""))
-        return f"the {self._identity} may not read it any more ({said}): {_PERMISSIONS}"
+        said = _shorten(str(error.get("message") or ""))
+        return f"the {self._identity} may not read it any more ({said}): {_PERMISSIONS_REMEDY}"
 
-    def _forbidden(self, message: str, *, single_sign_on: bool) -> SourceRefused:
+    def _access_forbidden(self, message: str, *, single_sign_on: bool) -> SourceRefused:
         if single_sign_on or "saml" in message.lower():
             return SourceRefused(
                 f"{self.service} wants the {self._identity} authorized for the single sign-on (SAML) of the "
@@ -137,7 +137,7 @@ class Sentences:
             )
         return SourceRefused(
             f"{self.service} forbids the {self._identity} to read this of {self._repository} "
-            f"({_short(message)}): {_PERMISSIONS}"
+            f"({_shorten(message)}): {_PERMISSIONS_REMEDY}"
         )
 
 
@@ -147,9 +147,9 @@ def is_single_sign_on(error: GraphqlError) -> bool:
     return bool(extensions.get("saml_failure")) or "saml" in str(error.get("message") or "").lower()
 
 
-def _code(error: GraphqlError) -> str:
+def _error_code(error: GraphqlError) -> str:
     return str((error.get("extensions") or {}).get("code") or "")
 
 
-def _short(message: str) -> str:
+def _shorten(message: str) -> str:
     return " ".join(message.split())[:200] or "it gave no reason"

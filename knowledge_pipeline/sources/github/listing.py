@@ -13,19 +13,19 @@ from datetime import datetime
 from typing import Any
 
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.sources.code_host import Node, falls_short, moment
-from knowledge_pipeline.sources.github.client import RATE_LIMIT, GithubClient
+from knowledge_pipeline.sources.code_host import Node, is_incomplete, parse_time
+from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubClient
 
-_MOST_PASSES = 20
+_MAX_PASSES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListingSpec:
     """How one kind of conversation is listed."""
 
     connection: str  # a field of GitHub's `Repository`: "pullRequests", "issues"
     state_type: str  # of GraphQL: "PullRequestState"
-    facts: str  # fields beside id, number and updatedAt
+    fields: str  # fields beside id, number and updatedAt
     states: tuple[str, ...] | None  # None: any
     labels: tuple[str, ...]
 
@@ -34,27 +34,29 @@ class Listing:
         """One page, the newest update first."""
         return f"""
 query($owner: String!, $name: String!, $after: String, $states: [{self.state_type}!], $labels: [String!]) {{
-  {RATE_LIMIT}
+  {RATE_LIMIT_FIELDS}
   repository(owner: $owner, name: $name) {{
     hasIssuesEnabled
     listed: {self.connection}(first: 100, after: $after, states: $states, labels: $labels,
         orderBy: {{field: UPDATED_AT, direction: DESC}}) {{
       totalCount
       pageInfo {{ hasNextPage endCursor }}
-      nodes {{ id number updatedAt {self.facts} }}
+      nodes {{ id number updatedAt {self.fields} }}
     }}
   }}
 }}"""
 
 
-class Lister:
+class ConversationLister:
     """Lists one kind of conversation of one repository."""
 
-    def __init__(self, client: GithubClient, listing: Listing) -> None:
+    def __init__(self, client: GithubClient, listing: ListingSpec) -> None:
         self._client = client
-        self._listing = listing
+        self._spec = listing
 
-    def since(self, oldest: datetime, wanted: Callable[[Node], bool], most: int | None) -> list[Node]:
+    def list_since(
+        self, oldest: datetime, is_wanted: Callable[[Node], bool], limit: int | None
+    ) -> list[Node]:
         """What was updated at `oldest` or later and is wanted, the newest `most`; the oldest comes first.
 
         So a refresh that is broken off has taken the oldest, and goes on from there.
@@ -63,22 +65,24 @@ class Lister:
             SourceRefused, SourceUnavailable: as `GithubClient.ask`; or the listing came back short.
         """
         found: dict[int, Node] = {}
-        total, until = self._read(
-            found, oldest, lambda: bool(most and sum(map(wanted, found.values())) >= most)
+        total, until = self._read_from_front(
+            found, oldest, lambda: bool(limit and sum(map(is_wanted, found.values())) >= limit)
         )
         passes = 0
         while until is not None:
-            if (passes := passes + 1) > _MOST_PASSES:
-                raise self._unavailable("changes faster than it can be listed")
-            counted, until = self._read(found, max(oldest, until), lambda: False)
+            if (passes := passes + 1) > _MAX_PASSES:
+                raise self._build_listing_error("changes faster than it can be listed")
+            counted, until = self._read_from_front(found, max(oldest, until), lambda: False)
             total = None if total is None else counted or total
-        if total is not None and falls_short(len(found), total):
-            raise self._unavailable(f"listed {len(found)} of {total} {self._listing.connection}")
-        chosen = sorted(filter(wanted, found.values()), key=lambda node: (node["updatedAt"], node["number"]))
-        return chosen[-most:] if most else chosen
+        if total is not None and is_incomplete(len(found), total):
+            raise self._build_listing_error(f"listed {len(found)} of {total} {self._spec.connection}")
+        chosen = sorted(
+            filter(is_wanted, found.values()), key=lambda node: (node["updatedAt"], node["number"])
+        )
+        return chosen[-limit:] if limit else chosen
 
-    def _read(
-        self, found: dict[int, Node], oldest: datetime, enough: Callable[[], bool]
+    def _read_from_front(
+        self, nodes_by_number: dict[int, Node], oldest: datetime, is_enough: Callable[[], bool]
     ) -> tuple[int | None, datetime | None]:
         """Read from the front until `oldest`, or until it is enough.
 
@@ -86,37 +90,37 @@ class Lister:
         to the front unseen: None where one page, which is of one moment, held all.
         """
         newest: datetime | None = None
-        for number, page in enumerate(self._pages()):
+        for number, page in enumerate(self._iter_pages()):
             nodes: list[Node] = page["nodes"]
             if number == 0 and nodes:
-                newest = moment(nodes[0]["updatedAt"])
-            fresh = [node for node in nodes if moment(node["updatedAt"]) >= oldest]
-            found.update((node["number"], node) for node in fresh)
+                newest = parse_time(nodes[0]["updatedAt"])
+            fresh = [node for node in nodes if parse_time(node["updatedAt"]) >= oldest]
+            nodes_by_number.update((node["number"], node) for node in fresh)
             last = not page["pageInfo"]["hasNextPage"]
-            if last or len(fresh) < len(nodes) or enough():
+            if last or len(fresh) < len(nodes) or is_enough():
                 reached = last and len(fresh) == len(nodes)
                 return page["totalCount"] if reached else None, newest if number else None
         raise AssertionError("the last page has no next one")
 
-    def _pages(self) -> Iterator[dict[str, Any]]:
+    def _iter_pages(self) -> Iterator[dict[str, Any]]:
         """Every page, whole, until the one that has no next; a cursor holds a time, not an offset."""
-        client, listing = self._client, self._listing
+        client, listing = self._client, self._spec
         asked: dict[str, Any] = {"owner": client.owner, "name": client.name, "states": listing.states}
         asked |= {"labels": listing.labels or None, "after": None}
         more = True
         while more:
-            answer = client.ask(listing.query, asked)
+            answer = client.execute(listing.query, asked)
             repository = answer.data.get("repository")
             if answer.errors or repository is None:
-                raise client.sentences.of_errors(answer.errors or [{"type": "NOT_FOUND"}])
+                raise client.errors.from_graphql_errors(answer.errors or [{"type": "NOT_FOUND"}])
             if listing.connection == "issues" and not repository["hasIssuesEnabled"]:
-                raise client.sentences.no_issues()
+                raise client.errors.issues_disabled()
             page = repository["listed"]
             yield page
             more, cursor = page["pageInfo"]["hasNextPage"], page["pageInfo"]["endCursor"]
             if more and (cursor == asked["after"] or not page["nodes"]):
-                raise self._unavailable("gave a page that leads nowhere")
+                raise self._build_listing_error("gave a page that leads nowhere")
             asked["after"] = cursor
 
-    def _unavailable(self, what: str) -> SourceUnavailable:
-        return SourceUnavailable(f"{self._client.sentences.service} {what}: nothing is deleted, try later")
+    def _build_listing_error(self, problem: str) -> SourceUnavailable:
+        return SourceUnavailable(f"{self._client.errors.service} {problem}: nothing is deleted, try later")

@@ -6,38 +6,38 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from knowledge_pipeline.sources.code_host import (
-    FORMAT,
-    MOST_FILES,
+    FORMAT_VERSION,
+    MAX_FILES,
     ChangedFiles,
     Node,
-    facts_of,
-    mentions,
-    moment,
-    person,
+    author_name,
+    build_base_metadata,
+    build_mentions,
+    parse_time,
 )
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.github.conversations import Conversations
-from knowledge_pipeline.sources.github.nested_lists import ACTOR, Part
-from knowledge_pipeline.sources.github.turns import comment_turns, reference
-from knowledge_pipeline.sources.markdown_cleaning import clean
+from knowledge_pipeline.sources.github.conversations import GithubConversations
+from knowledge_pipeline.sources.github.nested_lists import ACTOR_FIELDS, NestedList
+from knowledge_pipeline.sources.github.turns import format_reference, iter_comment_turns
+from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
 
 _HUNK_LINES, _HUNK_LINE_CHARS = 12, 200
-_VERDICTS = {
+_VERDICT_TEXTS = {
     "APPROVED": "Approved.",
     "CHANGES_REQUESTED": "Changes requested.",
     "DISMISSED": "This review was dismissed.",
     "COMMENTED": "",
 }
-_COMMENT = f"id body createdAt isMinimized url {ACTOR}"
-_REMARKS = Part(
+_COMMENT_FIELDS = f"id body createdAt isMinimized url {ACTOR_FIELDS}"
+_THREAD_COMMENTS = NestedList(
     "PullRequestReviewThread",
     "comments",
-    f"{_COMMENT} publishedAt path line originalLine diffHunk state",
-    first=10,
+    f"{_COMMENT_FIELDS} publishedAt path line originalLine diffHunk state",
+    first_count=10,
 )
 
 
-class PullRequests(Conversations):
+class GithubPullRequests(GithubConversations):
     """One document per pull request: "pull/123".
 
     API: https://docs.github.com/en/graphql/reference/objects#pullrequest
@@ -46,77 +46,92 @@ class PullRequests(Conversations):
     kind = "pull"
     default_state = "merged"
     default_since = "180 days"
-    states: ClassVar = {
+    state_values: ClassVar = {
         "open": ("OPEN",),
         "closed": ("CLOSED", "MERGED"),
         "merged": ("MERGED",),
         "all": None,
     }
-    listing = ("pullRequests", "PullRequestState", "mergedAt totalCommentsCount")
-    at_once = 25
+    listing_spec = ("pullRequests", "PullRequestState", "mergedAt totalCommentsCount")
+    batch_size = 25
     graphql_type = "PullRequest"
-    facts = (
+    detail_fields = (
         f"id number title body url state isDraft createdAt mergedAt closedAt mergeCommit {{ oid }} "
-        f"baseRefName headRefName additions deletions changedFiles milestone {{ title }} {ACTOR}"
+        f"baseRefName headRefName additions deletions changedFiles milestone {{ title }} {ACTOR_FIELDS}"
     )
-    parts = (
-        Part("PullRequest", "comments", _COMMENT, first=50),
-        Part(
-            "PullRequest", "reviews", f"id body state submittedAt createdAt isMinimized url {ACTOR}", first=50
+    nested_lists = (
+        NestedList("PullRequest", "comments", _COMMENT_FIELDS, first_count=50),
+        NestedList(
+            "PullRequest",
+            "reviews",
+            f"id body state submittedAt createdAt isMinimized url {ACTOR_FIELDS}",
+            first_count=50,
         ),
-        Part("PullRequest", "reviewThreads", "id path", first=20, inner=_REMARKS),
-        Part("PullRequest", "files", "path additions deletions changeType", first=100, most=MOST_FILES),
-        Part("PullRequest", "labels", "name", first=20),
-        Part("PullRequest", "closingIssuesReferences", "number repository { nameWithOwner }", first=10),
+        NestedList("PullRequest", "reviewThreads", "id path", first_count=20, inner=_THREAD_COMMENTS),
+        NestedList(
+            "PullRequest",
+            "files",
+            "path additions deletions changeType",
+            first_count=100,
+            max_count=MAX_FILES,
+        ),
+        NestedList("PullRequest", "labels", "name", first_count=20),
+        NestedList(
+            "PullRequest", "closingIssuesReferences", "number repository { nameWithOwner }", first_count=10
+        ),
     )
-    dispensable = frozenset({"author", "mergeCommit", "milestone", "closingIssuesReferences"})
+    optional_fields = frozenset({"author", "mergeCommit", "milestone", "closingIssuesReferences"})
 
-    def revision(self, node: Node) -> str:
+    def build_revision(self, node: Node) -> str:
         """The count tells of a comment that was deleted, which may leave the time as it was."""
-        return f"{node['updatedAt']}:{node['totalCommentsCount']}:{FORMAT}"
+        return f"{node['updatedAt']}:{node['totalCommentsCount']}:{FORMAT_VERSION}"
 
-    def said(self, node: Node) -> Iterator[Turn]:
+    def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """Changed files, then what was said in its order; threads stay together."""
-        yield Turn("changed files", _changes(node).text, url=f"{node['url']}/files")
-        opened = moment(node["createdAt"])
+        yield Turn("changed files", _build_changed_files(node).text, url=f"{node['url']}/files")
+        opened = parse_time(node["createdAt"])
         said = [
-            *((turn.at or opened, 0, [turn]) for turn in comment_turns(node["comments"])),
-            *((turn.at or opened, 1, [turn]) for turn in _reviews(node["reviews"])),
-            *((turns[0].at or opened, 2, turns) for turns in map(_thread, node["reviewThreads"]) if turns),
+            *((turn.at or opened, 0, [turn]) for turn in iter_comment_turns(node["comments"])),
+            *((turn.at or opened, 1, [turn]) for turn in _iter_review_turns(node["reviews"])),
+            *(
+                (turns[0].at or opened, 2, turns)
+                for turns in map(_build_thread_turns, node["reviewThreads"])
+                if turns
+            ),
         ]
         for _, _, turns in sorted(said, key=lambda each: each[:2]):
             yield from turns
 
-    def metadata(self, node: Node) -> dict[str, Any]:
+    def build_metadata(self, node: Node) -> dict[str, Any]:
         """Facts, branches, sizes, files, and what it closes."""
         commit = node["mergeCommit"]
         return {
-            **facts_of(node, self.repository, node["state"].lower(), node["labels"]),
+            **build_base_metadata(node, self.repository, node["state"].lower(), node["labels"]),
             "draft": node["isDraft"],
             "base": node["baseRefName"],
             "head": node["headRefName"],
             "merged_at": node["mergedAt"],
             "merge_commit": commit["oid"] if commit else None,
-            **_changes(node).facts,
-            "mentions": mentions("closes", map(reference, node["closingIssuesReferences"])),
+            **_build_changed_files(node).metadata,
+            "mentions": build_mentions("closes", map(format_reference, node["closingIssuesReferences"])),
         }
 
 
-def _changes(node: Node) -> ChangedFiles:
+def _build_changed_files(node: Node) -> ChangedFiles:
     return ChangedFiles(node["files"], node["changedFiles"], node["additions"], node["deletions"])
 
 
-def _reviews(reviews: list[Node]) -> Iterator[Turn]:
+def _iter_review_turns(reviews: list[Node]) -> Iterator[Turn]:
     """Verdicts, with or without words. One that only holds comments on lines says nothing itself."""
     for review in reviews:
         if review["state"] == "PENDING" or review["isMinimized"]:
             continue
-        text = f"{_VERDICTS.get(review['state'], '')}\n\n{clean(review['body'])}".strip()
-        at = moment(review["submittedAt"] or review["createdAt"])
-        yield Turn("review", text, person(review), at, url=review["url"])
+        text = f"{_VERDICT_TEXTS.get(review['state'], '')}\n\n{clean_markdown(review['body'])}".strip()
+        at = parse_time(review["submittedAt"] or review["createdAt"])
+        yield Turn("review", text, author_name(review), at, url=review["url"])
 
 
-def _thread(thread: Node) -> list[Turn]:
+def _build_thread_turns(thread: Node) -> list[Turn]:
     """The comments on one place of the diff; the first shows the lines that it is about."""
     turns: list[Turn] = []
     for comment in thread["comments"]:
@@ -124,14 +139,14 @@ def _thread(thread: Node) -> list[Turn]:
             continue
         line = comment["line"] or comment["originalLine"]
         place = f"{comment['path']} line {line}" if line else comment["path"]
-        hunk = "" if turns else _excerpt(comment["diffHunk"])
-        at = moment(comment["publishedAt"] or comment["createdAt"])
-        text = f"{hunk}\n\n{clean(comment['body'])}"
-        turns.append(Turn("review comment", text, person(comment), at, place, comment["url"]))
+        hunk = "" if turns else _format_hunk(comment["diffHunk"])
+        at = parse_time(comment["publishedAt"] or comment["createdAt"])
+        text = f"{hunk}\n\n{clean_markdown(comment['body'])}"
+        turns.append(Turn("review comment", text, author_name(comment), at, place, comment["url"]))
     return turns
 
 
-def _excerpt(hunk: str) -> str:
+def _format_hunk(hunk: str) -> str:
     """The end of a hunk, which is the line that is spoken of, below the hunk's own heading."""
     heading, *lines = [line[:_HUNK_LINE_CHARS] for line in hunk.replace("\r", "").split("\n")]
     if not heading:

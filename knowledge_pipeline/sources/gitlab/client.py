@@ -22,23 +22,23 @@ import requests
 
 from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.code_host import AskedTooMuch
-from knowledge_pipeline.sources.http_retry import polite, tried_in_vain, unanswered
+from knowledge_pipeline.sources.code_host import QueryTooLarge
+from knowledge_pipeline.sources.http_retry import format_retries_exhausted, mount_retries, to_source_error
 
 if TYPE_CHECKING:
     from gitlab import Gitlab
     from gitlab.exceptions import GitlabError
 
-_TOO_MUCH = frozenset(
+_TOO_LARGE_STATUSES = frozenset(
     {500, 502, 503, 504}
 )  # 500: one record that GitLab fails at fails all that come with it
-_AT_ONCE = frozenset({500, 502, 504})  # told at once to a caller who can ask for less
-_TIMED_OUT = ("timeout", "timed out")
-_SHOWN = {
+_NO_RETRY_STATUSES = frozenset({500, 502, 504})  # told at once to a caller who can ask for less
+_TIMEOUT_HINTS = ("timeout", "timed out")
+_ACCESS_FIELDS = {
     "issues": "shown: issuesEnabled",
     "mergeRequests": "shown: mergeRequestsEnabled permitted: userPermissions { all: readMergeRequest }",
 }
-_UNKNOWN = ("undefinedField", "argumentNotAccepted", "undefinedType")
+_UNKNOWN_FIELD_CODES = ("undefinedField", "argumentNotAccepted", "undefinedType")
 
 
 class GitlabClient:
@@ -48,21 +48,26 @@ class GitlabClient:
         self, connection: GitlabConnection, documents: str, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         """`documents` are those that are read, "issues" or "mergeRequests"; each answer tells if we may."""
-        self.sentences = Sentences(connection)
+        self.errors = GitlabErrors(connection)
         self._connection = connection
         self._documents = documents
         self._url = f"{connection.url.rstrip('/')}/api/graphql"
-        self._session = polite(requests.Session(), self.sentences.service, sleep=sleep)
+        self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
         self._session.max_redirects = 0  # the token is for this address; one that leads elsewhere is wrong
-        self._session.auth = _as_it_is  # nobody's .netrc is read
+        self._session.auth = _without_auth  # nobody's .netrc is read
         self._gitlab: Gitlab | None = None
 
     def close(self) -> None:
         """Close the connections; a later question opens new ones."""
         self._session.close()
 
-    def ask(
-        self, declared: str, selection: str, variables: Mapping[str, Any], *, divisible: bool = False
+    def execute(
+        self,
+        variable_definitions: str,
+        selection: str,
+        variables: Mapping[str, Any],
+        *,
+        can_split: bool = False,
     ) -> dict[str, Any]:
         """What the project answers.
 
@@ -77,44 +82,44 @@ class GitlabClient:
             SourceRefused, SourceUnavailable: there is no answer, and why; the project is not shown,
                 or its documents are not, so that none of them may be taken for deleted.
         """
-        selection = f"{_SHOWN[self._documents]} {selection}"
-        query = f"query($path: ID!, {declared}) {{ project(fullPath: $path) {{ {selection} }} }}"
-        body = self._post(query, {**variables, "path": self._connection.project}, divisible=divisible)
+        selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
+        query = f"query($path: ID!, {variable_definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
+        body = self._post(query, {**variables, "path": self._connection.project}, can_split=can_split)
         errors = body.get("errors") if isinstance(body, dict) else None
         if errors:
-            raise self.sentences.of_errors(errors)
+            raise self.errors.from_graphql_errors(errors)
         if not isinstance(body, dict) or not isinstance(body.get("data"), dict):
-            raise self.sentences.no_api()  # a page for people
+            raise self.errors.api_not_found()  # a page for people
         project = body["data"].get("project")
         if project is None:
-            raise self.sentences.no_project()
+            raise self.errors.project_not_found()
         if not project.get("shown") or not (project.get("permitted") or {"all": True})["all"]:
-            raise self.sentences.not_shown(self._documents)
+            raise self.errors.documents_hidden(self._documents)
         return project
 
-    def _post(self, query: str, variables: Mapping[str, Any], *, divisible: bool) -> Any:
+    def _post(self, query: str, variables: Mapping[str, Any], *, can_split: bool) -> Any:
         from gitlab.exceptions import GitlabError
 
         adapter: Any = self._session.get_adapter(self._url)
-        adapter.untried = _AT_ONCE if divisible else frozenset()
+        adapter.untried = _NO_RETRY_STATUSES if can_split else frozenset()
         question = {"query": " ".join(query.split()), "variables": dict(variables)}
         try:
-            return self._open().http_post(
+            return self._open_client().http_post(
                 self._url, post_data=question, obey_rate_limit=False, retry_transient_errors=False
             )
         except GitlabError as error:
-            raise self._refusal(error) from None
+            raise self._to_source_error(error) from None
         except requests.TooManyRedirects:
-            raise self.sentences.no_api() from None
+            raise self.errors.api_not_found() from None
         except requests.RequestException as error:
-            raise unanswered(self.sentences.service, error) from None
+            raise to_source_error(self.errors.service, error) from None
 
-    def _refusal(self, error: GitlabError) -> KnowledgeError:
+    def _to_source_error(self, error: GitlabError) -> KnowledgeError:
         if error.response_code is None:  # no JSON where JSON was announced
-            return self.sentences.no_api()
-        return self.sentences.of_status(error.response_code, _said(error.response_body or b""))
+            return self.errors.api_not_found()
+        return self.errors.from_status(error.response_code, _parse_error_message(error.response_body or b""))
 
-    def _open(self) -> Gitlab:
+    def _open_client(self) -> Gitlab:
         if self._gitlab is None:
             import gitlab
 
@@ -125,7 +130,7 @@ class GitlabClient:
         return self._gitlab
 
 
-class Sentences:
+class GitlabErrors:
     """The errors of one connection. None of them holds a secret: GitLab does not say them back."""
 
     def __init__(self, connection: GitlabConnection) -> None:
@@ -133,12 +138,12 @@ class Sentences:
         self._project = connection.project
         self._has_token = connection.token is not None
 
-    def of_status(self, status: int, message: str) -> KnowledgeError:
+    def from_status(self, status: int, message: str) -> KnowledgeError:
         """From the status of an answer, and what its body says."""
-        if status in _TOO_MUCH:
-            return AskedTooMuch(tried_in_vain(self.service, status))
+        if status in _TOO_LARGE_STATUSES:
+            return QueryTooLarge(format_retries_exhausted(self.service, status))
         if status == 429 or status > 500:
-            return SourceUnavailable(tried_in_vain(self.service, status))
+            return SourceUnavailable(format_retries_exhausted(self.service, status))
         if status == 401:
             return SourceRefused(
                 f"{self.service} does not accept the token: it is wrong, expired or revoked, or it lacks "
@@ -146,22 +151,22 @@ class Sentences:
             )
         if status == 403:
             return SourceRefused(
-                f"{self.service} forbids to read {self._project} ({_short(message)}): give connection.token "
+                f"{self.service} forbids to read {self._project} ({_shorten(message)}): give connection.token "
                 "the scope read_api, and its owner at least the role Reporter"
             )
         if status == 404:
-            return self.no_api()
+            return self.api_not_found()
         return SourceRefused(
-            f"{self.service} refused the question with {status} ({_short(message)}): "
+            f"{self.service} refused the question with {status} ({_shorten(message)}): "
             "correct connection.url, connection.project and connection.token"
         )
 
-    def of_errors(self, errors: Sequence[Any]) -> KnowledgeError:
+    def from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
         """From the `errors` of an answer of status 200."""
         told = [error for error in errors if isinstance(error, dict)]
-        said = _short("; ".join(str(error.get("message") or "") for error in told))
+        said = _shorten("; ".join(str(error.get("message") or "") for error in told))
         codes = {(error.get("extensions") or {}).get("code") for error in told}
-        if codes.intersection(_UNKNOWN):
+        if codes.intersection(_UNKNOWN_FIELD_CODES):
             return SourceRefused(
                 f"{self.service} does not know what it is asked for ({said}): GitLab 17 or later is needed"
             )
@@ -171,12 +176,12 @@ class Sentences:
                 "which is allowed more, or have its administrator raise the limit"
             )
         if "don't have permission" in said:
-            return self.no_project()
-        if any(hint in said.lower() for hint in _TIMED_OUT):
-            return AskedTooMuch(f"{self.service} gave up on a question about {self._project} ({said})")
+            return self.project_not_found()
+        if any(hint in said.lower() for hint in _TIMEOUT_HINTS):
+            return QueryTooLarge(f"{self.service} gave up on a question about {self._project} ({said})")
         return SourceUnavailable(f"{self.service} could not answer for {self._project} ({said}): try later")
 
-    def no_project(self) -> SourceRefused:
+    def project_not_found(self) -> SourceRefused:
         """It does not exist, or is hidden from us, which GitLab tells alike."""
         way = "give the token's owner access to it" if self._has_token else "set connection.token"
         return SourceRefused(
@@ -184,7 +189,7 @@ class Sentences:
             "(nothing is deleted meanwhile)"
         )
 
-    def not_shown(self, documents: str) -> SourceRefused:
+    def documents_hidden(self, documents: str) -> SourceRefused:
         """The project is shown, its merge requests or issues are not: their list would be empty."""
         what = "issues" if documents == "issues" else "merge requests"
         way = "give the token's owner the role Reporter" if self._has_token else "set connection.token"
@@ -193,23 +198,23 @@ class Sentences:
             "project's settings, or remove this source (nothing is deleted meanwhile)"
         )
 
-    def no_api(self) -> SourceRefused:
+    def api_not_found(self) -> SourceRefused:
         """The address leads elsewhere: to a sign-in page, another host, another scheme."""
         return SourceRefused(
             f"{self.service} has no API at connection.url: use the address that its start page has in a "
             "browser, such as https://gitlab.com, without the project"
         )
 
-    def unsteady(self, what: str) -> SourceUnavailable:
+    def listing_incomplete(self, problem: str) -> SourceUnavailable:
         """A listing that cannot be trusted to be whole."""
-        return SourceUnavailable(f"{self.service} {what}: nothing is deleted, try later")
+        return SourceUnavailable(f"{self.service} {problem}: nothing is deleted, try later")
 
 
-def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _without_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
-def _said(body: bytes) -> str:
+def _parse_error_message(body: bytes) -> str:
     """The reason within a refusal, which GitLab words in three ways; "" of a page for people."""
     try:
         told = json.loads(body)
@@ -223,5 +228,5 @@ def _said(body: bytes) -> str:
     return str(told.get("error_description") or told.get("message") or told.get("error") or "")
 
 
-def _short(message: str) -> str:
+def _shorten(message: str) -> str:
     return " ".join(message.split())[:200] or "it gave no reason"

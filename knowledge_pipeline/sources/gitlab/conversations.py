@@ -19,45 +19,45 @@ from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
 from knowledge_pipeline.sources.code_host import (
-    FORMAT,
-    GONE,
+    DELETED_REASON,
+    FORMAT_VERSION,
     ConversationFilters,
     Node,
-    facts_of,
-    falls_short,
-    moment,
+    build_base_metadata,
+    is_incomplete,
+    parse_time,
 )
 from knowledge_pipeline.sources.gitlab.client import GitlabClient
-from knowledge_pipeline.sources.gitlab.turns import said
+from knowledge_pipeline.sources.gitlab.turns import clean_gitlab_markdown
 
-CONFIDENTIAL = "confidential"
-PERSON = "{ name login: username }"
+CONFIDENTIAL_REASON = "confidential"
+PERSON_FIELDS = "{ name login: username }"
 
-_WHAT_ALL_HAVE = (
-    f"number: iid title body: description url: webUrl state createdAt milestone {{ title }} author {PERSON} "
+_COMMON_FIELDS = (
+    f"number: iid title body: description url: webUrl state createdAt milestone {{ title }} author {PERSON_FIELDS} "
     "labels { nodes { name: title } }"
 )
 
 
-def _notes_field(after: str = "") -> str:
+def _build_notes_field(after: str = "") -> str:
     """The comments of one, a hundred at a time, without the events that GitLab notes by itself."""
     return (
         f"notes(filter: ONLY_COMMENTS, first: 100{after}) {{ pageInfo {{ hasNextPage endCursor }} nodes {{ "
-        f"id body createdAt url system internal resolvable resolved author {PERSON} discussion {{ id }} "
+        f"id body createdAt url system internal resolvable resolved author {PERSON_FIELDS} discussion {{ id }} "
         "position { filePath newLine oldLine } } }"
     )
 
 
-class Conversations(code_host.Conversations[dict[str, Node]]):
+class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
     """Merge requests or issues of one project."""
 
     field: ClassVar[str]
     """Of GraphQL's `Project`: "mergeRequests", "issues"."""
-    enums: ClassVar[tuple[str, str]]
+    enum_types: ClassVar[tuple[str, str]]
     """GraphQL's types for the state and the order."""
-    listing: ClassVar[str]
+    listing_fields: ClassVar[str]
     """What is asked of each in a listing, beside what all have."""
-    facts: ClassVar[str]
+    detail_fields: ClassVar[str]
     """What is asked of each when it is read, beside what all have."""
 
     def __init__(
@@ -80,23 +80,23 @@ class Conversations(code_host.Conversations[dict[str, Node]]):
         """Close the connections."""
         self._client.close()
 
-    def clean(self, written: str) -> str:
+    def clean_text(self, markdown: str) -> str:
         """What was uploaded is linked to where it lies."""
-        return said(written, self.connection)
+        return clean_gitlab_markdown(markdown, self.connection)
 
-    def facts_of(self, node: Node) -> dict[str, Any]:
+    def build_common_metadata(self, node: Node) -> dict[str, Any]:
         """Metadata that both have."""
         state = "open" if node["state"] in ("opened", "locked") else node["state"]  # locked: being merged
-        return facts_of(node, self.connection.project, state, node["labels"]["nodes"])
+        return build_base_metadata(node, self.connection.project, state, node["labels"]["nodes"])
 
     def discover(self) -> Iterator[Item]:
         """All that the filters want, a hundred a call, the oldest update first."""
-        oldest = self._oldest()
-        yield from self.listed(self._newest_begin(oldest) if self._filters.max_results else oldest)
+        oldest = self._oldest_update()
+        yield from self.list_items(self._find_newest_begin(oldest) if self._filters.max_results else oldest)
 
-    def _chosen(self, nodes: Iterable[Node]) -> list[Node]:
+    def _filter_wanted(self, nodes: Iterable[Node]) -> list[Node]:
         """Those that the filters want, but for `max_results`."""
-        oldest, labels = self._oldest(), set(self._filters.labels)
+        oldest, labels = self._oldest_update(), set(self._filters.labels)
         return [
             node
             for node in nodes
@@ -104,121 +104,127 @@ class Conversations(code_host.Conversations[dict[str, Node]]):
             and self.is_wanted(node, oldest)
         ]
 
-    def listed(self, oldest: datetime) -> Iterator[Item]:
+    def list_items(self, oldest: datetime) -> Iterator[Item]:
         """The oldest update first.
 
         Confidential ones are listed to be skipped: what had been public leaves the index at once.
         """
-        chosen = self._chosen(self._listed(oldest))
+        chosen = self._filter_wanted(self._list_nodes(oldest))
         public = [node for node in chosen if not node.get("confidential")]
         most = self._filters.max_results
         surplus = {node["number"] for node in public[:-most]} if most else set[str]()
-        yield from (self._item(node) for node in chosen if node["number"] not in surplus)
+        yield from (self._to_item(node) for node in chosen if node["number"] not in surplus)
 
-    def _listed(self, oldest: datetime) -> list[Node]:
+    def _list_nodes(self, oldest: datetime) -> list[Node]:
         """What was updated at `oldest` or later, each in the place of its last update."""
         found: dict[str, Node] = {}
         total = 0
-        for page in self._pages("UPDATED_ASC", oldest):
+        for page in self._iter_pages("UPDATED_ASC", oldest):
             total = page.get("count", total)
             for node in page["nodes"]:
                 found.pop(node["number"], None)
                 found[node["number"]] = node
-        if falls_short(len(found), total):
-            raise self._client.sentences.unsteady(f"listed {len(found)} of {total} {self.field}")
+        if is_incomplete(len(found), total):
+            raise self._client.errors.listing_incomplete(f"listed {len(found)} of {total} {self.field}")
         return list(found.values())
 
-    def _item(self, node: Node) -> Item:
+    def _to_item(self, node: Node) -> Item:
         """The count tells of a comment that was deleted, which may leave the time as it was."""
-        revision = f"{node['updatedAt']}:{node['userNotesCount']}:{FORMAT}"
-        skip = CONFIDENTIAL if node.get("confidential") else None
+        revision = f"{node['updatedAt']}:{node['userNotesCount']}:{FORMAT_VERSION}"
+        skip = CONFIDENTIAL_REASON if node.get("confidential") else None
         return Item(f"{self.kind}/{node['number']}", revision, locator=node["updatedAt"], skip=skip)
 
-    def _newest_begin(self, oldest: datetime) -> datetime:
+    def _find_newest_begin(self, oldest: datetime) -> datetime:
         """Since when the newest `max_results` were updated, found from the newest on."""
         most, wanted = self._filters.max_results or 0, list[Node]()
-        for page in self._pages("UPDATED_DESC", oldest):
-            wanted += [node for node in self._chosen(page["nodes"]) if not node.get("confidential")]
+        for page in self._iter_pages("UPDATED_DESC", oldest):
+            wanted += [node for node in self._filter_wanted(page["nodes"]) if not node.get("confidential")]
             if len(wanted) >= most:
-                return max(oldest, moment(wanted[most - 1]["updatedAt"]))
+                return max(oldest, parse_time(wanted[most - 1]["updatedAt"]))
         return oldest
 
-    def _pages(self, sort: str, oldest: datetime) -> Iterator[Node]:
+    def _iter_pages(self, sort: str, oldest: datetime) -> Iterator[Node]:
         """Every page until the one that has no next; the first has the `count` of all."""
-        state_type, sort_type = self.enums
+        state_type, sort_type = self.enum_types
         declared = f"$after: String, $state: {state_type}, $sort: {sort_type}, $since: Time, $first: Boolean!"
         asked_of_each = (
-            f"number: iid updatedAt userNotesCount labels {{ nodes {{ name: title }} }} {self.listing}"
+            f"number: iid updatedAt userNotesCount labels {{ nodes {{ name: title }} }} {self.listing_fields}"
         )
         selection = (
             f"listed: {self.field}(first: 100, after: $after, state: $state, sort: $sort, "
             "updatedAfter: $since) { count @include(if: $first) pageInfo { hasNextPage endCursor } "
             f"nodes {{ {asked_of_each} }} }}"
         )
-        asked: dict[str, Any] = {"state": self.states[self._state], "sort": sort, "since": oldest.isoformat()}
+        asked: dict[str, Any] = {
+            "state": self.state_values[self._state],
+            "sort": sort,
+            "since": oldest.isoformat(),
+        }
         after, more = None, True
         while more:
-            project = self._client.ask(declared, selection, asked | {"after": after, "first": after is None})
+            project = self._client.execute(
+                declared, selection, asked | {"after": after, "first": after is None}
+            )
             page = project["listed"]
             if page is None:
-                raise self._client.sentences.unsteady(f"does not list the {self.field}")
+                raise self._client.errors.listing_incomplete(f"does not list the {self.field}")
             yield page
             more, before = page["pageInfo"]["hasNextPage"], after
-            after = self._next(page, before) if more else None
+            after = self._next_cursor(page, before) if more else None
 
-    def _next(self, page: Node, before: str | None) -> str:
+    def _next_cursor(self, page: Node, previous_cursor: str | None) -> str:
         cursor = page["pageInfo"]["endCursor"]
-        if not cursor or cursor == before:
-            raise self._client.sentences.unsteady("gave a page that leads nowhere")
+        if not cursor or cursor == previous_cursor:
+            raise self._client.errors.listing_incomplete("gave a page that leads nowhere")
         return cursor
 
-    def asked(self, items: Sequence[Item]) -> dict[str, Node]:
+    def fetch_batch(self, items: Sequence[Item]) -> dict[str, Node]:
         """Those that are still there, by their address."""
-        selection = self._wanted(f"{_WHAT_ALL_HAVE} {self.facts} {_notes_field()}")
+        selection = self._build_selection(f"{_COMMON_FIELDS} {self.detail_fields} {_build_notes_field()}")
         iids = [item.uri.partition("/")[2] for item in items]
         divisible = len(items) > 1
-        project = self._client.ask("$iids: [String!]", selection, {"iids": iids}, divisible=divisible)
+        project = self._client.execute("$iids: [String!]", selection, {"iids": iids}, can_split=divisible)
         return {f"{self.kind}/{node['number']}": node for node in project["wanted"]["nodes"]}
 
-    def told(
-        self, items: Sequence[Item], answer: dict[str, Node]
+    def parse_batch(
+        self, items: Sequence[Item], batch: dict[str, Node]
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """What the answer tells of them."""
         for item in items:
-            yield item, self._made(item, answer.get(item.uri))
+            yield item, self._to_document(item, batch.get(item.uri))
 
-    def alone(self, item: Item) -> DocumentSkipped:
+    def fetch_one(self, item: Item) -> DocumentSkipped:
         """Where GitLab fails at one alone, but not at none, that is at fault."""
-        self._client.ask("", "id", {})
+        self._client.execute("", "id", {})
         return DocumentSkipped("GitLab fails to answer for it, even alone")
 
-    def _wanted(self, selection: str) -> str:
+    def _build_selection(self, selection: str) -> str:
         return f"wanted: {self.field}(iids: $iids) {{ nodes {{ {selection} }} }}"
 
-    def _made(self, item: Item, node: Node | None) -> Document | DocumentSkipped:
+    def _to_document(self, item: Item, node: Node | None) -> Document | DocumentSkipped:
         if node is None:
-            return DocumentSkipped(GONE)
+            return DocumentSkipped(DELETED_REASON)
         if node.get("confidential"):
-            return DocumentSkipped(CONFIDENTIAL)
+            return DocumentSkipped(CONFIDENTIAL_REASON)
         try:
-            node["notes"] = list(self._notes(node))
+            node["notes"] = list(self._iter_notes(node))
         except DocumentSkipped as gone:
             return gone
         node["listedAt"] = item.locator
-        return self.document(item.uri, node)
+        return self.build_document(item.uri, node)
 
-    def _notes(self, node: Node) -> Iterator[Node]:
+    def _iter_notes(self, node: Node) -> Iterator[Node]:
         """All that people wrote for everybody who sees it: no events, no internal notes."""
         page, after = node["notes"], None
         while True:
             yield from (note for note in page["nodes"] if not note["system"] and not note["internal"])
             if not page["pageInfo"]["hasNextPage"]:
                 return
-            after = self._next(page, after)
-            selection = self._wanted(_notes_field(", after: $after"))
-            project = self._client.ask(
+            after = self._next_cursor(page, after)
+            selection = self._build_selection(_build_notes_field(", after: $after"))
+            project = self._client.execute(
                 "$iids: [String!], $after: String", selection, {"iids": [node["number"]], "after": after}
             )
             if not project["wanted"]["nodes"]:
-                raise DocumentSkipped(GONE)
+                raise DocumentSkipped(DELETED_REASON)
             page = project["wanted"]["nodes"][0]["notes"]

@@ -8,33 +8,37 @@ from typing import Any, ClassVar
 
 from knowledge_pipeline.sources.code_host import ChangedFiles, Node
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.gitlab.conversations import PERSON, Conversations
-from knowledge_pipeline.sources.gitlab.turns import approvals, closed_by, comment_turns
+from knowledge_pipeline.sources.gitlab.conversations import PERSON_FIELDS, GitlabConversations
+from knowledge_pipeline.sources.gitlab.turns import (
+    find_closed_issues,
+    iter_approval_turns,
+    iter_comment_turns,
+)
 
 
-class MergeRequests(Conversations):
+class GitlabMergeRequests(GitlabConversations):
     """One document per merge request: "merge_request/12".
 
     API: https://docs.gitlab.com/api/graphql/reference/#mergerequest
     """
 
     kind = "merge_request"
-    mark = "!"
+    number_prefix = "!"
     field = "mergeRequests"
-    enums = ("MergeRequestState", "MergeRequestSort")
-    at_once = 20
+    enum_types = ("MergeRequestState", "MergeRequestSort")
+    batch_size = 20
     default_state = "merged"
     default_since = "180 days"
-    states: ClassVar = {  # GitLab cannot be asked for all that is no longer open
+    state_values: ClassVar = {  # GitLab cannot be asked for all that is no longer open
         "open": "opened",
         "closed": "all",
         "merged": "merged",
         "all": "all",
     }
-    listing = "state mergedAt"
-    facts = (
+    listing_fields = "state mergedAt"
+    detail_fields = (
         "draft mergedAt mergeCommitSha sourceBranch targetBranch "
-        f"diffStats {{ path additions deletions }} approvedBy {{ nodes {PERSON} }}"
+        f"diffStats {{ path additions deletions }} approvedBy {{ nodes {PERSON_FIELDS} }}"
     )
 
     def is_wanted(self, node: Node, oldest: datetime) -> bool:
@@ -42,27 +46,27 @@ class MergeRequests(Conversations):
         is_open = node["state"] not in ("closed", "merged")
         return not (is_open and self._state == "closed") and super().is_wanted(node, oldest)
 
-    def said(self, node: Node) -> Iterator[Turn]:
+    def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """Changed files, what was said, who approved."""
-        yield Turn("changed files", _changes(node).text, url=f"{node['url']}/diffs")
-        yield from comment_turns(node["notes"], self.connection)
-        yield from approvals(node["approvedBy"]["nodes"] if node["approvedBy"] else [])
+        yield Turn("changed files", _build_changed_files(node).text, url=f"{node['url']}/diffs")
+        yield from iter_comment_turns(node["notes"], self.connection)
+        yield from iter_approval_turns(node["approvedBy"]["nodes"] if node["approvedBy"] else [])
 
-    def metadata(self, node: Node) -> dict[str, Any]:
+    def build_metadata(self, node: Node) -> dict[str, Any]:
         """Facts, branches, sizes, files, and what it closes."""
         return {
-            **self.facts_of(node),
+            **self.build_common_metadata(node),
             "draft": node["draft"],
             "base": node["targetBranch"],
             "head": node["sourceBranch"],
             "merged_at": node["mergedAt"],
             "merge_commit": node["mergeCommitSha"],
-            **_changes(node).facts,
-            "mentions": closed_by(node["body"], self.connection),
+            **_build_changed_files(node).metadata,
+            "mentions": find_closed_issues(node["body"], self.connection),
         }
 
 
-def _changes(node: Node) -> ChangedFiles:
+def _build_changed_files(node: Node) -> ChangedFiles:
     files = node["diffStats"] or []
     added, deleted = (sum(file[name] for file in files) for name in ("additions", "deletions"))
     return ChangedFiles(files, len(files), added, deleted)

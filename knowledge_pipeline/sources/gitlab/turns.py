@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.sources.code_host import Node, mentions, moment, person
+from knowledge_pipeline.sources.code_host import Node, author_name, build_mentions, parse_time
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.markdown_cleaning import clean
+from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
 
 _UPLOAD = re.compile(r"(?<=\]\()(?=/uploads/[0-9a-f]{32}/)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -24,25 +24,32 @@ _CLOSING = re.compile(
 )
 
 
-def said(written: str, connection: GitlabConnection) -> str:
+def clean_gitlab_markdown(markdown: str, connection: GitlabConnection) -> str:
     """GitLab Flavored Markdown as clean Markdown; what was uploaded is linked to where it lies."""
-    return clean(_UPLOAD.sub(lambda _: connection.place, written))
+    return clean_markdown(_UPLOAD.sub(lambda _: connection.location, markdown))
 
 
-def comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> Iterator[Turn]:
+def iter_comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> Iterator[Turn]:
     """The comments; each thread together, the threads by their first comment."""
     threads: dict[str, list[Node]] = {}
     for note in notes:
         threads.setdefault((note["discussion"] or note)["id"], []).append(note)
     for thread in threads.values():
-        place = _place(thread)
+        place = _format_location(thread)
         for note in thread:
             kind = "review comment" if place else "comment"
-            at = moment(note["createdAt"])
-            yield Turn(kind, said(note["body"], connection), person(note), at, place, note["url"])
+            at = parse_time(note["createdAt"])
+            yield Turn(
+                kind,
+                clean_gitlab_markdown(note["body"], connection),
+                author_name(note),
+                at,
+                place,
+                note["url"],
+            )
 
 
-def _place(thread: Sequence[Node]) -> str | None:
+def _format_location(thread: Sequence[Node]) -> str | None:
     """What the remarks of a thread are about: "src/auth.py line 12 (resolved)"; None: not the code."""
     position = thread[0]["position"]
     if not position:
@@ -53,16 +60,18 @@ def _place(thread: Sequence[Node]) -> str | None:
     return f"{position['filePath']}{f' line {line}' if line else ''}{done}"
 
 
-def closed_by(description: str | None, connection: GitlabConnection) -> list[dict[str, str]]:
+def find_closed_issues(description: str | None, connection: GitlabConnection) -> list[dict[str, str]]:
     """The issues that a description closes, by the words that GitLab's default closing pattern has.
 
     Source: https://docs.gitlab.com/user/project/issues/managing_issues/#default-closing-pattern
     """
-    closed = " ".join(found["closed"] for found in _CLOSING.finditer(_without_code(description or "")))
-    return mentions("closes", (_full(reference, connection) for reference in re.findall(_REFERENCE, closed)))
+    closed = " ".join(found["closed"] for found in _CLOSING.finditer(_strip_code(description or "")))
+    return build_mentions(
+        "closes", (_qualify_reference(reference, connection) for reference in re.findall(_REFERENCE, closed))
+    )
 
 
-def _without_code(text: str) -> str:
+def _strip_code(text: str) -> str:
     lines: list[str] = []
     fence = ""
     for line in text.splitlines():
@@ -76,7 +85,7 @@ def _without_code(text: str) -> str:
     return "\n".join(lines)
 
 
-def _full(reference: str, connection: GitlabConnection) -> str:
+def _qualify_reference(reference: str, connection: GitlabConnection) -> str:
     """An issue as it is written everywhere: "group/name#12"; one of another service stays as it is."""
     site = f"{connection.url.rstrip('/')}/"
     if reference.startswith(site) and not reference.startswith(f"{site}groups/"):
@@ -91,7 +100,7 @@ def _full(reference: str, connection: GitlabConnection) -> str:
     return f"{project}#{number}"
 
 
-def approvals(people: Iterable[Node]) -> Iterator[Turn]:
+def iter_approval_turns(approvers: Iterable[Node]) -> Iterator[Turn]:
     """Who approved it; GitLab does not tell when."""
-    for each in people:
-        yield Turn("review", "Approved.", person({"author": each}))
+    for each in approvers:
+        yield Turn("review", "Approved.", author_name({"author": each}))

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from knowledge_pipeline.sources.markdown_writing import coded, linked
+from knowledge_pipeline.sources.markdown_writing import format_inline_code, format_link
 
 People = Mapping[str, str]
 """Display names by account id or user name."""
 
-INLINE = frozenset(
+INLINE_TYPES = frozenset(
     {
         *("text", "hardBreak", "mention", "emoji", "date", "status", "inlineCard", "mediaInline", "media"),
         *("placeholder", "inlineExtension", "image", "confluenceJiraIssue", "unsupportedInline"),
@@ -31,37 +31,37 @@ def type_of(node: Any) -> str:
     return told if isinstance(told, str) else ""
 
 
-def nodes_of(node: Any) -> list[Any]:
+def children_of(node: Any) -> list[Any]:
     """What a node contains."""
     content = node.get("content") if isinstance(node, dict) else None
     return content if isinstance(content, list) else []
 
 
-def attributes(node: Mapping[str, Any]) -> Mapping[str, Any]:
+def attributes_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """The attributes of a node."""
     told = node.get("attrs")
     return told if isinstance(told, dict) else {}
 
 
-def inline_text(nodes: list[Any], people: People) -> str:
+def render_inline(nodes: list[Any], people: People) -> str:
     """Inline nodes as one text, their white space as it is."""
     parts: list[str] = []
     for url, group in groupby(nodes, key=_link_of):
-        text = _marked(list(group), people)
+        text = _render_runs(list(group), people)
         if url:
-            lead, text, trail = _without_space(text)
-            text = f"{lead}{linked(text, url)}{trail}"
+            lead, text, trail = _split_whitespace(text)
+            text = f"{lead}{format_link(text, url)}{trail}"
         parts.append(text)
     return "".join(parts)
 
 
-def label_of(node: Any, people: People) -> str:
+def render_label(node: Any, people: People) -> str:
     """What a node that is no text shows within a line."""
-    show = _LABELS.get(type_of(node))
-    return show(attributes(node), people) if show else all_text(node)
+    show = _LABEL_RENDERERS.get(type_of(node))
+    return show(attributes_of(node), people) if show else collect_text(node)
 
 
-def all_text(node: Any, between: str = " ") -> str:
+def collect_text(node: Any, separator: str = " ") -> str:
     """Every text under a node, however deep; a hard break is a new line."""
     texts: list[str] = []
     waiting = [node]
@@ -72,32 +72,32 @@ def all_text(node: Any, between: str = " ") -> str:
         elif isinstance(here, dict):
             if type_of(here) == "hardBreak":
                 texts.append("\n")
-            for told in (here.get("text"), attributes(here).get("text")):
+            for told in (here.get("text"), attributes_of(here).get("text")):
                 if isinstance(told, str):
                     texts.append(told)
             waiting.append(here.get("content"))
         elif isinstance(here, str):
             texts.append(here)
-    return between.join(texts)
+    return separator.join(texts)
 
 
-def _marked(nodes: list[Any], people: People) -> str:
+def _render_runs(nodes: list[Any], people: People) -> str:
     """Neighbours with the same emphasis are emphasized once."""
     runs = [
-        ("".join(_shown(node, people) for node in group), emphasis)
+        ("".join(_render_node(node, people) for node in group), emphasis)
         for emphasis, group in groupby(nodes, key=_emphasis_of)
     ]
     parts = []
     for place, (text, emphasis) in enumerate(runs):
         before = runs[place - 1][0][-1:] if place else ""
         after = runs[place + 1][0][:1] if place + 1 < len(runs) else ""
-        parts.append(_emphasized(text, emphasis, before, after))
+        parts.append(_emphasize(text, emphasis, before, after))
     return "".join(parts)
 
 
-def _emphasized(text: str, emphasis: tuple[str, ...], before: str, after: str) -> str:
+def _emphasize(text: str, emphasis: tuple[str, ...], before: str, after: str) -> str:
     """The text between its signs; none where they would stand inside a word and break it."""
-    lead, core, trail = _without_space(text)
+    lead, core, trail = _split_whitespace(text)
     if not core or not emphasis or "\n" in core:
         return text
     inside = (not lead and _WORD.match(before)) or (not trail and _WORD.match(after))
@@ -107,91 +107,91 @@ def _emphasized(text: str, emphasis: tuple[str, ...], before: str, after: str) -
     return f"{lead}{signs}{core}{signs[::-1]}{trail}"
 
 
-def _shown(node: Any, people: People) -> str:
+def _render_node(node: Any, people: People) -> str:
     if type_of(node) == "text":
         text = node.get("text")
         text = text if isinstance(text, str) else ""
-        return coded(text) if "code" in _marks(node) else text
-    return label_of(node, people)
+        return format_inline_code(text) if "code" in _marks_of(node) else text
+    return render_label(node, people)
 
 
-def _without_space(text: str) -> tuple[str, str, str]:
+def _split_whitespace(text: str) -> tuple[str, str, str]:
     core = text.strip()
     start = text.index(core) if core else 0
     return text[:start], core, text[start + len(core) :]
 
 
-def _marks(node: Any) -> dict[str, Mapping[str, Any]]:
+def _marks_of(node: Any) -> dict[str, Mapping[str, Any]]:
     marks = node.get("marks") if isinstance(node, dict) else None
     known = marks if isinstance(marks, list) else []
-    return {type_of(mark): attributes(mark) for mark in known if isinstance(mark, dict)}
+    return {type_of(mark): attributes_of(mark) for mark in known if isinstance(mark, dict)}
 
 
 def _emphasis_of(node: Any) -> tuple[str, ...]:
-    marks = _marks(node)
+    marks = _marks_of(node)
     if "code" in marks:
         return ()
     return tuple(sign for name, sign in _EMPHASIS.items() if name in marks)
 
 
 def _link_of(node: Any) -> str:
-    url = _marks(node).get("link", {}).get("href")
+    url = _marks_of(node).get("link", {}).get("href")
     return url if isinstance(url, str) else ""
 
 
-def _mention(told: Mapping[str, Any], people: People) -> str:
-    name = str(told.get("text") or "").strip().lstrip("@") or people.get(str(told.get("id")), "someone")
+def _render_mention(attrs: Mapping[str, Any], people: People) -> str:
+    name = str(attrs.get("text") or "").strip().lstrip("@") or people.get(str(attrs.get("id")), "someone")
     return f"@{name}"
 
 
-def _emoji(told: Mapping[str, Any], people: People) -> str:
-    return str(told.get("text") or told.get("shortName") or "")
+def _render_emoji(attrs: Mapping[str, Any], people: People) -> str:
+    return str(attrs.get("text") or attrs.get("shortName") or "")
 
 
-def _date(told: Mapping[str, Any], people: People) -> str:
-    stamp = told.get("timestamp")
+def _render_date(attrs: Mapping[str, Any], people: People) -> str:
+    stamp = attrs.get("timestamp")
     try:
         return datetime.fromtimestamp(int(stamp or "") / 1000, UTC).date().isoformat()
     except (ValueError, OverflowError, OSError, TypeError):
         return str(stamp or "")
 
 
-def _status(told: Mapping[str, Any], people: People) -> str:
-    return str(told.get("text") or "").strip()
+def _render_status(attrs: Mapping[str, Any], people: People) -> str:
+    return str(attrs.get("text") or "").strip()
 
 
-def _card(told: Mapping[str, Any], people: People) -> str:
+def _render_card(attrs: Mapping[str, Any], people: People) -> str:
     """A link; its name where the card brings its own JSON-LD."""
-    data = told.get("data")
+    data = attrs.get("data")
     data = data if isinstance(data, dict) else {}
-    url = told.get("url") or data.get("url") or ""
-    return linked(str(data.get("name") or ""), str(url))
+    url = attrs.get("url") or data.get("url") or ""
+    return format_link(str(data.get("name") or ""), str(url))
 
 
-def _media(told: Mapping[str, Any], people: People) -> str:
+def _render_media(attrs: Mapping[str, Any], people: People) -> str:
     """The name of a file; an image from elsewhere is a link."""
-    name = next((str(told[key]) for key in ("alt", "__fileName", "title") if told.get(key)), "").strip()
-    url = told.get("url") or told.get("src")
+    name = next((str(attrs[key]) for key in ("alt", "__fileName", "title") if attrs.get(key)), "").strip()
+    url = attrs.get("url") or attrs.get("src")
     if isinstance(url, str) and url:
-        return linked(name or "image", url)
+        return format_link(name or "image", url)
     return f"(attachment: {name})" if name else "(attachment)"
 
 
-def _break(told: Mapping[str, Any], people: People) -> str:
+def _render_break(attrs: Mapping[str, Any], people: People) -> str:
     return "\n"
 
 
-_LABELS: dict[str, Callable[[Mapping[str, Any], People], str]] = {
-    "hardBreak": _break,
-    "mention": _mention,
-    "emoji": _emoji,
-    "date": _date,
-    "status": _status,
-    "inlineCard": _card,
-    "blockCard": _card,
-    "embedCard": _card,
-    "media": _media,
-    "mediaInline": _media,
-    "image": _media,
-    "placeholder": _status,
+_LABEL_RENDERERS: dict[str, Callable[[Mapping[str, Any], People], str]] = {
+    "hardBreak": _render_break,
+    "mention": _render_mention,
+    "emoji": _render_emoji,
+    "date": _render_date,
+    "status": _render_status,
+    "inlineCard": _render_card,
+    "blockCard": _render_card,
+    "embedCard": _render_card,
+    "media": _render_media,
+    "mediaInline": _render_media,
+    "image": _render_media,
+    "placeholder": _render_status,
 }

@@ -16,12 +16,12 @@ import requests
 
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.http_retry import polite, unanswered
+from knowledge_pipeline.sources.http_retry import mount_retries, to_source_error
 
 if TYPE_CHECKING:
     from jira import JIRA
 
-_BASE = "{server}/rest/api/%s/{path}"
+_URL_TEMPLATE = "{server}/rest/api/%s/{path}"
 
 
 class JiraRefused(SourceRefused):
@@ -32,7 +32,7 @@ class JiraRefused(SourceRefused):
         self.status = status
 
 
-class JiraApi:
+class JiraClient:
     """A Jira as a connection names it; nothing is asked before the first call.
 
     API: https://developer.atlassian.com/cloud/jira/platform/rest/v3/ (Cloud),
@@ -43,23 +43,23 @@ class JiraApi:
         self.url = connection.url.rstrip("/")
         self.service = f"Jira at {urlsplit(self.url).netloc}"
         self._connection = connection
-        self._opened: JIRA | None = None
-        self._cloud: bool | None = True if connection.email else None
+        self._jira: JIRA | None = None
+        self._is_cloud: bool | None = True if connection.email else None
 
     @property
-    def identified(self) -> bool:
+    def is_authenticated(self) -> bool:
         """Whether we say who we are."""
         return self._connection.token is not None
 
     @property
-    def cloud(self) -> bool:
+    def is_cloud(self) -> bool:
         """Whether it is Cloud; without any identity Jira itself is asked."""
-        if self._cloud is not None:
-            return self._cloud
-        guest = not self.identified
+        if self._is_cloud is not None:
+            return self._is_cloud
+        guest = not self.is_authenticated
         found = guest and self.get("serverInfo", version="2").get("deploymentType") == "Cloud"
-        self._cloud = bool(found)
-        return self._cloud
+        self._is_cloud = bool(found)
+        return self._is_cloud
 
     def get(self, path: str, version: str | None = None, **parameters: Any) -> Any:
         """The JSON at a path of the API.
@@ -68,44 +68,44 @@ class JiraApi:
             JiraRefused: it is refused for good.
             SourceUnavailable: Jira did not answer, or limits us.
         """
-        return self._asked(path, parameters, version, post=False)
+        return self._request(path, parameters, version, post=False)
 
-    def post(self, path: str, question: Mapping[str, Any]) -> Any:
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON that a question posted to a path is answered with. Raises as `get`."""
-        return self._asked(path, dict(question), None, post=True)
+        return self._request(path, dict(body), None, post=True)
 
     def close(self) -> None:
         """Free the connections."""
-        if self._opened is not None:
-            self._opened.close()
-        self._opened = None
+        if self._jira is not None:
+            self._jira.close()
+        self._jira = None
 
-    def _asked(self, path: str, told: dict[str, Any], version: str | None, *, post: bool) -> Any:
+    def _request(self, path: str, params: dict[str, Any], version: str | None, *, post: bool) -> Any:
         from jira import JIRAError
 
-        base = _BASE % (version or ("3" if self.cloud else "2"))
+        base = _URL_TEMPLATE % (version or ("3" if self.is_cloud else "2"))
         try:
-            answer = self._client()._get_json(path, params=told, base=base, use_post=post)
+            answer = self._open_client()._get_json(path, params=params, base=base, use_post=post)
         except JIRAError as error:  # it holds our headers, so that it must not be the cause of ours
-            raise self._refusal(error.status_code or 0, error.text or "", path) from None
+            raise self._to_source_error(error.status_code or 0, error.text or "", path) from None
         except requests.exceptions.JSONDecodeError:
             raise JiraRefused(
                 f"{self.service} answers with a page instead of JSON, as a login or a proxy does: "
                 "correct connection.url and connection.token"
             ) from None
         except requests.RequestException as error:
-            raise unanswered(self.service, error) from None
+            raise to_source_error(self.service, error) from None
         if not isinstance(answer, (dict, list)) or (not answer and not isinstance(answer, list)):
             raise SourceUnavailable(f"{self.service} gave an empty answer to {path}: refresh again later")
         return answer
 
-    def _client(self) -> JIRA:
-        if self._opened is None:
+    def _open_client(self) -> JIRA:
+        if self._jira is None:
             from jira import JIRA
 
             token = self._connection.token.get_secret_value() if self._connection.token else None
             email = self._connection.email
-            self._opened = JIRA(
+            self._jira = JIRA(
                 options={"server": self.url},
                 basic_auth=(email, token) if email and token else None,
                 token_auth=None if email else token,
@@ -113,54 +113,54 @@ class JiraApi:
                 max_retries=0,  # `polite` tries again; both together would multiply
                 logging=False,  # the client logs bodies and headers of failed answers
             )
-            session = self._opened._session
+            session = self._jira._session
             assert session is not None
-            polite(session, self.service)
-            session.hooks["response"].append(self._see_identity)
-        return self._opened
+            mount_retries(session, self.service)
+            session.hooks["response"].append(self._check_identity)
+        return self._jira
 
-    def _see_identity(self, response: requests.Response, *_: Any, **__: Any) -> None:
+    def _check_identity(self, response: requests.Response, *_: Any, **__: Any) -> None:
         """Refuse what is answered to nobody: a wrong token may be let in as a guest, who sees less."""
         if response.is_redirect:
-            self._refuse_redirect(response.headers.get("Location", ""))
+            self._reject_redirect(response.headers.get("Location", ""))
         reason = response.headers.get("X-Seraph-LoginReason", "")
-        if self.identified and "AUTHENTICATED_FAILED" in reason:
-            raise self._refusal(401, "", "")
+        if self.is_authenticated and "AUTHENTICATED_FAILED" in reason:
+            raise self._to_source_error(401, "", "")
 
-    def _refuse_redirect(self, location: str) -> None:
+    def _reject_redirect(self, location: str) -> None:
         to = urlsplit(location)
         if "login" in location.lower() or to.netloc.startswith("id."):
             raise JiraRefused(f"{self.service} sends us to its login page: correct connection.token", 401)
         where = f"{to.scheme}://{to.hostname}" if to.scheme and to.hostname else "another address"
         raise JiraRefused(f"{self.service} sends us to {where}: correct connection.url")
 
-    def _refusal(self, status: int, said: str, path: str) -> SourceRefused | SourceUnavailable:
+    def _to_source_error(self, status: int, detail: str, path: str) -> SourceRefused | SourceUnavailable:
         """The error for an answer that is none."""
         if status == 429:
             return SourceUnavailable(f"{self.service} limits our calls: refresh again in some minutes")
         if status >= 500:
             return SourceUnavailable(f"{self.service} failed ({status}): refresh again later")
-        said = self._shortened(said)
+        detail = self._shorten_detail(detail)
         sentence = {
-            400: f"does not understand the question ({said}): correct jql, projects, issue_types, statuses "
+            400: f"does not understand the question ({detail}): correct jql, projects, issue_types, statuses "
             "or labels",
-            401: self._identity_sentence(),
-            403: f"refuses our account{f' ({said})' if said else ''}: give it the permission Browse "
+            401: self._format_identity_error(),
+            403: f"refuses our account{f' ({detail})' if detail else ''}: give it the permission Browse "
             "Projects, and a scoped connection.token the scope read:jira-work",
             404: f"has nothing at {path} (404): correct connection.url, which ends where /rest begins, "
             "and projects",
-        }.get(status, f"refuses {path} ({status}{f': {said}' if said else ''}): correct connection.url")
+        }.get(status, f"refuses {path} ({status}{f': {detail}' if detail else ''}): correct connection.url")
         return JiraRefused(f"{self.service} {sentence}", status)
 
-    def _identity_sentence(self) -> str:
-        if not self.identified:
+    def _format_identity_error(self) -> str:
+        if not self.is_authenticated:
             return "answers only to those it knows (401): set connection.token, and on Cloud connection.email"
         which = "connection.email and connection.token" if self._connection.email else "connection.token"
         return f"does not accept our token (401): it is wrong or has expired, correct {which}"
 
-    def _shortened(self, said: str) -> str:
+    def _shorten_detail(self, detail: str) -> str:
         """What Jira says, if it is a sentence and none of our secrets."""
         token = self._connection.token
         if token is not None:
-            said = said.replace(token.get_secret_value(), "***")
-        return "" if "<" in said[:200] else " ".join(said.split())[:200]
+            detail = detail.replace(token.get_secret_value(), "***")
+        return "" if "<" in detail[:200] else " ".join(detail.split())[:200]

@@ -9,40 +9,42 @@ from difflib import get_close_matches
 from typing import Any
 
 from knowledge_pipeline.errors import SourceRefused
-from knowledge_pipeline.sources.jira.adf import adf_text
-from knowledge_pipeline.sources.jira.markup import wiki_text
+from knowledge_pipeline.sources.jira.adf import adf_to_markdown
+from knowledge_pipeline.sources.jira.markup import wiki_to_markdown
 
-STANDARD = (
+STANDARD_FIELDS = (
     *("summary", "description", "environment", "issuetype", "project", "status", "priority", "resolution"),
     *("labels", "components", "fixVersions", "versions", "assignee", "reporter", "creator", "created"),
     *("updated", "resolutiondate", "duedate", "parent", "issuelinks", "attachment", "comment", "security"),
 )
-_SPRINT = "com.pyxis.greenhopper.jira:gh-sprint"
-_EPIC = "com.pyxis.greenhopper.jira:gh-epic-link"
-_TEXT_AREA = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
+_SPRINT_TYPE = "com.pyxis.greenhopper.jira:gh-sprint"
+_EPIC_TYPE = "com.pyxis.greenhopper.jira:gh-epic-link"
+_TEXT_AREA_TYPE = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
 _SPRINT_NAME = re.compile(r"\[(?:.*?,)?name=(.*?)(?:,\w+=|\]$)")
-_NAMES = ("displayName", "value", "name", "title", "key")
-_DEEPEST = 20
+_NAME_KEYS = ("displayName", "value", "name", "title", "key")
+_MAX_DEPTH = 20
 
 
 @dataclass(frozen=True, slots=True)
 class SiteFields:
     """Ids of the fields that a source reads beside the standard ones."""
 
-    custom: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    custom_ids: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Ids by display name; a site may have several fields of one name."""
-    sprint: Sequence[str] = ()
-    epic: Sequence[str] = ()
-    markup: frozenset[str] = frozenset()  # those that hold wiki markup on Server
+    sprint_ids: Sequence[str] = ()
+    epic_ids: Sequence[str] = ()
+    markup_ids: frozenset[str] = frozenset()  # those that hold wiki markup on Server
 
     @property
-    def asked(self) -> list[str]:
+    def requested_ids(self) -> list[str]:
         """Every field to ask for."""
-        more = [each for ids in self.custom.values() for each in ids]
-        return list(dict.fromkeys([*STANDARD, *self.sprint, *self.epic, *more]))
+        more = [each for ids in self.custom_ids.values() for each in ids]
+        return list(dict.fromkeys([*STANDARD_FIELDS, *self.sprint_ids, *self.epic_ids, *more]))
 
 
-def site_fields(known: Sequence[Mapping[str, Any]], wanted: Sequence[str], service: str) -> SiteFields:
+def resolve_site_fields(
+    definitions: Sequence[Mapping[str, Any]], display_names: Sequence[str], service: str
+) -> SiteFields:
     """The fields of a site that are wanted, by their display names.
 
     Args:
@@ -55,12 +57,12 @@ def site_fields(known: Sequence[Mapping[str, Any]], wanted: Sequence[str], servi
     """
     ids: dict[str, list[str]] = {}
     names: dict[str, str] = {}
-    for each in known:
+    for each in definitions:
         name = str(each.get("name") or each["id"])
         for spelled in {name.casefold(), str(each["id"]).casefold()}:
             ids.setdefault(spelled, []).append(each["id"])
             names.setdefault(spelled, name)
-    for name in wanted:
+    for name in display_names:
         if name.casefold() not in ids:
             near = get_close_matches(name, names.values(), n=1)
             raise SourceRefused(
@@ -68,14 +70,14 @@ def site_fields(known: Sequence[Mapping[str, Any]], wanted: Sequence[str], servi
                 "correct custom_fields"
             )
     return SiteFields(
-        {names[name.casefold()]: tuple(ids[name.casefold()]) for name in wanted},
-        _of_type(known, _SPRINT),
-        _of_type(known, _EPIC),
-        frozenset(_of_type(known, _TEXT_AREA)),
+        {names[name.casefold()]: tuple(ids[name.casefold()]) for name in display_names},
+        _list_ids_of_type(definitions, _SPRINT_TYPE),
+        _list_ids_of_type(definitions, _EPIC_TYPE),
+        frozenset(_list_ids_of_type(definitions, _TEXT_AREA_TYPE)),
     )
 
 
-def shown(
+def format_field_value(
     value: Any, *, markup: bool = False, people: Mapping[str, str] | None = None, depth: int = 0
 ) -> str:
     """What a field's value says to a reader: names, never ids.
@@ -91,18 +93,18 @@ def shown(
     if isinstance(value, (int, float)):
         return f"{value:g}" if isinstance(value, float) and abs(value) < 1e15 else str(value)
     if isinstance(value, str):
-        return wiki_text(value, people) if markup else value.strip()
-    if depth > _DEEPEST:
+        return wiki_to_markdown(value, people) if markup else value.strip()
+    if depth > _MAX_DEPTH:
         return ""
     if isinstance(value, list):
-        parts = [shown(each, markup=markup, people=people, depth=depth + 1) for each in value]
+        parts = [format_field_value(each, markup=markup, people=people, depth=depth + 1) for each in value]
         return ", ".join(part for part in parts if part)
     if isinstance(value, dict) and value.get("type") == "doc":
-        return adf_text(value, people)
-    return _named(value, depth) if isinstance(value, dict) else ""
+        return adf_to_markdown(value, people)
+    return _format_named_value(value, depth) if isinstance(value, dict) else ""
 
 
-def sprint_name(value: Any) -> str:
+def parse_sprint_name(value: Any) -> str:
     """A sprint's name, from an object, or from the string that older Servers print of one."""
     if isinstance(value, str):
         match = _SPRINT_NAME.search(value)
@@ -110,11 +112,15 @@ def sprint_name(value: Any) -> str:
     return str(value.get("name") or "") if isinstance(value, dict) else ""
 
 
-def _named(value: Mapping[str, Any], depth: int) -> str:
-    name = next((shown(value[key], depth=depth + 1) for key in _NAMES if value.get(key)), "")
+def _format_named_value(value: Mapping[str, Any], depth: int) -> str:
+    name = next((format_field_value(value[key], depth=depth + 1) for key in _NAME_KEYS if value.get(key)), "")
     child = value.get("child")  # of a cascading list
-    return f"{name} / {_named(child, depth + 1)}" if isinstance(child, dict) and depth <= _DEEPEST else name
+    return (
+        f"{name} / {_format_named_value(child, depth + 1)}"
+        if isinstance(child, dict) and depth <= _MAX_DEPTH
+        else name
+    )
 
 
-def _of_type(known: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, ...]:
-    return tuple(each["id"] for each in known if (each.get("schema") or {}).get("custom") == kind)
+def _list_ids_of_type(definitions: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, ...]:
+    return tuple(each["id"] for each in definitions if (each.get("schema") or {}).get("custom") == kind)

@@ -14,88 +14,88 @@ from itertools import islice
 from typing import Any
 
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.sources.jira.client import JiraApi
+from knowledge_pipeline.sources.jira.client import JiraClient
 
-_MOST = 5000  # for Cloud, which gives fewer where it likes; the page says how many
-_MOST_SERVER = 1000
+_CLOUD_PAGE_SIZE = 5000  # for Cloud, which gives fewer where it likes; the page says how many
+_SERVER_PAGE_SIZE = 1000
 _OVERLAP = 10
 
 
-def listed(api: JiraApi, jql: str, at_most: int | None = None) -> Iterator[dict[str, Any]]:
+def list_tickets(api: JiraClient, jql: str, limit: int | None = None) -> Iterator[dict[str, Any]]:
     """Every ticket that a query finds, with `id`, `key` and `fields.updated`, each once.
 
     Raises:
         SourceRefused: the query is refused.
         SourceUnavailable: it did not answer, or a page did not hold what it should.
     """
-    pages = _cloud(api, jql, at_most) if api.cloud else _server(api, jql, at_most)
-    return islice(pages, at_most)
+    pages = _iter_cloud(api, jql, limit) if api.is_cloud else _iter_server(api, jql, limit)
+    return islice(pages, limit)
 
 
-def _cloud(api: JiraApi, jql: str, at_most: int | None) -> Iterator[dict[str, Any]]:
+def _iter_cloud(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     tokens: set[str] = set()
     question: dict[str, Any] = {
         "jql": jql,
         "fields": ["id", "key", "updated"],
-        "maxResults": min(_MOST, at_most or _MOST),
+        "maxResults": min(_CLOUD_PAGE_SIZE, limit or _CLOUD_PAGE_SIZE),
     }
     while True:
         page = api.post("search/jql", question)
-        yield from _new(_issues(api, page), seen)
+        yield from _iter_unseen(_require_issues(api, page), seen)
         token = page.get("nextPageToken")
         if page.get("isLast") is True or (not token and page.get("isLast") is None):
             return
         if not token or token in tokens:
-            raise _broken(api, "did not say where it goes on")
+            raise _build_listing_error(api, "did not say where it goes on")
         tokens.add(token)
         question["nextPageToken"] = token
 
 
-def _server(api: JiraApi, jql: str, at_most: int | None) -> Iterator[dict[str, Any]]:
+def _iter_server(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     start, overlap = 0, _OVERLAP
-    most = min(_MOST_SERVER, max(at_most or _MOST_SERVER, 2 * _OVERLAP))
+    most = min(_SERVER_PAGE_SIZE, max(limit or _SERVER_PAGE_SIZE, 2 * _OVERLAP))
     while True:
         question = {"jql": jql, "fields": ["id", "key", "updated"], "startAt": start, "maxResults": most}
         page = api.post("search", question)
-        issues, total = _issues(api, page), page.get("total")
+        issues, total = _require_issues(api, page), page.get("total")
         most = min(most, page.get("maxResults") or most)  # Server cuts it down to its own limit
         if not isinstance(total, int) or (most < 2 < total) or len(issues) < min(most, total - start):
-            raise _broken(api, f"gave {len(issues)} of {total} tickets from the {start}th")
+            raise _build_listing_error(api, f"gave {len(issues)} of {total} tickets from the {start}th")
         if start and (not issues or issues[0]["id"] not in seen):
             overlap = min(start, overlap * 4)
             start -= overlap
             continue
         read_to = start + len(issues)
-        yield from _new(issues, seen)
+        yield from _iter_unseen(issues, seen)
         if read_to >= total:
             return
         overlap = max(1, min(_OVERLAP, len(issues) - 1))
         start = read_to - overlap
 
 
-def _issues(api: JiraApi, page: Any) -> list[dict[str, Any]]:
+def _require_issues(api: JiraClient, page: Any) -> list[dict[str, Any]]:
     issues = page.get("issues") if isinstance(page, dict) else None
-    if not isinstance(issues, list) or not all(_is_listed(issue) for issue in issues):
-        raise _broken(api, "has no tickets where they belong")
+    if not isinstance(issues, list) or not all(_is_valid_issue(issue) for issue in issues):
+        raise _build_listing_error(api, "has no tickets where they belong")
     return issues
 
 
-def _is_listed(issue: Any) -> bool:
+def _is_valid_issue(issue: Any) -> bool:
     fields = issue.get("fields") if isinstance(issue, dict) else None
     return bool(isinstance(fields, dict) and fields.get("updated") and issue.get("id"))
 
 
-def _new(issues: list[dict[str, Any]], seen: set[str]) -> Iterator[dict[str, Any]]:
+def _iter_unseen(issues: list[dict[str, Any]], seen: set[str]) -> Iterator[dict[str, Any]]:
     for issue in issues:
         if issue["id"] not in seen:
             seen.add(issue["id"])
             yield issue
 
 
-def _broken(api: JiraApi, how: str) -> SourceUnavailable:
+def _build_listing_error(api: JiraClient, problem: str) -> SourceUnavailable:
     return SourceUnavailable(
-        f"{api.service}: its list of tickets broke off, a page {how}; nothing was taken as gone, "
+        f"{api.service}: its list of tickets broke off, a page {problem}; nothing was taken as gone, "
         "refresh again"
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from knowledge_pipeline.sources.markdown_writing import coded, fenced, linked
+from knowledge_pipeline.sources.markdown_writing import format_code_block, format_inline_code, format_link
 
-CODE_MARK = re.compile(r"(\x02c\d+\x03)")
+CODE_PLACEHOLDER = re.compile(r"(\x02c\d+\x03)")
 """Where a block of code was set aside."""
 
-_MARK = re.compile(r"\x02([cit])(\d+)\x03")
+_PLACEHOLDER = re.compile(r"\x02([cit])(\d+)\x03")
 _CODE = re.compile(r"\{(code|noformat)(?::([^{}\n]*))?\}(.*?)\{\1\}", re.DOTALL)
-_MONO = re.compile(r"\{\{(.{1,2000}?)\}\}")
+_INLINE_CODE = re.compile(r"\{\{(.{1,2000}?)\}\}")
 _LINK = re.compile(r"(?<!\\)\[([^\[\]\n]{1,2000})\]")
 _IMAGE = re.compile(
     r"(?<![\w!\\])!((?:https?|ftp)://[^\s!|]{1,2000}|[^\s!|\x02][^!|\n\x02]{0,200}\.\w{1,5})(?:\|[^!\n]{0,500})?!(?![\w!])"
@@ -32,7 +32,7 @@ _EFFECTS = {
     "^": ("", ""),
     "~": ("", ""),
 }
-_IN_WORD = re.compile(r"\{([*_+^~-])\}([^\n]{1,1000}?)\{\1\}")
+_EFFECT_IN_WORD = re.compile(r"\{([*_+^~-])\}([^\n]{1,1000}?)\{\1\}")
 _PHRASES = [
     (sign, re.compile(rf"(?<![\w{re.escape(sign)}\\]){re.escape(sign)}(?=[^\s{re.escape(sign)}])"
                       rf"([^{re.escape(sign)}\n]{{0,1000}}?[^\s{re.escape(sign)}\\]|)"
@@ -42,64 +42,64 @@ _PHRASES = [
 _CITATION = re.compile(r"\?\?(?=\S)([^?\n]{1,1000}?)(?<=\S)\?\?")
 
 
-class Aside:
+class MaskedLiterals:
     """What is set aside while the rest of a text is written."""
 
     def __init__(self, people: Mapping[str, str]) -> None:
         self.people = people
         self._kept: list[tuple[str, str]] = []  # the text, and for code its language
 
-    def keep(self, kind: str, text: str, language: str = "") -> str:
+    def mask(self, kind: str, text: str, language: str = "") -> str:
         """A mark that stands for it. `kind`: "c" a block of code, "i" code in a line, "t" a text."""
         self._kept.append((text, language))
         return f"\x02{kind}{len(self._kept) - 1}\x03"
 
-    def restored(self, text: str, *, flat: bool = False) -> str:
+    def restore(self, text: str, *, flat: bool = False) -> str:
         """The text with everything back in its place; `flat`: blocks of code as code within the line."""
         for _ in range(4):  # an image in a link, an address in code: set aside within what is set aside
-            if not _MARK.search(text):
+            if not _PLACEHOLDER.search(text):
                 break
-            text = _MARK.sub(lambda match: self._back(match[1], int(match[2]), flat), text)
+            text = _PLACEHOLDER.sub(lambda match: self._restore_one(match[1], int(match[2]), flat), text)
         return text
 
-    def _back(self, kind: str, number: int, flat: bool) -> str:
+    def _restore_one(self, kind: str, number: int, flat: bool) -> str:
         text, language = self._kept[number]
         if kind == "t":
             return text
-        text = self._as_written(text)
+        text = self._restore_nested(text)
         if kind == "i" or flat:
-            return coded(" ".join(text.split()))
-        return fenced(text, language)
+            return format_inline_code(" ".join(text.split()))
+        return format_code_block(text, language)
 
-    def _as_written(self, text: str) -> str:
+    def _restore_nested(self, text: str) -> str:
         """Code that holds a mark, as `{{ }}` within `{code}` never does."""
-        return self.restored(text) if _MARK.search(text) else text
+        return self.restore(text) if _PLACEHOLDER.search(text) else text
 
 
-def set_aside(text: str, aside: Aside) -> str:
+def mask_literals(text: str, literals: MaskedLiterals) -> str:
     """Put marks for code, links, images, addresses and escaped signs."""
-    text = _CODE.sub(lambda match: _kept_code(match, aside), text)
-    text = _MONO.sub(lambda match: aside.keep("i", match[1]), text)
-    text = _IMAGE.sub(lambda match: aside.keep("t", _image(match[1].strip())), text)
-    text = _LINK.sub(lambda match: _link(match, aside), text)
-    text = _BARE_URL.sub(lambda match: aside.keep("t", match[0]), text)
+    text = _CODE.sub(lambda match: _mask_code(match, literals), text)
+    text = _INLINE_CODE.sub(lambda match: literals.mask("i", match[1]), text)
+    text = _IMAGE.sub(lambda match: literals.mask("t", _format_image(match[1].strip())), text)
+    text = _LINK.sub(lambda match: _mask_link(match, literals), text)
+    text = _BARE_URL.sub(lambda match: literals.mask("t", match[0]), text)
     text = _LINE_BREAK.sub("\n", text)
-    text = _ESCAPED.sub(lambda match: aside.keep("t", match[1]), text)
+    text = _ESCAPED.sub(lambda match: literals.mask("t", match[1]), text)
     return text.replace("&nbsp;", " ")
 
 
-def emphasized(text: str) -> str:
+def render_emphasis(text: str) -> str:
     """Text effects, dashes and icons of one block."""
     text = _DASHES.sub(lambda match: "—" if len(match[1]) == 3 else "–", text)
     text = _ICON.sub(lambda match: _ICONS.get(match[1], ""), text)
-    text = _IN_WORD.sub(_within_word, text)
+    text = _EFFECT_IN_WORD.sub(_render_in_word, text)
     for sign, phrase in _PHRASES:
         before, after = _EFFECTS[sign]
         text = phrase.sub(rf"{before}\1{after}", text)
     return _CITATION.sub(r"\1", text)
 
 
-def _within_word(match: re.Match[str]) -> str:
+def _render_in_word(match: re.Match[str]) -> str:
     """`{*}bold{*}`: the same effects, which may begin and end within a word; a word is not broken by them."""
     sign, text = match[1], match[2]
     around = match.string[match.start() - 1 : match.start()] + match.string[match.end() : match.end() + 1]
@@ -108,7 +108,7 @@ def _within_word(match: re.Match[str]) -> str:
     return f"^{text}" if sign == "^" else text  # 10^2 is not 102
 
 
-def _kept_code(match: re.Match[str], aside: Aside) -> str:
+def _mask_code(match: re.Match[str], literals: MaskedLiterals) -> str:
     """A block of code; its title stays before it, its language is the parameter without a name."""
     told = (match[2] or "").split("|")
     language = next((part.strip() for part in told if part.strip() and "=" not in part), "")
@@ -117,43 +117,43 @@ def _kept_code(match: re.Match[str], aside: Aside) -> str:
     title = named.get("title", "").strip()
     if not match[3].strip():
         return title
-    mark = aside.keep("c", match[3], language if match[1] == "code" else "")
+    mark = literals.mask("c", match[3], language if match[1] == "code" else "")
     return f"{title}\n{mark}" if title else mark
 
 
-def _image(name: str) -> str:
-    return linked("image", name) if _URL.match(name) else f"(attachment: {name})"
+def _format_image(name: str) -> str:
+    return format_link("image", name) if _URL.match(name) else f"(attachment: {name})"
 
 
-def _link(match: re.Match[str], aside: Aside) -> str:
+def _mask_link(match: re.Match[str], literals: MaskedLiterals) -> str:
     """`[url]`, `[text|url]`, `[~user]`, `[^file]`, `[#anchor]`; other brackets are no link."""
     parts = [part.strip() for part in match[1].split("|")]
     target = parts[1] if len(parts) > 1 else parts[0]
     alias = parts[0] if len(parts) > 1 else ""
     if target.startswith("~") and len(target) > 1:
-        return alias or aside.keep("t", f"@{_person(target[1:], aside.people)}")
+        return alias or literals.mask("t", f"@{_display_name(target[1:], literals.people)}")
     if target.startswith("^") and len(target) > 1:
-        return f"{alias} {aside.keep('t', f'(attachment: {target[1:]})')}".strip()
+        return f"{alias} {literals.mask('t', f'(attachment: {target[1:]})')}".strip()
     if target.startswith("#") and len(target) > 1:
         return alias or target[1:]
     if _URL.match(target):
-        return _linked(alias, target, aside)
+        return _mask_url_link(alias, target, literals)
     if alias and target:
         return f"{alias} ({target})"
     return match[0]
 
 
-def _linked(alias: str, url: str, aside: Aside) -> str:
+def _mask_url_link(alias: str, url: str, literals: MaskedLiterals) -> str:
     shown = alias or url.removeprefix("mailto:")
-    whole = linked(shown, url)
+    whole = format_link(shown, url)
     place = whole.rfind("](")
     if not alias or place < 0:
-        return aside.keep("t", whole)
+        return literals.mask("t", whole)
     # the text between the brackets is not set aside: it may hold emphasis of its own
-    return f"{aside.keep('t', '[')}{whole[1:place]}{aside.keep('t', whole[place:])}"
+    return f"{literals.mask('t', '[')}{whole[1:place]}{literals.mask('t', whole[place:])}"
 
 
-def _person(name: str, people: Mapping[str, str]) -> str:
+def _display_name(name: str, people: Mapping[str, str]) -> str:
     account = name.removeprefix("accountid:")
     if account in people:
         return people[account]

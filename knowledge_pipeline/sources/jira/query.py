@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.sources.time_window import oldest_wanted
+from knowledge_pipeline.sources.time_window import parse_since
 
 _TOKEN = re.compile(
     r"""\\.|(?P<quote>["'])|(?P<open>\()|(?P<close>\))|(?P<order>\border\s+by\b)""", re.IGNORECASE
 )
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_ANY = 'created >= "1970-01-02"'  # Cloud refuses a search that restricts nothing
+_MATCH_ALL = 'created >= "1970-01-02"'  # Cloud refuses a search that restricts nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +31,25 @@ class TicketFilters:
     max_results: int | None = None  # the most recently updated ones
 
 
-def restrictions(filters: TicketFilters) -> list[str]:
+def build_clauses(filters: TicketFilters) -> list[str]:
     """The clauses of the filters that stay the same from day to day; all must hold.
 
     Raises:
         ConfigError: the user's `jql` does not close what it opens.
     """
-    own = user_query(filters.jql or "")
+    own = strip_order_by(filters.jql or "")
     return [
         *([f"({own})"] if own else []),
-        *_among("project", filters.projects),
-        *_among("issuetype", filters.issue_types),
-        *_among("status", filters.statuses),
-        *_among("labels", filters.labels),
+        *_build_in_clause("project", filters.projects),
+        *_build_in_clause("issuetype", filters.issue_types),
+        *_build_in_clause("status", filters.statuses),
+        *_build_in_clause("labels", filters.labels),
     ]
 
 
-def query(clauses: Iterable[str], *, since: datetime | None, zone: tzinfo, latest_first: bool = False) -> str:
+def build_jql(
+    clauses: Iterable[str], *, since: datetime | None, zone: tzinfo, latest_first: bool = False
+) -> str:
     """The clauses as one query, in the order of creation, which no edit changes.
 
     Args:
@@ -60,24 +62,24 @@ def query(clauses: Iterable[str], *, since: datetime | None, zone: tzinfo, lates
     if since is not None:
         held.append(f'updated >= "{since.astimezone(zone):%Y-%m-%d %H:%M}"')
     order = "updated DESC, key DESC" if latest_first else "created ASC, key ASC"
-    return f"{' AND '.join(held or [_ANY])} ORDER BY {order}"
+    return f"{' AND '.join(held or [_MATCH_ALL])} ORDER BY {order}"
 
 
-def oldest_update(filters: TicketFilters) -> datetime | None:
+def compute_oldest_update(filters: TicketFilters) -> datetime | None:
     """The moment that the filter `since` names now.
 
     Raises:
         ConfigError: it is no date and no span.
     """
-    return oldest_wanted(filters.since) if filters.since else None
+    return parse_since(filters.since) if filters.since else None
 
 
-def quoted_value(value: str) -> str:
+def quote_value(value: str) -> str:
     """A value as JQL reads it back."""
     return '"' + "".join(_ESCAPES.get(character, character) for character in value) + '"'
 
 
-def user_query(jql: str) -> str:
+def strip_order_by(jql: str) -> str:
     """A user's query without its ORDER BY.
 
     Raises:
@@ -88,7 +90,7 @@ def user_query(jql: str) -> str:
     while match := _TOKEN.search(jql, at):
         at = match.end()
         if match["quote"]:
-            at = _after_quote(jql, at, match["quote"])
+            at = _find_quote_end(jql, at, match["quote"])
         elif match["open"] or match["close"]:
             depth += 1 if match["open"] else -1
             if depth < 0:
@@ -100,12 +102,12 @@ def user_query(jql: str) -> str:
     return jql.strip()
 
 
-def _after_quote(jql: str, at: int, quote: str) -> int:
+def _find_quote_end(jql: str, at: int, quote: str) -> int:
     end = re.compile(rf"(?:\\.|[^\\{quote}])*{quote}", re.DOTALL).match(jql, at)
     if end is None:
         raise ConfigError(f"jql opens a quote that it does not close: {jql!r}")
     return end.end()
 
 
-def _among(field: str, values: tuple[str, ...]) -> list[str]:
-    return [f"{field} in ({', '.join(quoted_value(value) for value in values)})"] if values else []
+def _build_in_clause(field: str, values: tuple[str, ...]) -> list[str]:
+    return [f"{field} in ({', '.join(quote_value(value) for value in values)})"] if values else []

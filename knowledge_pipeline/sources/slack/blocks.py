@@ -9,181 +9,214 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from knowledge_pipeline.sources.markdown_writing import coded, fenced, hanging, linked, quoted, table
-from knowledge_pipeline.sources.slack.text import Names, channel_reference, clean, mention, moment_of, valid
+from knowledge_pipeline.sources.markdown_writing import (
+    format_code_block,
+    format_inline_code,
+    format_link,
+    format_list_item,
+    format_quote,
+    format_table,
+)
+from knowledge_pipeline.sources.slack.text import (
+    NameLookup,
+    format_channel,
+    format_mention,
+    format_timestamp,
+    render_text,
+    replace_surrogates,
+)
 
 Json = Mapping[str, Any]
 
-_UNFURLED = ("from_url", "original_url")  # what Slack itself adds to a link
-_MARKS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
+_UNFURL_KEYS = ("from_url", "original_url")  # what Slack itself adds to a link
+_STYLE_MARKS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
 _INDENT = "    "
-_MOST_INDENT = 8
+_MAX_INDENT = 8
 
 
-def text_of(message: Json, names: Names) -> str:
+def render_message(message: Json, names: NameLookup) -> str:
     """Everything that people see of a message, but for who and when; "" where there is nothing."""
-    said = string(message.get("text"))
-    blocks = dicts(message.get("blocks"))
+    said = to_string(message.get("text"))
+    blocks = list_dicts(message.get("blocks"))
     composed = any(block.get("type") != "rich_text" for block in blocks)  # then `text` is but a fallback
-    body = "" if composed else clean(said, names)
+    body = "" if composed else render_text(said, names)
     if not body.strip() and blocks:
-        body = _blocks(blocks, names)
-    body = body if body.strip() else clean(said, names)
-    parts = [body, *_attachments(message, names, alone=not body.strip()), _files(message)]
-    return valid("\n\n".join(part.strip() for part in parts if part.strip()))
+        body = _render_blocks(blocks, names)
+    body = body if body.strip() else render_text(said, names)
+    parts = [
+        body,
+        *_iter_attachments(message, names, is_only_content=not body.strip()),
+        _render_files(message),
+    ]
+    return replace_surrogates("\n\n".join(part.strip() for part in parts if part.strip()))
 
 
-def dicts(value: Any) -> list[Json]:
+def list_dicts(value: Any) -> list[Json]:
     """The objects of a list, whatever it is."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def string(value: Any) -> str:
+def to_string(value: Any) -> str:
     """The value where it is text, else ""."""
     return value if isinstance(value, str) else ""
 
 
-def _attachments(message: Json, names: Names, *, alone: bool) -> Iterator[str]:
+def _iter_attachments(message: Json, names: NameLookup, *, is_only_content: bool) -> Iterator[str]:
     """What bots attach. A preview of a link is none of it, unless there is nothing else."""
-    for attachment in dicts(message.get("attachments")):
-        if alone or not any(attachment.get(name) for name in _UNFURLED):
-            yield _attachment(attachment, names)
+    for attachment in list_dicts(message.get("attachments")):
+        if is_only_content or not any(attachment.get(name) for name in _UNFURL_KEYS):
+            yield _render_attachment(attachment, names)
 
 
-def _attachment(attachment: Json, names: Names) -> str:
-    title = linked(
-        clean(string(attachment.get("title")), names), clean(string(attachment.get("title_link")), names)
+def _render_attachment(attachment: Json, names: NameLookup) -> str:
+    title = format_link(
+        render_text(to_string(attachment.get("title")), names),
+        render_text(to_string(attachment.get("title_link")), names),
     )
     lines = [
-        clean(string(attachment.get("pretext")), names),
-        clean(string(attachment.get("author_name")), names),
+        render_text(to_string(attachment.get("pretext")), names),
+        render_text(to_string(attachment.get("author_name")), names),
         title,
-        clean(string(attachment.get("text")), names),
-        _blocks(dicts(attachment.get("blocks")), names),
-        *(_field(field, names) for field in dicts(attachment.get("fields"))),
+        render_text(to_string(attachment.get("text")), names),
+        _render_blocks(list_dicts(attachment.get("blocks")), names),
+        *(_render_field(field, names) for field in list_dicts(attachment.get("fields"))),
     ]
-    told = [line for line in lines if line.strip()] or [clean(string(attachment.get("fallback")), names)]
-    footer = clean(string(attachment.get("footer")), names)
+    told = [line for line in lines if line.strip()] or [
+        render_text(to_string(attachment.get("fallback")), names)
+    ]
+    footer = render_text(to_string(attachment.get("footer")), names)
     return "\n".join([*told, footer] if footer.strip() else told)
 
 
-def _field(field: Json, names: Names) -> str:
-    title, value = (clean(string(field.get(name)), names) for name in ("title", "value"))
+def _render_field(field: Json, names: NameLookup) -> str:
+    title, value = (render_text(to_string(field.get(name)), names) for name in ("title", "value"))
     return f"{title}: {value}" if title and value else title or value
 
 
-def _files(message: Json) -> str:
-    named = [string(file.get("name")) or string(file.get("title")) for file in dicts(message.get("files"))]
+def _render_files(message: Json) -> str:
+    named = [
+        to_string(file.get("name")) or to_string(file.get("title"))
+        for file in list_dicts(message.get("files"))
+    ]
     shown = [" ".join(name.split()) for name in named if name.strip()]
     return f"Files: {', '.join(shown)}" if shown else ""
 
 
-def _blocks(blocks: list[Json], names: Names) -> str:
-    parts = (_block(block, names) for block in blocks)
+def _render_blocks(blocks: list[Json], names: NameLookup) -> str:
+    parts = (_render_block(block, names) for block in blocks)
     return "\n\n".join(part for part in parts if part.strip())
 
 
-def _block(block: Json, names: Names) -> str:
+def _render_block(block: Json, names: NameLookup) -> str:
     match block.get("type"):
         case "rich_text":
-            return "\n".join(_rich(each, names) for each in dicts(block.get("elements")))
+            return "\n".join(_render_rich_text(each, names) for each in list_dicts(block.get("elements")))
         case "section":
-            fields = [_text(field, names) for field in dicts(block.get("fields"))]
-            return "\n".join(part for part in [_text(block.get("text"), names), *fields] if part)
+            fields = [_render_text_object(field, names) for field in list_dicts(block.get("fields"))]
+            return "\n".join(
+                part for part in [_render_text_object(block.get("text"), names), *fields] if part
+            )
         case "context":
-            return " ".join(part for each in dicts(block.get("elements")) if (part := _text(each, names)))
+            return " ".join(
+                part
+                for each in list_dicts(block.get("elements"))
+                if (part := _render_text_object(each, names))
+            )
         case "markdown":  # Markdown already
-            return string(block.get("text"))
+            return to_string(block.get("text"))
         case "table":
-            return _table(block, names)
+            return _render_table(block, names)
         case "image" | "video":
-            told = (_text(block.get("title"), names), string(block.get("alt_text")))
+            told = (_render_text_object(block.get("title"), names), to_string(block.get("alt_text")))
             return next((part for part in told if part), "")
         case _:  # header, and what is to come; buttons and pickers hold no text of their own
-            return _text(block.get("text"), names)
+            return _render_text_object(block.get("text"), names)
 
 
-def _text(element: Any, names: Names) -> str:
+def _render_text_object(element: Any, names: NameLookup) -> str:
     """A text object, or an image among texts."""
     if not isinstance(element, dict):
         return ""
     if element.get("type") == "image":
-        return string(element.get("alt_text"))
-    said = string(element.get("text"))
-    return said if element.get("type") == "plain_text" else clean(said, names)
+        return to_string(element.get("alt_text"))
+    said = to_string(element.get("text"))
+    return said if element.get("type") == "plain_text" else render_text(said, names)
 
 
-def _table(block: Json, names: Names) -> str:
+def _render_table(block: Json, names: NameLookup) -> str:
     given = block.get("rows")
-    rows = [[_cell(cell, names) for cell in dicts(row)] for row in (given if isinstance(given, list) else [])]
-    return table(rows)
+    rows = [
+        [_render_cell(cell, names) for cell in list_dicts(row)]
+        for row in (given if isinstance(given, list) else [])
+    ]
+    return format_table(rows)
 
 
-def _cell(cell: Json, names: Names) -> str:
+def _render_cell(cell: Json, names: NameLookup) -> str:
     if cell.get("type") == "rich_text":
-        return " ".join(_rich(each, names) for each in dicts(cell.get("elements")))
-    return string(cell.get("text"))
+        return " ".join(_render_rich_text(each, names) for each in list_dicts(cell.get("elements")))
+    return to_string(cell.get("text"))
 
 
-def _rich(element: Json, names: Names) -> str:
-    inside = dicts(element.get("elements"))
+def _render_rich_text(element: Json, names: NameLookup) -> str:
+    inside = list_dicts(element.get("elements"))
     match element.get("type"):
         case "rich_text_list":
-            return _list(element, inside, names)
+            return _render_list(element, inside, names)
         case "rich_text_quote":
-            return quoted(_inline(inside, names))
+            return format_quote(_render_inline(inside, names))
         case "rich_text_preformatted":
-            return fenced("".join(_written(each, names) for each in inside))
+            return format_code_block("".join(_render_element(each, names) for each in inside))
         case _:
-            return _inline(inside, names)
+            return _render_inline(inside, names)
 
 
-def _list(element: Json, inside: list[Json], names: Names) -> str:
+def _render_list(element: Json, list_items: list[Json], names: NameLookup) -> str:
     given, offset = element.get("indent"), element.get("offset")
-    indent = _INDENT * min(given, _MOST_INDENT) if isinstance(given, int) else ""
+    indent = _INDENT * min(given, _MAX_INDENT) if isinstance(given, int) else ""
     first = offset + 1 if isinstance(offset, int) else 1
     ordered = element.get("style") == "ordered"
-    items = (_inline(dicts(each.get("elements")), names) for each in inside)
+    items = (_render_inline(list_dicts(each.get("elements")), names) for each in list_items)
     return "\n".join(
-        hanging(f"{indent}{f'{number}.' if ordered else '-'} ", item)
+        format_list_item(f"{indent}{f'{number}.' if ordered else '-'} ", item)
         for number, item in enumerate(items, start=first)
     )
 
 
-def _inline(elements: list[Json], names: Names) -> str:
-    return "".join(_styled(each, _written(each, names)) for each in elements)
+def _render_inline(elements: list[Json], names: NameLookup) -> str:
+    return "".join(_apply_style(each, _render_element(each, names)) for each in elements)
 
 
-def _styled(element: Json, text: str) -> str:
+def _apply_style(element: Json, text: str) -> str:
     """Slack's own marks, so that both ways of writing a message come out alike."""
     style = element.get("style")
     core = text.strip()
     if not isinstance(style, dict) or not core:
         return text
     start = text.index(core)
-    marked = coded(core) if style.get("code") and "\n" not in core else core
-    for name, mark in _MARKS:
+    marked = format_inline_code(core) if style.get("code") and "\n" not in core else core
+    for name, mark in _STYLE_MARKS:
         marked = f"{mark}{marked}{mark}" if style.get(name) else marked
     return f"{text[:start]}{marked}{text[start + len(core) :]}"
 
 
-def _written(element: Json, names: Names) -> str:
+def _render_element(element: Json, names: NameLookup) -> str:
     match element.get("type"):
         case "link":
-            return linked(string(element.get("text")), string(element.get("url")))
+            return format_link(to_string(element.get("text")), to_string(element.get("url")))
         case "user":
-            return mention(string(element.get("user_id")), names)
+            return format_mention(to_string(element.get("user_id")), names)
         case "channel":
-            return channel_reference(string(element.get("channel_id")), names)
+            return format_channel(to_string(element.get("channel_id")), names)
         case "usergroup":
             return "@group"
         case "broadcast":
-            return f"@{string(element.get('range'))}"
+            return f"@{to_string(element.get('range'))}"
         case "emoji":
-            return f":{string(element.get('name'))}:"
+            return f":{to_string(element.get('name'))}:"
         case "date":
-            return string(element.get("fallback")) or moment_of(str(element.get("timestamp") or ""))
+            return to_string(element.get("fallback")) or format_timestamp(str(element.get("timestamp") or ""))
         case "color":
-            return string(element.get("value"))
+            return to_string(element.get("value"))
         case _:
-            return string(element.get("text"))
+            return to_string(element.get("text"))

@@ -15,43 +15,43 @@ from datetime import UTC, date, datetime, timedelta
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.base import Service
-from knowledge_pipeline.sources.slack.client import Json, Refusal, SlackClient
-from knowledge_pipeline.sources.slack.text import Ids
+from knowledge_pipeline.sources.base import ApiSource
+from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
+from knowledge_pipeline.sources.slack.text import RawIds
 from knowledge_pipeline.sources.slack.threads import (
     Channel,
     ChannelFilters,
-    Listed,
-    Revision,
+    ItemActivity,
+    RevisionDigest,
+    build_document,
     day_uri,
-    document,
-    is_time,
-    midnight,
-    moment,
-    newest_of,
-    said,
-    thread_of,
+    is_timestamp,
+    parse_message,
+    parse_timestamp,
+    select_newest,
+    start_of_day,
+    thread_ts_of,
     thread_uri,
 )
-from knowledge_pipeline.sources.slack.workspace import Workspace
-from knowledge_pipeline.sources.time_window import oldest_wanted
+from knowledge_pipeline.sources.slack.workspace import SlackWorkspace
+from knowledge_pipeline.sources.time_window import parse_since
 
 OVERLAP = timedelta(days=3)
 """How long before the newest known message the next listing begins: edits, deletions and replies are seen
 that concern what was said within it. Slack tells of no other change to what is older."""
 
-_SINCE = "365 days"
-_AT_ONCE = 200  # messages a call; Slack advises no more, and gives some apps fewer
-_MOST_KEPT = 5_000  # messages that a listing read and a document is then made of
-_SAME_RUN = timedelta(days=7)  # days no further apart than this are read together
+_DEFAULT_SINCE = "365 days"
+_PAGE_SIZE = 200  # messages a call; Slack advises no more, and gives some apps fewer
+_MAX_CACHED_MESSAGES = 5_000  # messages that a listing read and a document is then made of
+_MAX_DAY_GAP = timedelta(days=7)  # days no further apart than this are read together
 _DAY = timedelta(days=1)
-_GONE = "deleted while it was read"
+_DELETED_REASON = "deleted while it was read"
 
 
-class SlackChannels(Service):
+class SlackChannels(ApiSource):
     """A `Service`; a context manager. Nothing is asked before the first listing."""
 
-    whole_listing_every = timedelta(days=7)
+    full_listing_interval = timedelta(days=7)
     """New replies to old threads are seen then, and what is deleted."""
 
     def __init__(
@@ -64,11 +64,11 @@ class SlackChannels(Service):
         """Raises ConfigError where `since` is no date."""
         self._filters = filters
         self._client = SlackClient(connection, sleep=sleep)
-        self._workspace = Workspace(self._client)
+        self._workspace = SlackWorkspace(self._client)
         self._channels: dict[str, Channel] | None = None
-        self._kept: dict[str, list[Json]] = {}  # by uri, of days
-        self._count_kept = 0
-        self._oldest()
+        self._cached_days: dict[str, list[Json]] = {}  # by uri, of days
+        self._cached_message_count = 0
+        self._oldest_day()
 
     def close(self) -> None:
         """Free what was opened."""
@@ -82,17 +82,17 @@ class SlackChannels(Service):
             SourceUnavailable: it did not answer, or not to the end.
         """
         self._channels = None  # asked again for every listing
-        yield from newest_of(self._listed(self._oldest()), self._filters.max_results)
+        yield from select_newest(self._list_activity(self._oldest_day()), self._filters.max_results)
 
-    def updated(self, since: datetime) -> Iterator[Item]:
+    def discover_updated(self, since: datetime) -> Iterator[Item]:
         """Threads begun since, `OVERLAP` before included, and the days since, whole.
 
         A reply to an older thread, an edit and a deletion of something older, are seen by the next
         whole listing.
         """
         self._channels = None
-        begin = midnight((since.astimezone(UTC) - OVERLAP).date())
-        for listed in self._listed(max(self._oldest(), begin)):
+        begin = start_of_day((since.astimezone(UTC) - OVERLAP).date())
+        for listed in self._list_activity(max(self._oldest_day(), begin)):
             yield listed.item
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
@@ -100,29 +100,29 @@ class SlackChannels(Service):
         days: defaultdict[str, list[Item]] = defaultdict(list)
         threads: list[Item] = []
         for item in items:
-            kept = self._kept.pop(item.uri, None)
+            kept = self._cached_days.pop(item.uri, None)
             if kept is not None:
-                yield item, self._document(item, kept)
+                yield item, self._build_document(item, kept)
             elif item.uri.startswith("day/"):
                 days[item.uri.split("/")[1]].append(item)
             else:
                 threads.append(item)
         for channel_id, wanted in days.items():
-            yield from self._days_of(self._channel(channel_id), wanted)
+            yield from self._fetch_days(self._require_channel(channel_id), wanted)
         for item in threads:
-            yield item, self._thread(item)
+            yield item, self._fetch_thread(item)
 
-    def _oldest(self) -> datetime:
+    def _oldest_day(self) -> datetime:
         """The beginning of the first wanted day: a day is taken whole or not at all."""
-        return midnight(oldest_wanted(self._filters.since or _SINCE).astimezone(UTC).date())
+        return start_of_day(parse_since(self._filters.since or _DEFAULT_SINCE).astimezone(UTC).date())
 
-    def _known_channels(self) -> dict[str, Channel]:
+    def _load_channels(self) -> dict[str, Channel]:
         if self._channels is None:
-            self._channels = {each.id: each for each in self._workspace.channels(self._filters)}
+            self._channels = {each.id: each for each in self._workspace.list_channels(self._filters)}
         return self._channels
 
-    def _channel(self, channel_id: str) -> Channel:
-        channel = self._known_channels().get(channel_id)
+    def _require_channel(self, channel_id: str) -> Channel:
+        channel = self._load_channels().get(channel_id)
         if channel is None:
             raise SourceRefused(
                 f"{self._client.service} no longer shows the channel {channel_id}: invite the bot again, or "
@@ -130,62 +130,64 @@ class SlackChannels(Service):
             )
         return channel
 
-    def _listed(self, oldest: datetime) -> Iterator[Listed]:
-        self._kept.clear()
-        self._count_kept = 0
+    def _list_activity(self, oldest: datetime) -> Iterator[ItemActivity]:
+        self._cached_days.clear()
+        self._cached_message_count = 0
         end = datetime.now(UTC) + _DAY  # a clock that is late must hide nothing
-        for channel in self._known_channels().values():
-            for day, messages in self._days(channel, oldest, end):
-                yield from self._of_day(channel, day, messages)
+        for channel in self._load_channels().values():
+            for day, messages in self._iter_days(channel, oldest, end):
+                yield from self._list_day(channel, day, messages)
 
-    def _of_day(self, channel: Channel, day: date, messages: Sequence[Json]) -> Iterator[Listed]:
+    def _list_day(self, channel: Channel, day: date, messages: Sequence[Json]) -> Iterator[ItemActivity]:
         """The day itself, and the threads that began on it, from their roots."""
-        alone = [message for message in messages if thread_of(message) is None]
-        revision, newest = Revision(channel), 0.0
+        alone = [message for message in messages if thread_ts_of(message) is None]
+        revision, newest = RevisionDigest(channel), 0.0
         for message in alone:
-            if (told := said(message, Ids())) is not None:
-                revision.said(told)
-                newest = max(newest, told.newest)
+            if (told := parse_message(message, RawIds())) is not None:
+                revision.add_message(told)
+                newest = max(newest, told.last_activity)
         if newest:
             uri = day_uri(channel, day)
-            if self._count_kept + len(alone) <= _MOST_KEPT:
-                self._kept[uri] = alone
-                self._count_kept += len(alone)
-            yield Listed(Item(uri, str(revision)), newest)
+            if self._cached_message_count + len(alone) <= _MAX_CACHED_MESSAGES:
+                self._cached_days[uri] = alone
+                self._cached_message_count += len(alone)
+            yield ItemActivity(Item(uri, str(revision)), newest)
         for message in messages:
-            if thread_of(message) == message["ts"]:
-                yield _thread_listed(channel, message)
+            if thread_ts_of(message) == message["ts"]:
+                yield _to_thread_activity(channel, message)
 
-    def _days(self, channel: Channel, begin: datetime, end: datetime) -> Iterator[tuple[date, list[Json]]]:
+    def _iter_days(
+        self, channel: Channel, begin: datetime, end: datetime
+    ) -> Iterator[tuple[date, list[Json]]]:
         """What a channel's history holds from `begin` until before `end`, a day at a time, the newest first.
 
         The messages of a day ascend.
         """
         held: list[Json] = []
-        for message in self._history(channel, begin, end):
-            if held and moment(held[-1]["ts"]).date() != moment(message["ts"]).date():
-                yield moment(held[-1]["ts"]).date(), held[::-1]
+        for message in self._iter_history(channel, begin, end):
+            if held and parse_timestamp(held[-1]["ts"]).date() != parse_timestamp(message["ts"]).date():
+                yield parse_timestamp(held[-1]["ts"]).date(), held[::-1]
                 held = []
             held.append(message)
         if held:
-            yield moment(held[-1]["ts"]).date(), held[::-1]
+            yield parse_timestamp(held[-1]["ts"]).date(), held[::-1]
 
-    def _history(self, channel: Channel, begin: datetime, end: datetime) -> Iterator[Json]:
+    def _iter_history(self, channel: Channel, begin: datetime, end: datetime) -> Iterator[Json]:
         """Descending; with a latest time given, pages begin at it and go back."""
         oldest, latest = begin.timestamp(), end.timestamp()
         last = float("inf")
-        with self._reading(channel):
-            for page in self._client.pages(
+        with self._translate_refusals(channel):
+            for page in self._client.iter_pages(
                 "conversations.history",
                 "messages",
                 channel=channel.id,
                 oldest=f"{oldest:.6f}",
                 latest=f"{latest:.6f}",
                 inclusive=True,
-                limit=_AT_ONCE,
+                limit=_PAGE_SIZE,
             ):
                 for message in page:
-                    now = float(message["ts"]) if is_time(message.get("ts")) else last
+                    now = float(message["ts"]) if is_timestamp(message.get("ts")) else last
                     if now >= last:
                         raise SourceUnavailable(
                             f"{self._client.service} told the history of #{channel.name} out of order: "
@@ -195,53 +197,56 @@ class SlackChannels(Service):
                     if oldest <= now < latest:
                         yield message
 
-    def _days_of(
+    def _fetch_days(
         self, channel: Channel, items: Sequence[Item]
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         wanted = {date.fromisoformat(item.uri.split("/")[2]): item for item in items}
-        for first, last in _runs(wanted):
-            for day, messages in self._days(channel, midnight(first), midnight(last) + _DAY):
+        for first, last in _group_days(wanted):
+            for day, messages in self._iter_days(channel, start_of_day(first), start_of_day(last) + _DAY):
                 if day in wanted:
-                    yield (item := wanted.pop(day)), self._document(item, messages)
+                    yield (item := wanted.pop(day)), self._build_document(item, messages)
         for item in wanted.values():
-            yield item, DocumentSkipped(_GONE)
+            yield item, DocumentSkipped(_DELETED_REASON)
 
-    def _thread(self, item: Item) -> Document | DocumentSkipped:
+    def _fetch_thread(self, item: Item) -> Document | DocumentSkipped:
         _, channel_id, thread_ts = item.uri.split("/")
-        channel = self._channel(channel_id)
+        channel = self._require_channel(channel_id)
         found: dict[str, Json] = {}  # every page begins with the root again
         try:
-            with self._reading(channel):
-                for page in self._client.pages(
-                    "conversations.replies", "messages", channel=channel_id, ts=thread_ts, limit=_AT_ONCE
+            with self._translate_refusals(channel):
+                for page in self._client.iter_pages(
+                    "conversations.replies", "messages", channel=channel_id, ts=thread_ts, limit=_PAGE_SIZE
                 ):
-                    found |= {message["ts"]: message for message in page if is_time(message.get("ts"))}
-        except Refusal as refusal:
+                    found |= {message["ts"]: message for message in page if is_timestamp(message.get("ts"))}
+        except SlackRefused as refusal:
             if refusal.code in ("thread_not_found", "message_not_found"):
-                return DocumentSkipped(_GONE)
+                return DocumentSkipped(_DELETED_REASON)
             raise
         if not found.keys() - {thread_ts}:  # nobody replies to it any more: it is of its day
-            return DocumentSkipped(_GONE)
-        return self._document(item, [found[ts] for ts in sorted(found, key=float)])
+            return DocumentSkipped(_DELETED_REASON)
+        return self._build_document(item, [found[ts] for ts in sorted(found, key=float)])
 
-    def _document(self, item: Item, messages: Iterable[Json]) -> Document | DocumentSkipped:
+    def _build_document(self, item: Item, messages: Iterable[Json]) -> Document | DocumentSkipped:
         """From messages, ascending; of a day's, those in threads are left out."""
         is_day = item.uri.startswith("day/")
         taken = [
             told
             for message in messages
-            if not (is_day and thread_of(message)) and (told := said(message, self._workspace)) is not None
+            if not (is_day and thread_ts_of(message))
+            and (told := parse_message(message, self._workspace)) is not None
         ]
         if not taken:
-            return DocumentSkipped(_GONE if is_day else "empty")
-        return document(item.uri, self._channel(item.uri.split("/")[1]), taken, self._workspace.site)
+            return DocumentSkipped(_DELETED_REASON if is_day else "empty")
+        return build_document(
+            item.uri, self._require_channel(item.uri.split("/")[1]), taken, self._workspace.site
+        )
 
     @contextmanager
-    def _reading(self, channel: Channel) -> Iterator[None]:
+    def _translate_refusals(self, channel: Channel) -> Iterator[None]:
         """Say of which channel Slack speaks."""
         try:
             yield
-        except Refusal as refusal:
+        except SlackRefused as refusal:
             if refusal.code in ("not_in_channel", "channel_not_found", "no_permission", "access_denied"):
                 raise SourceRefused(
                     f"{self._client.service} does not let the bot read #{channel.name} ({refusal.code}): "
@@ -250,23 +255,25 @@ class SlackChannels(Service):
             raise
 
 
-def _thread_listed(channel: Channel, root: Json) -> Listed:
+def _to_thread_activity(channel: Channel, root: Json) -> ItemActivity:
     """From its root alone: Slack tells how many replies there are and when the last one was written."""
-    revision = Revision(channel)
-    told = said(root, Ids())
+    revision = RevisionDigest(channel)
+    told = parse_message(root, RawIds())
     if told is not None:
-        revision.said(told)
+        revision.add_message(told)
     latest = root.get("latest_reply")
-    newest = max(told.newest if told else 0.0, float(latest) if is_time(latest) else float(root["ts"]))
+    newest = max(
+        told.last_activity if told else 0.0, float(latest) if is_timestamp(latest) else float(root["ts"])
+    )
     revision.add(str(root.get("reply_count")), str(latest))
-    return Listed(Item(thread_uri(channel, root["ts"]), str(revision)), newest)
+    return ItemActivity(Item(thread_uri(channel, root["ts"]), str(revision)), newest)
 
 
-def _runs(days: Iterable[date]) -> list[tuple[date, date]]:
+def _group_days(days: Iterable[date]) -> list[tuple[date, date]]:
     """First and last days of what is read together."""
     runs: list[tuple[date, date]] = []
     for day in sorted(days):
-        if runs and day - runs[-1][1] <= _SAME_RUN:
+        if runs and day - runs[-1][1] <= _MAX_DAY_GAP:
             runs[-1] = (runs[-1][0], day)
         else:
             runs.append((day, day))

@@ -19,14 +19,14 @@ import requests
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.http_retry import (
+    MAX_ATTEMPTS,
     TIMEOUT_S,
-    TRIES,
-    backoff_s,
-    polite,
-    seconds_until,
-    tried_in_vain,
-    unanswered,
-    wait,
+    compute_backoff_s,
+    format_retries_exhausted,
+    mount_retries,
+    parse_retry_after,
+    to_source_error,
+    wait_or_raise,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_TOKEN_REFUSED = frozenset(
+_TOKEN_ERROR_CODES = frozenset(
     {
         "invalid_auth",
         "not_authed",
@@ -45,13 +45,13 @@ _TOKEN_REFUSED = frozenset(
         "user_removed_from_team",
     }
 )
-_IN_TROUBLE = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
-_LIMITED = frozenset({"ratelimited", "rate_limited"})
-_LIMIT_WAIT_S = 60.0  # where a limit comes without a time: they are counted by the minute
-_CODE = re.compile(r"[a-z][a-z0-9_]*")
+_SERVER_ERROR_CODES = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
+_RATE_LIMIT_CODES = frozenset({"ratelimited", "rate_limited"})
+_DEFAULT_LIMIT_WAIT_S = 60.0  # where a limit comes without a time: they are counted by the minute
+_ERROR_CODE = re.compile(r"[a-z][a-z0-9_]*")
 
 
-class Refusal(SourceRefused):
+class SlackRefused(SourceRefused):
     """Slack refused one question; `code` is its word for why: "not_in_channel"."""
 
     def __init__(self, message: str, code: str = "") -> None:
@@ -76,7 +76,7 @@ class SlackClient:
             self._session.close()
         self._session = self._client = None
 
-    def pages(self, method: str, key: str, **parameters: Any) -> Iterator[list[Json]]:
+    def iter_pages(self, method: str, key: str, **parameters: Any) -> Iterator[list[Json]]:
         """The list `key` of every page of an answer, to its end.
 
         A page may be empty and have another one after it. A cursor goes on where it was, whatever is
@@ -87,7 +87,7 @@ class SlackClient:
         """
         cursors: set[str] = set()
         while True:
-            answer = self.ask(method, **parameters)
+            answer = self.call(method, **parameters)
             page = answer.get(key)
             if not isinstance(page, list) or not all(isinstance(each, dict) for each in page):
                 raise SourceUnavailable(
@@ -105,67 +105,71 @@ class SlackClient:
             cursors.add(cursor)
             parameters["cursor"] = cursor
 
-    def ask(self, method: str, **parameters: Any) -> Json:
+    def call(self, method: str, **parameters: Any) -> Json:
         """The answer to one question.
 
         Raises:
             Refusal: Slack says why it does not answer; a retry cannot help.
             SourceRefused, SourceUnavailable: it does not answer otherwise.
         """
-        for attempt in range(1, TRIES):
-            answer = self._once(method, parameters)
+        for attempt in range(1, MAX_ATTEMPTS):
+            answer = self._call_once(method, parameters)
             code = str(answer.get("error") or "")
             if answer.get("ok"):
                 return answer
-            if code in _LIMITED:
-                wait(self.service, seconds_until(str(answer["retry_after"])) or _LIMIT_WAIT_S, self._sleep)
-            elif code in _IN_TROUBLE:
-                self._sleep(backoff_s(attempt))
+            if code in _RATE_LIMIT_CODES:
+                wait_or_raise(
+                    self.service,
+                    parse_retry_after(str(answer["retry_after"])) or _DEFAULT_LIMIT_WAIT_S,
+                    self._sleep,
+                )
+            elif code in _SERVER_ERROR_CODES:
+                self._sleep(compute_backoff_s(attempt))
             else:
-                raise self._refusal(method, answer, code)
+                raise self._to_source_error(method, answer, code)
         raise SourceUnavailable(f"{self.service} failed at {method}, however often it was asked: try later")
 
-    def _once(self, method: str, parameters: Json) -> Json:
+    def _call_once(self, method: str, parameters: Json) -> Json:
         """What Slack says, be it that something is wrong."""
         from slack_sdk.errors import SlackApiError
 
         try:
-            answer = self._opened().api_call(method, params=parameters)
+            answer = self._open_client().api_call(method, params=parameters)
             return answer.data if isinstance(answer.data, dict) else {}
         except KnowledgeError:
             raise
         except SlackApiError as error:
-            return self._told(error)
+            return self._parse_error(error)
         except requests.exceptions.InvalidHeader:
             pass
         except UnicodeError:
             pass
         except requests.RequestException as error:
-            raise unanswered(self.service, error) from None
+            raise to_source_error(self.service, error) from None
         raise SourceRefused(
             "connection.token holds characters that cannot be sent, a line break perhaps: correct it"
         )
 
-    def _told(self, error: SlackApiError) -> Json:
+    def _parse_error(self, error: SlackApiError) -> Json:
         status, data = int(error.response.status_code), error.response.data
         headers = {str(name).lower(): str(value) for name, value in (error.response.headers or {}).items()}
         if status == 429 or status >= 500:
-            raise SourceUnavailable(tried_in_vain(self.service, status)) from None
+            raise SourceUnavailable(format_retries_exhausted(self.service, status)) from None
         if status != 200 or not isinstance(data, dict):
-            raise self._no_api(status) from None
+            raise self._build_no_api_error(status) from None
         return {**data, "retry_after": headers.get("retry-after", "")}
 
-    def _opened(self) -> WebClient:
+    def _open_client(self) -> WebClient:
         if self._client is None:
             from slack_sdk import WebClient
 
-            session = self._session = polite(requests.Session(), self.service, sleep=self._sleep)
+            session = self._session = mount_retries(requests.Session(), self.service, sleep=self._sleep)
             session.auth = lambda request: request  # nobody's .netrc is read
-            refuse = self._no_api
+            refuse = self._build_no_api_error
             silent = logging.getLogger(f"{__name__}.sdk")
             silent.setLevel(logging.CRITICAL)  # it would log what was answered
 
-            class PoliteWebClient(WebClient):
+            class SessionWebClient(WebClient):
                 def _perform_urllib_http_request_internal(self, url: str, req: Any) -> dict[str, Any]:
                     """Called by slack_sdk to send each question; the answer as it wants it."""
                     response = session.post(
@@ -176,7 +180,7 @@ class SlackClient:
                         raise refuse(200)
                     return {"status": response.status_code, "headers": response.headers, "body": body}
 
-            self._client = PoliteWebClient(
+            self._client = SessionWebClient(
                 token=self._connection.token.get_secret_value(),
                 base_url=self._connection.url,
                 timeout=int(TIMEOUT_S),
@@ -185,29 +189,29 @@ class SlackClient:
             )
         return self._client
 
-    def _refusal(self, method: str, answer: Json, code: str) -> KnowledgeError:
-        if not _CODE.fullmatch(code):  # slack_sdk's words for what is no JSON
+    def _to_source_error(self, method: str, response: Json, code: str) -> KnowledgeError:
+        if not _ERROR_CODE.fullmatch(code):  # slack_sdk's words for what is no JSON
             return SourceUnavailable(f"{self.service} answered {method} with something unreadable: try later")
-        if code in _TOKEN_REFUSED:
-            return Refusal(
+        if code in _TOKEN_ERROR_CODES:
+            return SlackRefused(
                 f"{self.service} does not accept connection.token ({code}): install the app in the workspace "
                 "again and give the bot's token, xoxb-…",
                 code,
             )
         if code == "missing_scope":
-            needed = ", ".join(re.findall(r"[a-z]+:[a-z.]+", str(answer.get("needed")))) or f"for {method}"
-            return Refusal(
+            needed = ", ".join(re.findall(r"[a-z]+:[a-z.]+", str(response.get("needed")))) or f"for {method}"
+            return SlackRefused(
                 f"the app of connection.token lacks the scope {needed} in {self.service}: add it under "
                 "OAuth & Permissions, and install the app again",
                 code,
             )
-        return Refusal(
+        return SlackRefused(
             f"{self.service} refused {method} ({code}): give connection.token the scopes that "
             "docs/sources/slack.md names, of an app that the workspace allows",
             code,
         )
 
-    def _no_api(self, status: int) -> SourceRefused:
+    def _build_no_api_error(self, status: int) -> SourceRefused:
         found = {200: "a page for people"}.get(status, f"status {status}")
         return SourceRefused(
             f"{self.service} has no API at connection.url (it answered with {found}): leave connection.url "

@@ -17,44 +17,44 @@ from knowledge_pipeline.config.connections import SlackExportConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.slack.blocks import Json, dicts, string
-from knowledge_pipeline.sources.slack.export_files import ExportFiles, no_export, open_export
-from knowledge_pipeline.sources.slack.text import valid
+from knowledge_pipeline.sources.slack.blocks import Json, list_dicts, to_string
+from knowledge_pipeline.sources.slack.export_files import ExportFiles, build_not_export_error, open_export
+from knowledge_pipeline.sources.slack.text import replace_surrogates
 from knowledge_pipeline.sources.slack.threads import (
     Channel,
     ChannelFilters,
-    Listed,
-    Revision,
-    Said,
+    ItemActivity,
+    RevisionDigest,
+    SlackMessage,
+    build_document,
     day_uri,
     display_name,
-    document,
-    is_time,
-    midnight,
-    moment,
-    newest_of,
-    said,
-    thread_of,
+    is_timestamp,
+    parse_message,
+    parse_timestamp,
+    select_newest,
+    start_of_day,
+    thread_ts_of,
     thread_uri,
 )
-from knowledge_pipeline.sources.time_window import oldest_wanted
+from knowledge_pipeline.sources.time_window import parse_since
 
-_ID = re.compile(r"\w+", re.ASCII)
-_FILES_HELD = 4  # days, parsed: documents are read in the order that they are listed in
-_SHOWN = 10
+_CHANNEL_ID = re.compile(r"\w+", re.ASCII)
+_MAX_CACHED_FILES = 4  # days, parsed: documents are read in the order that they are listed in
+_MAX_SHOWN_CHANNELS = 10
 
 
 @dataclass(slots=True)
-class _Heard:
+class _DocumentActivity:
     """What is known of a document, file after file; what was said is not held."""
 
-    revision: Revision
-    newest: float = 0.0
+    revision: RevisionDigest
+    last_activity: float = 0.0
     days: dict[str, None] = field(default_factory=dict[str, None])  # files that it is in, ordered
 
-    def add(self, message: Said, day: str) -> None:
-        self.revision.said(message)
-        self.newest = max(self.newest, message.newest)
+    def add(self, message: SlackMessage, day: str) -> None:
+        self.revision.add_message(message)
+        self.last_activity = max(self.last_activity, message.last_activity)
         self.days[day] = None
 
 
@@ -68,8 +68,8 @@ class SlackExport(Source):
         self._files: ExportFiles | None = None
         self._people: dict[str, str] = {}
         self._channels: dict[str, Channel] = {}
-        self._day = lru_cache(maxsize=_FILES_HELD)(self._read_day)
-        self._oldest()
+        self._load_day = lru_cache(maxsize=_MAX_CACHED_FILES)(self._read_day)
+        self._oldest_day()
 
     def close(self) -> None:
         """Free what was opened."""
@@ -83,20 +83,22 @@ class SlackExport(Source):
         Raises:
             SourceRefused: it is no export, leads out of itself, or lacks a wanted channel.
         """
-        self._opened()
+        self._open_files()
         wanted = [
             each
             for each in self._channels.values()
-            if not self._filters.channels or self._filters.wants(each)
+            if not self._filters.channels or self._filters.accepts(each)
         ]
-        if missing := self._filters.missing(wanted):
-            known = ", ".join(sorted(f"#{each.name}" for each in self._channels.values())[:_SHOWN])
+        if missing := self._filters.find_missing(wanted):
+            known = ", ".join(
+                sorted(f"#{each.name}" for each in self._channels.values())[:_MAX_SHOWN_CHANNELS]
+            )
             raise SourceRefused(
                 f"the Slack export {self._path} has no public channel {', '.join(missing)}: correct the "
-                f"source's channels; it has {known or 'none'}{' …' if len(self._channels) > _SHOWN else ''}"
+                f"source's channels; it has {known or 'none'}{' …' if len(self._channels) > _MAX_SHOWN_CHANNELS else ''}"
             )
-        listed = (each for channel in wanted for each in self._listed(channel))
-        yield from newest_of(listed, self._filters.max_results)
+        listed = (each for channel in wanted for each in self._list_activity(channel))
+        yield from select_newest(listed, self._filters.max_results)
 
     def fetch(self, item: Item) -> Document:
         """Read one listed thread or day, out of the files that it is in.
@@ -105,94 +107,102 @@ class SlackExport(Source):
             DocumentSkipped: a file is gone or broken, or nothing is said in it any more.
             SourceRefused: as `discover`.
         """
-        self._opened()
+        self._open_files()
         channel = self._channels.get(item.uri.split("/")[1])
         if channel is None:
             raise DocumentSkipped("removed while it was read")
         taken = [
             told
             for day in item.locator.split()
-            for message in self._day(channel, day)
-            if _uri_of(channel, message) == item.uri and (told := said(message, self)) is not None
+            for message in self._load_day(channel, day)
+            if _uri_of(channel, message) == item.uri and (told := parse_message(message, self)) is not None
         ]
-        return document(item.uri, channel, taken, site=None)
+        return build_document(item.uri, channel, taken, site=None)
 
-    def person(self, account: str) -> str | None:
+    def person_name(self, account: str) -> str | None:
         """The name of a person, as `users.json` has it."""
         return self._people.get(account)
 
-    def channel(self, channel_id: str) -> str | None:
+    def channel_name(self, channel_id: str) -> str | None:
         """The name of a public channel."""
         known = self._channels.get(channel_id)
         return known.name if known else None
 
-    def _oldest(self) -> datetime | None:
+    def _oldest_day(self) -> datetime | None:
         """An export has an end, so that all of it is wanted where nothing else is said."""
         since = self._filters.since
         if since is None:
             return None
-        return midnight(oldest_wanted(since).astimezone(UTC).date())
+        return start_of_day(parse_since(since).astimezone(UTC).date())
 
-    def _opened(self) -> ExportFiles:
+    def _open_files(self) -> ExportFiles:
         if self._files is None:
             files = open_export(self._path)
             try:
-                self._channels = {each.id: each for each in _channels(files)}
-                self._people = dict(_people(files))
+                self._channels = {each.id: each for each in _iter_channels(files)}
+                self._people = dict(_iter_people(files))
             except BaseException:
                 files.close()
                 raise
-            self._day.cache_clear()
+            self._load_day.cache_clear()
             self._files = files
         return self._files
 
-    def _listed(self, channel: Channel) -> Iterator[Listed]:
-        oldest = self._oldest()
-        heard: dict[str, _Heard] = {}
+    def _list_activity(self, channel: Channel) -> Iterator[ItemActivity]:
+        oldest = self._oldest_day()
+        heard: dict[str, _DocumentActivity] = {}
         broken: dict[str, str] = {}
-        for name in self._opened().days(channel.name):
+        for name in self._open_files().list_days(channel.name):
             day = name.removesuffix(".json")
             try:
-                messages = self._day(channel, day)
+                messages = self._load_day(channel, day)
             except DocumentSkipped as reason:
                 broken[f"day/{channel.id}/{day}"] = str(reason)
                 continue
             for message in messages:
-                if oldest is None or moment(thread_of(message) or message["ts"]) >= oldest:
-                    self._hear(channel, message, day, heard)
+                if oldest is None or parse_timestamp(thread_ts_of(message) or message["ts"]) >= oldest:
+                    self._add_message(channel, message, day, heard)
         for uri, known in heard.items():
             if uri not in broken:
-                yield Listed(Item(uri, str(known.revision), " ".join(known.days)), known.newest)
+                yield ItemActivity(Item(uri, str(known.revision), " ".join(known.days)), known.last_activity)
         for uri, reason in broken.items():
-            yield Listed(Item(uri, "broken", skip=reason), newest=0.0)
+            yield ItemActivity(Item(uri, "broken", skip=reason), last_activity=0.0)
 
-    def _hear(self, channel: Channel, message: Json, day: str, heard: dict[str, _Heard]) -> None:
-        if (told := said(message, self)) is not None:
+    def _add_message(
+        self, channel: Channel, message: Json, day: str, activity_by_uri: dict[str, _DocumentActivity]
+    ) -> None:
+        if (told := parse_message(message, self)) is not None:
             uri = _uri_of(channel, message)
-            if uri not in heard:
-                heard[uri] = _Heard(Revision(channel))
-            heard[uri].add(told, day)
+            if uri not in activity_by_uri:
+                activity_by_uri[uri] = _DocumentActivity(RevisionDigest(channel))
+            activity_by_uri[uri].add(told, day)
 
     def _read_day(self, channel: Channel, day: str) -> list[Json]:
         """The messages of one file, ascending; what has no time is no message."""
         try:
-            found = dicts(self._opened().parsed(f"{channel.name}/{day}.json"))
+            found = list_dicts(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
         except KeyError:
             raise DocumentSkipped("removed while it was read") from None
-        return sorted((each for each in found if is_time(each.get("ts"))), key=lambda each: float(each["ts"]))
+        return sorted(
+            (each for each in found if is_timestamp(each.get("ts"))), key=lambda each: float(each["ts"])
+        )
 
 
 def _uri_of(channel: Channel, message: Json) -> str:
-    thread_ts = thread_of(message)
-    return thread_uri(channel, thread_ts) if thread_ts else day_uri(channel, moment(message["ts"]).date())
+    thread_ts = thread_ts_of(message)
+    return (
+        thread_uri(channel, thread_ts)
+        if thread_ts
+        else day_uri(channel, parse_timestamp(message["ts"]).date())
+    )
 
 
-def _channels(files: ExportFiles) -> Iterator[Channel]:
+def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
     """Public channels; `groups.json`, `dms.json` and `mpims.json` are left alone."""
-    for told in _list(files, "channels.json") or ():
-        channel = Channel(string(told.get("id")), valid(string(told.get("name"))))
-        if not _ID.fullmatch(channel.id) or not channel.name:
-            raise no_export(files.path)
+    for told in _load_list(files, "channels.json") or ():
+        channel = Channel(to_string(told.get("id")), replace_surrogates(to_string(told.get("name"))))
+        if not _CHANNEL_ID.fullmatch(channel.id) or not channel.name:
+            raise build_not_export_error(files.path)
         if {"/", "\\", "\0"} & set(channel.name) or channel.name in (".", ".."):
             raise SourceRefused(
                 f"the Slack export {files.path} names a channel {channel.name[:100]!r}, which leads "
@@ -201,25 +211,25 @@ def _channels(files: ExportFiles) -> Iterator[Channel]:
         yield channel
 
 
-def _people(files: ExportFiles) -> Iterator[tuple[str, str]]:
+def _iter_people(files: ExportFiles) -> Iterator[tuple[str, str]]:
     for name in ("users.json", "org_users.json"):
-        for user in _list(files, name, needed=False) or ():
+        for user in _load_list(files, name, is_required=False) or ():
             profile = user.get("profile")
             called = (display_name(profile) if isinstance(profile, dict) else "") or display_name(user)
-            yield string(user.get("id")), called
+            yield to_string(user.get("id")), called
 
 
-def _list(files: ExportFiles, name: str, *, needed: bool = True) -> list[Json] | None:
+def _load_list(files: ExportFiles, name: str, *, is_required: bool = True) -> list[Json] | None:
     """The objects of one of the export's own lists; None: it has none such, and need not."""
     found: list[Any]
     try:
-        found = files.parsed(name)
+        found = files.read_json_list(name)
     except KeyError:
-        if needed:
-            raise no_export(files.path) from None
+        if is_required:
+            raise build_not_export_error(files.path) from None
         return None
     except DocumentSkipped as reason:
         raise SourceRefused(
             f"the Slack export {files.path} is broken ({reason}): download it again"
         ) from None
-    return dicts(found)
+    return list_dicts(found)

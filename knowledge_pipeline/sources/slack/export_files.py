@@ -17,7 +17,7 @@ from typing import Any
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 
-MOST_BYTES = 200_000_000
+MAX_FILE_BYTES = 200_000_000
 """Of one file, unpacked; a larger one is not believed."""
 
 _DAY_FILE = re.compile(r"\d{4}-\d\d-\d\d\.json", re.ASCII)
@@ -25,7 +25,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 """What zipfile raises: of damage, of a packing that it does not know, and (RuntimeError) of a password."""
 
-_CHANNELS = "channels.json"
+_CHANNELS_FILE = "channels.json"
 
 
 class ExportFiles(ABC):
@@ -35,7 +35,7 @@ class ExportFiles(ABC):
         self.path = path
 
     @abstractmethod
-    def days(self, folder: str) -> list[str]:
+    def list_days(self, folder: str) -> list[str]:
         """The names of a channel's files, one a day: "2026-11-21.json", ascending; none: nothing was said."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class ExportFiles(ABC):
     def close(self) -> None:  # noqa: B027 - a folder holds nothing open
         """Nothing can be read after it."""
 
-    def parsed(self, name: str) -> list[Any]:
+    def read_json_list(self, name: str) -> list[Any]:
         """The list that a file of JSON holds.
 
         Raises:
@@ -73,23 +73,23 @@ def open_export(path: Path) -> ExportFiles:
     """
     path = path.expanduser().absolute()
     if path.is_dir():
-        return _Folder(path)
+        return _FolderExport(path)
     if not path.exists():
         raise SourceRefused(f"the Slack export {path} does not exist: correct connection.path")
-    return _Zip(path)
+    return _ZipExport(path)
 
 
-def no_export(path: Path) -> SourceRefused:
+def build_not_export_error(path: Path) -> SourceRefused:
     """What is said of anything else."""
     return SourceRefused(
-        f"{path} is no Slack export, as it has no {_CHANNELS}: give the zip file as Slack made it, or the "
+        f"{path} is no Slack export, as it has no {_CHANNELS_FILE}: give the zip file as Slack made it, or the "
         "folder that it was unpacked to, as connection.path"
     )
 
 
-class _Folder(ExportFiles):
-    def days(self, folder: str) -> list[str]:
-        place = self._inside(folder)
+class _FolderExport(ExportFiles):
+    def list_days(self, folder: str) -> list[str]:
+        place = self._resolve_inside(folder)
         try:
             return sorted(each.name for each in place.iterdir() if _DAY_FILE.fullmatch(each.name))
         except FileNotFoundError:
@@ -101,15 +101,15 @@ class _Folder(ExportFiles):
 
     def read(self, name: str) -> bytes:
         try:
-            with self._inside(name).open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
+            with self._resolve_inside(name).open("rb") as file:
+                content = file.read(MAX_FILE_BYTES + 1)
         except FileNotFoundError:
             raise KeyError(name) from None
         except OSError as error:
             raise DocumentSkipped(f"{name} cannot be read ({error.strerror})") from None
-        return _believed(name, content)
+        return _require_size(name, content)
 
-    def _inside(self, name: str) -> Path:
+    def _resolve_inside(self, name: str) -> Path:
         place = self.path / name
         if not place.resolve().is_relative_to(self.path.resolve()):
             raise SourceRefused(
@@ -118,7 +118,7 @@ class _Folder(ExportFiles):
         return place
 
 
-class _Zip(ExportFiles):
+class _ZipExport(ExportFiles):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         try:
@@ -129,32 +129,32 @@ class _Zip(ExportFiles):
                 "download it again"
             ) from None
         try:
-            self._top = self._checked()
+            self._root = self._find_root()
         except SourceRefused:
             self._zip.close()
             raise
         self._days: defaultdict[str, list[str]] = defaultdict(list)
         for name in self._zip.namelist():
-            folder, _, file = name.removeprefix(self._top).rpartition("/")
-            if name.startswith(self._top) and _DAY_FILE.fullmatch(file):
+            folder, _, file = name.removeprefix(self._root).rpartition("/")
+            if name.startswith(self._root) and _DAY_FILE.fullmatch(file):
                 self._days[folder].append(file)
 
     def close(self) -> None:
         self._zip.close()
 
-    def days(self, folder: str) -> list[str]:
+    def list_days(self, folder: str) -> list[str]:
         return sorted(set(self._days.get(folder, ())))
 
     def read(self, name: str) -> bytes:
-        entry = self._zip.getinfo(self._top + name)  # KeyError where there is none
+        entry = self._zip.getinfo(self._root + name)  # KeyError where there is none
         try:
             with self._zip.open(entry) as file:
-                content = file.read(MOST_BYTES + 1)
+                content = file.read(MAX_FILE_BYTES + 1)
         except _BROKEN_ZIP:
             raise DocumentSkipped(f"{name} cannot be unpacked: download the export again") from None
-        return _believed(name, content)
+        return _require_size(name, content)
 
-    def _checked(self) -> str:
+    def _find_root(self) -> str:
         """The folder within the zip that the export is in, as a rule ""; nothing may lead out of it."""
         tops: list[str] = []
         for entry in self._zip.infolist():
@@ -164,10 +164,10 @@ class _Zip(ExportFiles):
                     f"{self.path} holds a file that leads out of it ({entry.filename[:100]!r}): that is no "
                     "export of Slack, do not use it"
                 )
-            if path.name == _CHANNELS and len(path.parts) <= 2:
-                tops.append(entry.filename.removesuffix(_CHANNELS))
+            if path.name == _CHANNELS_FILE and len(path.parts) <= 2:
+                tops.append(entry.filename.removesuffix(_CHANNELS_FILE))
         if not tops:
-            raise no_export(self.path)
+            raise build_not_export_error(self.path)
         return min(tops, key=len)
 
 
@@ -175,7 +175,7 @@ def _is_link(entry: zipfile.ZipInfo) -> bool:
     return stat.S_ISLNK(entry.external_attr >> 16)
 
 
-def _believed(name: str, content: bytes) -> bytes:
-    if len(content) > MOST_BYTES:
-        raise DocumentSkipped(f"{name} is larger than {MOST_BYTES} bytes")
+def _require_size(name: str, content: bytes) -> bytes:
+    if len(content) > MAX_FILE_BYTES:
+        raise DocumentSkipped(f"{name} is larger than {MAX_FILE_BYTES} bytes")
     return content

@@ -16,16 +16,16 @@ from typing import Any, TypeGuard
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.conversation import Turn, conversation
-from knowledge_pipeline.sources.slack.blocks import Json, string, text_of
-from knowledge_pipeline.sources.slack.text import Names, valid
+from knowledge_pipeline.sources.conversation import Turn, format_conversation
+from knowledge_pipeline.sources.slack.blocks import Json, render_message, to_string
+from knowledge_pipeline.sources.slack.text import NameLookup, replace_surrogates
 
-_FORMAT = "1"  # part of every revision: another one, and everything is read again
-_TIME = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
-_MOST_TITLE_CHARS = 80
-_FENCE = re.compile(r"```+\S*|[*_~`]+(?=\S)|(?<=\S)[*_~`]+")
+_FORMAT_VERSION = "1"  # part of every revision: another one, and everything is read again
+_TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
+_MAX_TITLE_CHARS = 80
+_MARKUP_SIGNS = re.compile(r"```+\S*|[*_~`]+(?=\S)|(?<=\S)[*_~`]+")
 
-_NOISE = frozenset({
+_SYSTEM_SUBTYPES = frozenset({
     *(
         f"{kind}_{what}"
         for kind in ("channel", "group")
@@ -46,18 +46,18 @@ class ChannelFilters:
     since: str | None = None  # begun since a date or within a span; None: by the API "365 days", else all
     max_results: int | None = None  # the ones that something was said in last
 
-    def wants(self, channel: Channel) -> bool:
+    def accepts(self, channel: Channel) -> bool:
         """Whether it is named, by name or id."""
-        return channel.id in self.channels or channel.name.lower() in self.names
+        return channel.id in self.channels or channel.name.lower() in self.normalized_names
 
     @property
-    def names(self) -> frozenset[str]:
+    def normalized_names(self) -> frozenset[str]:
         """What is named, as names compare."""
         return frozenset(each.strip().removeprefix("#").lower() for each in self.channels)
 
-    def missing(self, found: Iterable[Channel]) -> list[str]:
+    def find_missing(self, channels: Iterable[Channel]) -> list[str]:
         """What is named and not among those found."""
-        known = {name for channel in found for name in (channel.id, channel.name.lower())}
+        known = {name for channel in channels for name in (channel.id, channel.name.lower())}
         return [
             each
             for each in self.channels
@@ -74,110 +74,117 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SlackMessage:
     """What one message says, who said it and when."""
 
     ts: str  # Slack's own time, unique in a channel: "1512085950.000216"
-    who: str | None
+    author: str | None
     text: str
-    edited: str = ""  # a `ts`
+    edited_ts: str = ""  # a `ts`
 
     @property
-    def newest(self) -> float:
+    def last_activity(self) -> float:
         """When it was said or last edited, a Unix time."""
-        return max(float(self.ts), float(self.edited or 0))
+        return max(float(self.ts), float(self.edited_ts or 0))
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ItemActivity:
     """An item, and when something last happened in it, a Unix time."""
 
     item: Item
-    newest: float
+    last_activity: float
 
 
-class Revision:
+class RevisionDigest:
     """What tells that a document would differ: its channel's name, and what is known to be said."""
 
     def __init__(self, channel: Channel) -> None:
         self._digest = blake2b(digest_size=12)
-        self.add(_FORMAT, channel.name)
+        self.add(_FORMAT_VERSION, channel.name)
 
     def add(self, *parts: str) -> None:
         """Go on with something known."""
         for part in (*parts, ""):
             self._digest.update(f"{len(part)}:{part}".encode())
 
-    def said(self, message: Said) -> None:
+    def add_message(self, message: SlackMessage) -> None:
         """Go on with a message."""
-        self.add(message.ts, message.who or "", message.edited, message.text)
+        self.add(message.ts, message.author or "", message.edited_ts, message.text)
 
     def __str__(self) -> str:
         return self._digest.hexdigest()
 
 
-def newest_of(listed: Iterable[Listed], most: int | None) -> Iterable[Item]:
+def select_newest(activities: Iterable[ItemActivity], limit: int | None) -> Iterable[Item]:
     """The items, or those where something happened last."""
-    if most is None:
-        return (each.item for each in listed)
-    return [each.item for each in heapq.nlargest(most, listed, key=lambda each: (each.newest, each.item.uri))]
+    if limit is None:
+        return (each.item for each in activities)
+    return [
+        each.item
+        for each in heapq.nlargest(limit, activities, key=lambda each: (each.last_activity, each.item.uri))
+    ]
 
 
-def is_time(value: Any) -> TypeGuard[str]:
+def is_timestamp(value: Any) -> TypeGuard[str]:
     """Whether it is a time as Slack writes it, which is a message's identity too."""
-    return isinstance(value, str) and _TIME.fullmatch(value) is not None
+    return isinstance(value, str) and _TIMESTAMP.fullmatch(value) is not None
 
 
-def moment(ts: str) -> datetime:
+def parse_timestamp(ts: str) -> datetime:
     """A time of Slack."""
     return datetime.fromtimestamp(float(ts), UTC)
 
 
-def midnight(day: date) -> datetime:
+def start_of_day(day: date) -> datetime:
     """Its beginning; Slack's days are of UTC here."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def thread_of(message: Json) -> str | None:
+def thread_ts_of(message: Json) -> str | None:
     """The time of the root of the thread that a message is in, itself perhaps; None: it is in none."""
     ts, thread_ts = message["ts"], message.get("thread_ts")
-    if is_time(thread_ts) and thread_ts != ts:
+    if is_timestamp(thread_ts) and thread_ts != ts:
         return thread_ts
     return ts if message.get("reply_count") or message.get("replies") else None
 
 
-def said(message: Json, names: Names) -> Said | None:
+def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
     """What a message says; None: nothing that anybody said."""
     if (
-        string(message.get("subtype")) in _NOISE
+        to_string(message.get("subtype")) in _SYSTEM_SUBTYPES
         or message.get("hidden")
         or message.get("type", "message") != "message"
     ):
         return None
-    text = text_of(message, names)
+    text = render_message(message, names)
     edited = message.get("edited")
     at = edited.get("ts") if isinstance(edited, dict) else None
-    return Said(message["ts"], _who(message, names), text, at if is_time(at) else "") if text else None
+    return (
+        SlackMessage(message["ts"], _author_name(message, names), text, at if is_timestamp(at) else "")
+        if text
+        else None
+    )
 
 
-def _who(message: Json, names: Names) -> str | None:
+def _author_name(message: Json, names: NameLookup) -> str | None:
     """By name: of the account, else as the message itself says, a bot's as a rule."""
     profile, bot = message.get("user_profile"), message.get("bot_profile")
-    user, written = string(message.get("user")), string(message.get("username"))
+    user, written = to_string(message.get("user")), to_string(message.get("username"))
     told = [
         written if message.get("subtype") == "bot_message" else "",
-        (names.person(user) or "") if user else "",
+        (names.person_name(user) or "") if user else "",
         display_name(profile) if isinstance(profile, dict) else "",
         written,
-        string(bot.get("name")) if isinstance(bot, dict) else "",
+        to_string(bot.get("name")) if isinstance(bot, dict) else "",
     ]
-    return next((" ".join(valid(name).split()) for name in told if name.strip()), None)
+    return next((" ".join(replace_surrogates(name).split()) for name in told if name.strip()), None)
 
 
 def display_name(profile: Json) -> str:
     """As a profile says that somebody wants to be called."""
-    wanted = (string(profile.get(name)).strip() for name in ("display_name", "real_name", "name"))
-    return valid(next((name for name in wanted if name), ""))
+    wanted = (to_string(profile.get(name)).strip() for name in ("display_name", "real_name", "name"))
+    return replace_surrogates(next((name for name in wanted if name), ""))
 
 
 def day_uri(channel: Channel, day: date) -> str:
@@ -190,7 +197,9 @@ def thread_uri(channel: Channel, thread_ts: str) -> str:
     return f"thread/{channel.id}/{thread_ts}"
 
 
-def document(uri: str, channel: Channel, messages: Sequence[Said], site: str | None) -> Document:
+def build_document(
+    uri: str, channel: Channel, messages: Sequence[SlackMessage], site: str | None
+) -> Document:
     """The document of a uri, from all that is said in it, ascending.
 
     Args:
@@ -206,31 +215,35 @@ def document(uri: str, channel: Channel, messages: Sequence[Said], site: str | N
     if not messages:
         raise DocumentSkipped("empty")
     thread_ts = name if kind == "thread" else None
-    started = moment(thread_ts or messages[0].ts)
+    started = parse_timestamp(thread_ts or messages[0].ts)
     place = f"#{channel.name}/{started.date().isoformat()}"
     if thread_ts:
-        title = f"#{channel.name}: {_first_words(messages[0].text)}"
+        title = f"#{channel.name}: {_shorten_title(messages[0].text)}"
         place = f"{place}/{started:%H:%M:%S}"
     else:
         title = f"#{channel.name} on {started.date().isoformat()}"
     turns = [
         Turn(
-            "message", each.text, each.who, moment(each.ts), url=_permalink(site, channel, each.ts, thread_ts)
+            "message",
+            each.text,
+            each.author,
+            parse_timestamp(each.ts),
+            url=_build_permalink(site, channel, each.ts, thread_ts),
         )
         for each in messages
     ]
-    text, segments = conversation(title, turns)
+    text, segments = format_conversation(title, turns)
     return Document(
         uri,
         text,
         path=place,
         title=title,
-        url=_permalink(site, channel, thread_ts or messages[0].ts, thread_ts),
-        author=messages[0].who if thread_ts == messages[0].ts else None,
-        last_modified=datetime.fromtimestamp(max(each.newest for each in messages), UTC),
+        url=_build_permalink(site, channel, thread_ts or messages[0].ts, thread_ts),
+        author=messages[0].author if thread_ts == messages[0].ts else None,
+        last_modified=datetime.fromtimestamp(max(each.last_activity for each in messages), UTC),
         metadata={
             "channel": channel.name,
-            "participants": sorted({each.who for each in messages if each.who}),
+            "participants": sorted({each.author for each in messages if each.author}),
             "messages": len(messages),
             "created_at": started.isoformat(timespec="seconds"),
             "segments": segments,
@@ -238,16 +251,16 @@ def document(uri: str, channel: Channel, messages: Sequence[Said], site: str | N
     )
 
 
-def _first_words(text: str) -> str:
-    lines = (" ".join(_FENCE.sub("", line).split()) for line in text.splitlines())
+def _shorten_title(text: str) -> str:
+    lines = (" ".join(_MARKUP_SIGNS.sub("", line).split()) for line in text.splitlines())
     line = next((line for line in lines if line), "…")
-    if len(line) <= _MOST_TITLE_CHARS:
+    if len(line) <= _MAX_TITLE_CHARS:
         return line
-    cut = line[: _MOST_TITLE_CHARS + 1].rpartition(" ")[0] or line[:_MOST_TITLE_CHARS]
+    cut = line[: _MAX_TITLE_CHARS + 1].rpartition(" ")[0] or line[:_MAX_TITLE_CHARS]
     return f"{cut.rstrip(' ,.;:')} …"
 
 
-def _permalink(site: str | None, channel: Channel, ts: str, thread_ts: str | None) -> str | None:
+def _build_permalink(site: str | None, channel: Channel, ts: str, thread_ts: str | None) -> str | None:
     if site is None:
         return None
     address = f"{site.rstrip('/')}/archives/{channel.id}/p{ts.replace('.', '')}"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from knowledge_pipeline.errors import SourceRefused
-from knowledge_pipeline.sources.slack.blocks import string
-from knowledge_pipeline.sources.slack.client import Json, Refusal, SlackClient
-from knowledge_pipeline.sources.slack.text import valid
+from knowledge_pipeline.sources.slack.blocks import to_string
+from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
+from knowledge_pipeline.sources.slack.text import replace_surrogates
 from knowledge_pipeline.sources.slack.threads import Channel, ChannelFilters, display_name
 
-_AT_ONCE = 999  # Slack's most
+_PAGE_SIZE = 999  # Slack's most
 
 
-class Workspace:
+class SlackWorkspace:
     """Names of people and channels (`text.Names`), each list asked for once, when it is needed."""
 
     def __init__(self, client: SlackClient) -> None:
@@ -22,7 +22,7 @@ class Workspace:
         self._channels: dict[str, str] = {}
         self._site: str | None = None
 
-    def channels(self, filters: ChannelFilters) -> list[Channel]:
+    def list_channels(self, filters: ChannelFilters) -> list[Channel]:
         """The wanted channels by id, as they are now.
 
         Raises:
@@ -31,13 +31,15 @@ class Workspace:
         """
         named = bool(filters.channels)
         self._channels = {}
-        found = self._listed("public_channel", exclude_archived=not named)
+        found = self._list_channels_of_kind("public_channel", exclude_archived=not named)
         if not named:
-            return self._joined(found)
-        wanted = [channel for each in found if filters.wants(channel := _channel(each))]
-        if filters.missing(wanted):
-            wanted += [channel for each in self._private() if filters.wants(channel := _channel(each))]
-        if missing := filters.missing(wanted):
+            return self._filter_joined(found)
+        wanted = [channel for each in found if filters.accepts(channel := _to_channel(each))]
+        if filters.find_missing(wanted):
+            wanted += [
+                channel for each in self._list_private() if filters.accepts(channel := _to_channel(each))
+            ]
+        if missing := filters.find_missing(wanted):
             raise SourceRefused(
                 f"{self._client.service} shows no channel {', '.join(missing)}: correct the source's "
                 "channels; a private one is seen once the bot is invited and has the scopes groups:read and "
@@ -49,41 +51,41 @@ class Workspace:
     def site(self) -> str | None:
         """The workspace's address for people."""
         if self._site is None:
-            self._site = string(self._client.ask("auth.test").get("url"))
+            self._site = to_string(self._client.call("auth.test").get("url"))
         return self._site or None
 
-    def person(self, account: str) -> str | None:
+    def person_name(self, account: str) -> str | None:
         """The name of a person or bot; somebody of another workspace is asked for alone."""
         if self._people is None:
-            pages = self._client.pages("users.list", "members", limit=_AT_ONCE)
-            self._people = {string(user.get("id")): _name(user) for page in pages for user in page}
+            pages = self._client.iter_pages("users.list", "members", limit=_PAGE_SIZE)
+            self._people = {to_string(user.get("id")): _profile_name(user) for page in pages for user in page}
         if account not in self._people:
-            self._people[account] = self._somebody(account)
+            self._people[account] = self._fetch_person_name(account)
         return self._people[account] or None
 
-    def channel(self, channel_id: str) -> str | None:
+    def channel_name(self, channel_id: str) -> str | None:
         """The name of a channel that the whole listing showed."""
         return self._channels.get(channel_id)
 
-    def _listed(self, kind: str, *, exclude_archived: bool) -> list[Json]:
+    def _list_channels_of_kind(self, kind: str, *, exclude_archived: bool) -> list[Json]:
         found: list[Json] = []
-        for page in self._client.pages(
-            "conversations.list", "channels", types=kind, exclude_archived=exclude_archived, limit=_AT_ONCE
+        for page in self._client.iter_pages(
+            "conversations.list", "channels", types=kind, exclude_archived=exclude_archived, limit=_PAGE_SIZE
         ):
             found += page
-        self._channels |= {string(each.get("id")): string(each.get("name")) for each in found}
+        self._channels |= {to_string(each.get("id")): to_string(each.get("name")) for each in found}
         return found
 
-    def _private(self) -> list[Json]:
+    def _list_private(self) -> list[Json]:
         try:
-            return self._listed("private_channel", exclude_archived=False)
-        except Refusal as refusal:
+            return self._list_channels_of_kind("private_channel", exclude_archived=False)
+        except SlackRefused as refusal:
             if refusal.code == "missing_scope":
                 return []
             raise
 
-    def _joined(self, found: Iterable[Json]) -> list[Channel]:
-        joined = [_channel(each) for each in found if each.get("is_member")]
+    def _filter_joined(self, raw_channels: Iterable[Json]) -> list[Channel]:
+        joined = [_to_channel(each) for each in raw_channels if each.get("is_member")]
         if not joined:
             raise SourceRefused(
                 f"the bot of connection.token is in no public channel of {self._client.service}: invite it "
@@ -91,20 +93,20 @@ class Workspace:
             )
         return sorted(joined, key=lambda channel: channel.id)
 
-    def _somebody(self, account: str) -> str:
+    def _fetch_person_name(self, account: str) -> str:
         try:
-            user = self._client.ask("users.info", user=account).get("user")
-        except Refusal as refusal:
+            user = self._client.call("users.info", user=account).get("user")
+        except SlackRefused as refusal:
             if refusal.code in ("user_not_found", "user_not_visible", "users_not_found", "invalid_arguments"):
                 return ""
             raise
-        return _name(user) if isinstance(user, dict) else ""
+        return _profile_name(user) if isinstance(user, dict) else ""
 
 
-def _channel(told: Json) -> Channel:
-    return Channel(string(told.get("id")), valid(string(told.get("name"))))
+def _to_channel(raw: Json) -> Channel:
+    return Channel(to_string(raw.get("id")), replace_surrogates(to_string(raw.get("name"))))
 
 
-def _name(user: Json) -> str:
+def _profile_name(user: Json) -> str:
     profile = user.get("profile")
     return (display_name(profile) if isinstance(profile, dict) else "") or display_name(user)

@@ -13,111 +13,119 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.code_graph.extract import extract, facts_version, is_manifest
-from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
-from knowledge_pipeline.code_graph.project_layout import defines, names_between
-from knowledge_pipeline.code_graph.resolve import interface
-from knowledge_pipeline.config.settings import sanitize_of
-from knowledge_pipeline.languages import GRAMMARS, language_of
-from knowledge_pipeline.records import digest
+from knowledge_pipeline.code_graph.project_layout import find_changed_names, list_defined_names
+from knowledge_pipeline.code_graph.resolve import interface_digest
+from knowledge_pipeline.config.settings import resolve_sanitize
+from knowledge_pipeline.languages import PARSED_LANGUAGES, detect_language
+from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.stages.context import Pass
+from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.store.filters import eq, is_null, one_of
-from knowledge_pipeline.store.reconcile import difference, fingerprints, reconcile
-from knowledge_pipeline.store.tables import Table, portions
+from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
+from knowledge_pipeline.store.tables import Table, split_batches
 
-_COMMIT_FILES = 128
-_FEW = 50  # files whose facts before an edit are compared with those after it
-_READ = is_null("skipped") | eq("skipped", "empty")  # an empty `__init__.py` makes a package
-_LIVE = _READ & is_null("archived_at")
+_FILES_PER_COMMIT = 128
+_COMPARED_FILES_MAX = 50  # files whose facts before an edit are compared with those after it
+_READABLE = is_null("skipped") | eq("skipped", "empty")  # an empty `__init__.py` makes a package
+_LIVE = _READABLE & is_null("archived_at")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class FactsRefresh:
     """What a refresh of facts has read anew."""
 
-    before: Mapping[str, str] = field(default_factory=dict[str, str])  # fingerprints of the facts, by path
-    names: frozenset[str] | None = frozenset()  # as `layout.names_between`; None, too, where they are many
+    old_fingerprints: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # fingerprints of the facts, by path
+    changed_names: frozenset[str] | None = (
+        frozenset()
+    )  # as `layout.names_between`; None, too, where they are many
 
 
-def refresh_facts(this: Pass) -> Read:
+def refresh_facts(ctx: RefreshContext) -> FactsRefresh:
     """Bring the facts of one source up to date with its snapshot."""
-    table = this.lake.facts(this.source.type, this.source.id)
-    desired, uris = _desired(this)
-    held = fingerprints(table, "path", "fingerprint")
-    planned = difference(desired, held, full=this.full)
+    table = ctx.lake.facts(ctx.source.type, ctx.source.id)
+    desired, uris = _desired_fingerprints(ctx)
+    held = load_fingerprints(table, "path", "fingerprint")
+    planned = plan_changes(desired, held, full=ctx.full)
     if not planned:
-        return Read()
-    edited = not planned.added and not planned.removed and len(planned.changed) <= _FEW
-    before = _facts(table, planned.changed) if edited else {}
-    reading = _Reading(this, table, desired, uris)
-    reconcile(table, planned, reading.batches)
-    names = names_between(before, _facts(table, planned.changed)) if edited else None
-    return Read({path: held[path] for path in planned.changed}, names)
+        return FactsRefresh()
+    edited = not planned.added and not planned.removed and len(planned.changed) <= _COMPARED_FILES_MAX
+    before = _load_facts(table, planned.changed) if edited else {}
+    reading = _FactsRowBuilder(ctx, table, desired, uris)
+    reconcile(table, planned, reading.build_batches)
+    names = find_changed_names(before, _load_facts(table, planned.changed)) if edited else None
+    return FactsRefresh({path: held[path] for path in planned.changed}, names)
 
 
-def _facts(table: Table, paths: list[str]) -> dict[str, Facts]:
-    found: dict[str, Facts] = {}
-    for rows in table.rows_of("path", paths, ["path", "facts"]):
+def _load_facts(table: Table, paths: list[str]) -> dict[str, FileFacts]:
+    found: dict[str, FileFacts] = {}
+    for rows in table.iter_rows_by_values("path", paths, ["path", "facts"]):
         pairs = zip(rows["path"].to_pylist(), rows["facts"].to_pylist(), strict=True)
         found.update((path, from_json(text)) for path, text in pairs)
     return found
 
 
-def wanted(path: str, language: str) -> bool:
+def has_facts(path: str, language: str) -> bool:
     """Whether a file has facts: it is in a language with a grammar, or tells how modules are named."""
-    return language in GRAMMARS or is_manifest(path)
+    return language in PARSED_LANGUAGES or is_manifest(path)
 
 
-def _desired(this: Pass) -> tuple[dict[str, str], dict[str, str]]:
+def _desired_fingerprints(ctx: RefreshContext) -> tuple[dict[str, str], dict[str, str]]:
     """Fingerprints, and uris, by path; of two documents at one path the first by uri counts."""
-    version = digest(facts_version(), sanitizing.fingerprint(sanitize_of(this.source)))
-    snapshot = this.lake.snapshot(this.source.type, this.source.id)
+    version = hash_strings(facts_version(), sanitizing.fingerprint(resolve_sanitize(ctx.source)))
+    snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
     desired: dict[str, str] = {}
     uris: dict[str, str] = {}
-    rows = snapshot.rows(["uri", "path", "language", "content_hash"], _LIVE).to_pylist()
+    rows = snapshot.read_rows(["uri", "path", "language", "content_hash"], _LIVE).to_pylist()
     for row in sorted(rows, key=lambda row: row["uri"]):
-        language = _language(row)
-        if row["path"] not in desired and wanted(row["path"], language):
-            desired[row["path"]] = digest(row["content_hash"], language, version)
+        language = _language_of(row)
+        if row["path"] not in desired and has_facts(row["path"], language):
+            desired[row["path"]] = hash_strings(row["content_hash"], language, version)
             uris[row["path"]] = row["uri"]
     return desired, uris
 
 
-def _language(stored: dict[str, Any]) -> str:
+def _language_of(row: dict[str, Any]) -> str:
     """An empty file has none in the snapshot, but a name."""
-    return stored["language"] or language_of(stored["path"]) or ""
+    return row["language"] or detect_language(row["path"]) or ""
 
 
-class _Reading:
+class _FactsRowBuilder:
     """Makes the facts of chosen files."""
 
-    def __init__(self, this: Pass, table: Table, desired: dict[str, str], uris: dict[str, str]) -> None:
-        self._this, self._table, self._desired, self._uris = this, table, desired, uris
-        self._snapshot = this.lake.snapshot(this.source.type, this.source.id)
+    def __init__(
+        self, ctx: RefreshContext, table: Table, desired: dict[str, str], uris: dict[str, str]
+    ) -> None:
+        self._ctx, self._table, self._desired, self._uris = ctx, table, desired, uris
+        self._snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
 
-    def batches(self, paths: list[str]) -> Iterator[pa.RecordBatch]:
+    def build_batches(self, paths: list[str]) -> Iterator[pa.RecordBatch]:
         done = 0
-        for portion in portions(paths, _COMMIT_FILES):
+        for portion in split_batches(paths, _FILES_PER_COMMIT):
             rows: list[dict[str, Any]] = []
             where = one_of("uri", [self._uris[path] for path in portion])
-            for batch in self._snapshot.batches(["uri", "path", "language", "text"], where, batch_rows=16):
+            for batch in self._snapshot.iter_batches(
+                ["uri", "path", "language", "text"], where, batch_rows=16
+            ):
                 for stored in batch.to_pylist():
-                    rows.append(self._row(stored))
+                    rows.append(self._build_row(stored))
                     done += 1
-                    self._this.report("facts", done, len(paths))
+                    self._ctx.report("facts", done, len(paths))
             yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
 
-    def _row(self, stored: dict[str, Any]) -> dict[str, Any]:
-        path, language = stored["path"], _language(stored)
-        clean = sanitizing.sanitize(stored["text"], sanitize_of(self._this.source))
-        facts = Facts(path, language) if clean.dropped else extract(path, clean.text, language)
+    def _build_row(self, snapshot_row: dict[str, Any]) -> dict[str, Any]:
+        path, language = snapshot_row["path"], _language_of(snapshot_row)
+        clean = sanitizing.sanitize(snapshot_row["text"], resolve_sanitize(self._ctx.source))
+        facts = FileFacts(path, language) if clean.dropped else extract(path, clean.text, language)
         return {
             "path": path,
-            "uri": stored["uri"],
+            "uri": snapshot_row["uri"],
             "language": language,
             "facts": to_json(facts),
-            "interface": interface(facts),
-            "defines": sorted(defines(facts)),
+            "interface": interface_digest(facts),
+            "defines": sorted(list_defined_names(facts)),
             "fingerprint": self._desired[path],
         }

@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.compute import list_parent_indices  # pyright: ignore[reportAttributeAccessIssue]
 
-from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.facts_codec import from_json
-from knowledge_pipeline.code_graph.resolve import Trace, renewed
+from knowledge_pipeline.code_graph.resolve import Trace, renew_trace
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.tables import Table
 
-_READ_AHEAD_BYTES = 64 << 20  # of facts as text
-_KEPT = 256  # files whose facts are kept as objects
+_PRELOAD_BYTES = 64 << 20  # of facts as text
+_CACHED_FACTS = 256  # files whose facts are kept as objects
 _BATCH_ROWS = 64
 
 
-class _Defining:
+class _NameIndex:
     """The files that define each name, by the names' order: a hundred thousand are sorted in 40 ms."""
 
     def __init__(self, rows: pa.Table) -> None:
@@ -32,7 +32,7 @@ class _Defining:
         self._starts = np.searchsorted(numbers[order], np.arange(len(self._numbers) + 1))
         self._paths = rows["path"].take(list_parent_indices(lists).take(order))
 
-    def files(self, name: str) -> Collection[str]:
+    def find_paths(self, name: str) -> Collection[str]:
         """Paths in the order of the table, one for each definition."""
         number = self._numbers.get(name)
         if number is None:
@@ -46,52 +46,52 @@ class StoredProject:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        rows = table.rows(["path", "interface"])
+        rows = table.read_rows(["path", "interface"])
         self.interfaces: Mapping[str, str] = dict(
             zip(rows["path"].to_pylist(), rows["interface"].to_pylist(), strict=True)
         )
         self._texts: dict[str, str] = {}
-        self._facts: OrderedDict[str, Facts] = OrderedDict()
-        self._defining: _Defining | None = None
+        self._facts: OrderedDict[str, FileFacts] = OrderedDict()
+        self._name_index: _NameIndex | None = None
 
     def paths(self) -> Collection[str]:
         """All files that have facts."""
         return self.interfaces.keys()
 
-    def facts(self, path: str) -> Facts:
+    def facts(self, path: str) -> FileFacts:
         """What a file says; the last few are kept."""
-        found = self._facts.pop(path, None) or from_json(self._text(path))
+        found = self._facts.pop(path, None) or from_json(self._load_text(path))
         self._facts[path] = found
-        if len(self._facts) > _KEPT:
+        if len(self._facts) > _CACHED_FACTS:
             self._facts.popitem(last=False)
         return found
 
-    def defining(self, name: str) -> Collection[str]:
+    def files_defining(self, name: str) -> Collection[str]:
         """The files with a definition of which this is the last segment."""
-        if self._defining is None:
-            self._defining = _Defining(self._table.rows(["path", "defines"]))
-        return self._defining.files(name)
+        if self._name_index is None:
+            self._name_index = _NameIndex(self._table.read_rows(["path", "defines"]))
+        return self._name_index.find_paths(name)
 
-    def read_ahead(self) -> None:
+    def preload_facts(self) -> None:
         """Take the facts of all files into memory as texts, up to a limit: many will be asked for."""
         held = 0
-        for batch in self._table.batches(["path", "facts"], batch_rows=_BATCH_ROWS):
+        for batch in self._table.iter_batches(["path", "facts"], batch_rows=_BATCH_ROWS):
             for path, text in zip(batch["path"].to_pylist(), batch["facts"].to_pylist(), strict=True):
                 held += len(text)
-                if held > _READ_AHEAD_BYTES:
+                if held > _PRELOAD_BYTES:
                     return
                 self._texts[path] = text
 
-    def renewed(self, trace: Trace, names: Collection[str] | None = None) -> Trace | None:
+    def renew_trace(self, trace: Trace, names: Collection[str] | None = None) -> Trace | None:
         """What was asked when a file was resolved, with today's answers; None: one is another.
 
         Args:
             trace: of a file that did not change itself.
             names: as `graph.resolve.renewed`.
         """
-        return renewed(trace, self, self.interfaces, names)
+        return renew_trace(trace, self, self.interfaces, names)
 
-    def _text(self, path: str) -> str:
+    def _load_text(self, path: str) -> str:
         if path not in self._texts:
-            return self._table.rows(["facts"], one_of("path", [path]))["facts"][0].as_py()
+            return self._table.read_rows(["facts"], one_of("path", [path]))["facts"][0].as_py()
         return self._texts[path]

@@ -20,161 +20,182 @@ from datetime import UTC, datetime
 
 from knowledge_pipeline.code_graph.extract import facts_version
 from knowledge_pipeline.code_graph.resolve import Trace
-from knowledge_pipeline.records import digest
-from knowledge_pipeline.stages.code_graph.facts import Read, refresh_facts
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.stages.code_graph.facts import FactsRefresh, refresh_facts
 from knowledge_pipeline.stages.code_graph.project import StoredProject
-from knowledge_pipeline.stages.code_graph.rows import FileRows, RowMaker, trace_text
-from knowledge_pipeline.stages.code_graph.writer import Made
-from knowledge_pipeline.stages.context import Pass, Stats, at_once, measured
-from knowledge_pipeline.stages.index import TURN_ROWS, context_of
+from knowledge_pipeline.stages.code_graph.rows import FileRows, GraphRowBuilder, format_trace
+from knowledge_pipeline.stages.code_graph.writer import GraphWriter
+from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
+from knowledge_pipeline.stages.index import SLOT_MIN_ROWS, build_source_columns
 from knowledge_pipeline.store.filters import eq, one_of
-from knowledge_pipeline.store.reconcile import Difference, difference, fingerprints
-from knowledge_pipeline.store.tables import Table, portions
+from knowledge_pipeline.store.reconcile import ReconcilePlan, load_fingerprints, plan_changes
+from knowledge_pipeline.store.tables import Table, split_batches
 
 VERSION = "1"  # of how facts become rows; what `graph` itself changes is in `facts_version`
-_PORTION = 128  # traces that are in memory at a time
-_FEW = 50  # files that are resolved without reading the facts of all into memory
+_TRACES_PER_BATCH = 128  # traces that are in memory at a time
+_PRELOAD_MIN_FILES = 50  # files that are resolved without reading the facts of all into memory
 
 
-def refresh(this: Pass) -> Stats:
+def refresh(ctx: RefreshContext) -> Stats:
     """Bring the code graph of one source up to date with its snapshot.
 
     Raises:
         Busy: another process kept the index for too long.
     """
-    with measured("graph", this.source.id) as stats:
-        read = refresh_facts(this)
-        symbols, facts = this.lake.graph("symbols"), this.lake.facts(this.source.type, this.source.id)
-        context = context_of(this)
-        mark = digest(VERSION, facts_version(), json.dumps(context, sort_keys=True))
-        desired = _desired(facts, mark)
-        held = _held(symbols, this.source.id)
+    with measure_stage("graph", ctx.source.id) as stats:
+        read = refresh_facts(ctx)
+        symbols, facts = ctx.lake.graph_table("symbols"), ctx.lake.facts(ctx.source.type, ctx.source.id)
+        context = build_source_columns(ctx)
+        mark = hash_strings(VERSION, facts_version(), json.dumps(context, sort_keys=True))
+        desired = _desired_fingerprints(facts, mark)
+        held = _load_stored_files(symbols, ctx.source.id)
         made_of = {path: file.made_of for path, file in held.items()}
-        planned = difference(desired, made_of, full=this.full)
+        planned = plan_changes(desired, made_of, full=ctx.full)
         if planned:
             project = StoredProject(facts)
-            resolved = {path: made_of.get(path) for path in (*planned.write, *planned.removed)}
-            if {path: digest(of_facts, mark) for path, of_facts in read.before.items()} != resolved:
+            resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
+            if {
+                path: hash_strings(of_facts, mark) for path, of_facts in read.old_fingerprints.items()
+            } != resolved:
                 read = replace(read, names=None)  # a refresh was killed between facts and edges
-            unchanged = _unchanged(desired, made_of)
-            touched = _Touched() if this.full else _touched(this, project, unchanged, read)
-            stats.notes = _write(this, project, desired, held, planned, touched)
-            planned = _counting(planned, touched.affected)
+            unchanged = _unchanged_paths(desired, made_of)
+            touched = (
+                _IndirectChanges() if ctx.full else _find_indirect_changes(ctx, project, unchanged, read)
+            )
+            stats.notes = _write_graph(ctx, project, desired, held, planned, touched)
+            planned = _count_affected(planned, touched.affected)
         stats.seen = len(desired)
-        stats.count(planned)
-        stats.rows, stats.version = symbols.count(eq("source", this.source.id)), symbols.version
+        stats.add_plan(planned)
+        stats.rows, stats.version = symbols.count_rows(eq("source", ctx.source.id)), symbols.version
     return stats
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _StoredFile:
     """What the table says of one file."""
 
     made_of: str
     fingerprint: str
 
 
-def _desired(facts: Table, mark: str) -> dict[str, str]:
-    held = fingerprints(facts, "path", "fingerprint")
-    return {path: digest(of_facts, mark) for path, of_facts in sorted(held.items())}
+def _desired_fingerprints(facts: Table, version_digest: str) -> dict[str, str]:
+    held = load_fingerprints(facts, "path", "fingerprint")
+    return {path: hash_strings(of_facts, version_digest) for path, of_facts in sorted(held.items())}
 
 
-def _held(symbols: Table, source: str) -> dict[str, _Held]:
+def _load_stored_files(symbols: Table, source: str) -> dict[str, _StoredFile]:
     where = eq("source", source) & eq("kind", "file")
-    rows = symbols.rows(["path", "made_of", "fingerprint"], where).to_pylist()
-    return {row["path"]: _Held(row["made_of"], row["fingerprint"]) for row in rows}
+    rows = symbols.read_rows(["path", "made_of", "fingerprint"], where).to_pylist()
+    return {row["path"]: _StoredFile(row["made_of"], row["fingerprint"]) for row in rows}
 
 
-def _unchanged(desired: dict[str, str], made_of: dict[str, str]) -> set[str]:
-    return {path for path, mark in desired.items() if made_of.get(path) == mark}
+def _unchanged_paths(desired: dict[str, str], stored: dict[str, str]) -> set[str]:
+    return {path for path, mark in desired.items() if stored.get(path) == mark}
 
 
-def _counting(planned: Difference, affected: list[str]) -> Difference:
-    changed = [*planned.changed, *affected]
-    return Difference(planned.added, changed, planned.removed, planned.unchanged - len(affected))
+def _count_affected(plan: ReconcilePlan, affected: list[str]) -> ReconcilePlan:
+    changed = [*plan.changed, *affected]
+    return ReconcilePlan(plan.added, changed, plan.removed, plan.unchanged - len(affected))
 
 
 @dataclass(frozen=True, slots=True)
-class _Touched:
+class _IndirectChanges:
     """Files that did not change themselves, but what they were resolved by."""
 
     affected: list[str] = field(default_factory=list[str])  # a question about others has another answer now
-    spared: list[str] = field(default_factory=list[str])  # another file changed, but not in what it was asked
+    retrace_only: list[str] = field(
+        default_factory=list[str]
+    )  # another file changed, but not in what it was asked
 
 
-def _touched(this: Pass, project: StoredProject, unchanged: Collection[str], read: Read) -> _Touched:
+def _find_indirect_changes(
+    ctx: RefreshContext, project: StoredProject, unchanged: Collection[str], facts_refresh: FactsRefresh
+) -> _IndirectChanges:
     """Look through the traces of the files that did not change."""
-    found, may_matter = _Touched(), _mentioning(read)
-    where = eq("source", this.source.id) & eq("kind", "file")
-    for batch in this.lake.graph("symbols").batches(["path", "trace"], where):
+    found, may_matter = _IndirectChanges(), _build_trace_filter(facts_refresh)
+    where = eq("source", ctx.source.id) & eq("kind", "file")
+    for batch in ctx.lake.graph_table("symbols").iter_batches(["path", "trace"], where):
         for path, trace in zip(batch["path"].to_pylist(), batch["trace"].to_pylist(), strict=True):
             if path not in unchanged or not may_matter(trace):
                 continue
             asked: Trace = json.loads(trace)
-            now = project.renewed(asked, read.names)
+            now = project.renew_trace(asked, facts_refresh.changed_names)
             if now is None:
                 found.affected.append(path)
             elif now != asked:
-                found.spared.append(path)
-    return _Touched(sorted(found.affected), sorted(found.spared))
+                found.retrace_only.append(path)
+    return _IndirectChanges(sorted(found.affected), sorted(found.retrace_only))
 
 
-def _mentioning(read: Read) -> Callable[[str], bool]:
+def _build_trace_filter(facts_refresh: FactsRefresh) -> Callable[[str], bool]:
     """Whether a trace, as it is stored, names a file or a definition that an edit touched; or any may."""
-    if read.names is None:
+    if facts_refresh.changed_names is None:
         return lambda trace: True
-    named = [json.dumps(each)[1:-1] for each in (*read.before, *read.names)]
+    named = [
+        json.dumps(each)[1:-1] for each in (*facts_refresh.old_fingerprints, *facts_refresh.changed_names)
+    ]
     return lambda trace: any(each in trace for each in named)
 
 
-def _write(
-    this: Pass,
+def _write_graph(
+    ctx: RefreshContext,
     project: StoredProject,
     desired: dict[str, str],
-    held: dict[str, _Held],
-    planned: Difference,
-    touched: _Touched,
+    stored_files: dict[str, _StoredFile],
+    plan: ReconcilePlan,
+    indirect: _IndirectChanges,
 ) -> Counter[str]:
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
-    context = context_of(this)
+    context = build_source_columns(ctx)
     web_prefix = context.pop("web_prefix")
-    maker = RowMaker(project, context, web_prefix, datetime.now(UTC))
-    paths = [*touched.affected, *planned.write]
-    if len(paths) > _FEW:
-        project.read_ahead()
-    known = {} if this.full else {path: file.fingerprint for path, file in held.items()}
+    maker = GraphRowBuilder(project, context, web_prefix, datetime.now(UTC))
+    paths = [*indirect.affected, *plan.keys_to_write]
+    if len(paths) > _PRELOAD_MIN_FILES:
+        project.preload_facts()
+    known = {} if ctx.full else {path: file.fingerprint for path, file in stored_files.items()}
     marks = {path: desired[path] for path in paths}
-    with Made(this.lake) as made:
-        _resolve(this, maker, marks, known, made)
-        _renew(this, project, touched.spared, made)
-        turn = at_once if made.rows <= TURN_ROWS else this.turn
-        with turn("index"), this.lake.index_lock():
+    with GraphWriter(ctx.lake) as made:
+        _resolve_files(ctx, maker, marks, known, made)
+        _rewrite_traces(ctx, project, indirect.retrace_only, made)
+        turn = claim_immediately if made.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
+        with turn("index"), ctx.lake.lock_index():
             made.write(
-                this.source.id, maker.now, removed=planned.removed, everything=len(paths) == len(desired)
+                ctx.source.id,
+                maker.indexed_at,
+                removed_paths=plan.removed,
+                all_files=len(paths) == len(desired),
             )
     return maker.notes
 
 
-def _resolve(this: Pass, maker: RowMaker, marks: dict[str, str], known: dict[str, str], made: Made) -> None:
-    uris = _uris(this.lake.facts(this.source.type, this.source.id), marks)
-    for done, (path, mark) in enumerate(marks.items(), start=1):
-        rows = maker.rows(path, uris[path], mark)
-        made.add(rows, same=known.get(path) == rows.file["fingerprint"])
-        this.report("graph", done, len(marks))
+def _resolve_files(
+    ctx: RefreshContext,
+    maker: GraphRowBuilder,
+    fingerprints_by_path: dict[str, str],
+    stored_fingerprints: dict[str, str],
+    writer: GraphWriter,
+) -> None:
+    uris = _load_uris(ctx.lake.facts(ctx.source.type, ctx.source.id), fingerprints_by_path)
+    for done, (path, mark) in enumerate(fingerprints_by_path.items(), start=1):
+        rows = maker.build_file_rows(path, uris[path], mark)
+        writer.add_file(rows, unchanged=stored_fingerprints.get(path) == rows.file["fingerprint"])
+        ctx.report("graph", done, len(fingerprints_by_path))
 
 
-def _renew(this: Pass, project: StoredProject, paths: list[str], made: Made) -> None:
+def _rewrite_traces(
+    ctx: RefreshContext, project: StoredProject, paths: list[str], writer: GraphWriter
+) -> None:
     """Bring traces up to date: the files' own rows as they are, but for that."""
-    symbols = this.lake.graph("symbols")
-    for portion in portions(paths, _PORTION):
-        where = eq("source", this.source.id) & eq("kind", "file") & one_of("path", portion)
-        for row in symbols.rows(symbols.schema.names, where).to_pylist():
-            trace = trace_text(project.renewed(json.loads(row["trace"])) or {})
-            made.add(FileRows({**row, "trace": trace}, [], []), same=True)
+    symbols = ctx.lake.graph_table("symbols")
+    for portion in split_batches(paths, _TRACES_PER_BATCH):
+        where = eq("source", ctx.source.id) & eq("kind", "file") & one_of("path", portion)
+        for row in symbols.read_rows(symbols.schema.names, where).to_pylist():
+            trace = format_trace(project.renew_trace(json.loads(row["trace"])) or {})
+            writer.add_file(FileRows({**row, "trace": trace}, [], []), unchanged=True)
 
 
-def _uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:
+def _load_uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for rows in facts.rows_of("path", paths, ["path", "uri"]):
+    for rows in facts.iter_rows_by_values("path", paths, ["path", "uri"]):
         found.update(zip(rows["path"].to_pylist(), rows["uri"].to_pylist(), strict=True))
     return found

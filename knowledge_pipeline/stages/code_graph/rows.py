@@ -11,17 +11,17 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from knowledge_pipeline.code_graph.facts import Edge, Facts
-from knowledge_pipeline.code_graph.resolve import Alias, Project, Resolved, Trace, full_name, resolve
-from knowledge_pipeline.records import digest
-from knowledge_pipeline.store.code_graph.symbol_payload import node_id, shown
+from knowledge_pipeline.code_graph.facts import Edge, FileFacts
+from knowledge_pipeline.code_graph.resolve import Alias, Project, ResolvedFile, Trace, full_name, resolve
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.store.code_graph.symbol_payload import build_payload, node_id
 
 Row = dict[str, Any]
 
 _SIGNATURE_CHARS = 300
 
 
-def trace_text(trace: Trace) -> str:
+def format_trace(trace: Trace) -> str:
     """A trace as it is stored."""
     return json.dumps(trace, sort_keys=True, separators=(",", ":"))
 
@@ -36,39 +36,41 @@ class FileRows:
 
 
 @dataclass(frozen=True, slots=True)
-class RowMaker:
+class GraphRowBuilder:
     """Resolves files of one source and makes their rows."""
 
     project: Project
-    context: Mapping[str, Any]  # columns that the configuration decides
+    source_columns: Mapping[str, Any]  # columns that the configuration decides
     web_prefix: str | None
-    now: datetime
+    indexed_at: datetime
     notes: Counter[str] = field(default_factory=Counter[str])  # what could not be made as hoped
 
-    def rows(self, path: str, uri: str, made_of: str) -> FileRows:
+    def build_file_rows(self, path: str, uri: str, input_fingerprint: str) -> FileRows:
         """All rows of one file."""
-        facts, resolved = self.project.facts(path), self._resolved(path)
-        common = {**self.context, "uri": uri, "path": path, "language": facts.language}
-        symbols = [*self._definitions(facts), *self._aliases(path, resolved)]
-        edges = list(self._edges(path, resolved.edges))
-        mark = _fingerprint([*symbols, *edges], common)
-        stamped = {**common, "indexed_at": self.now}
-        named = {**stamped, "url": self._url(path), "fingerprint": mark}
-        trace = trace_text(resolved.trace)
-        file = _symbol({**named, **self._file(facts), "made_of": made_of, "trace": trace})
-        made = [_symbol({**named, **row}) for row in symbols]
+        facts, resolved = self.project.facts(path), self._resolve_file(path)
+        common = {**self.source_columns, "uri": uri, "path": path, "language": facts.language}
+        symbols = [*self._iter_definition_rows(facts), *self._iter_alias_rows(path, resolved)]
+        edges = list(self._iter_edge_rows(path, resolved.edges))
+        mark = _compute_fingerprint([*symbols, *edges], common)
+        stamped = {**common, "indexed_at": self.indexed_at}
+        named = {**stamped, "url": self._web_url(path), "fingerprint": mark}
+        trace = format_trace(resolved.trace)
+        file = _add_payload(
+            {**named, **self._build_file_row(facts), "made_of": input_fingerprint, "trace": trace}
+        )
+        made = [_add_payload({**named, **row}) for row in symbols]
         return FileRows(file, made, [{**stamped, **row} for row in edges])
 
-    def _resolved(self, path: str) -> Resolved:
+    def _resolve_file(self, path: str) -> ResolvedFile:
         """One file that cannot be followed does not stop the others: it has no uses."""
         try:
             return resolve(path, self.project)
         except RecursionError:
             self.notes["uses not resolved: its values lead too deep"] += 1
-            return Resolved((), {})
+            return ResolvedFile((), {})
 
-    def _file(self, facts: Facts) -> Row:
-        node = self._node(facts.path, "")
+    def _build_file_row(self, facts: FileFacts) -> Row:
+        node = self._node_id(facts.path, "")
         last = max((each.end_line for each in facts.definitions), default=1)
         return {
             "id": node,
@@ -83,17 +85,17 @@ class RowMaker:
             "exported": True,
         }
 
-    def _definitions(self, facts: Facts) -> Iterator[Row]:
+    def _iter_definition_rows(self, facts: FileFacts) -> Iterator[Row]:
         twins: Counter[str] = Counter()
         for each in facts.definitions:
-            node, twin = self._node(facts.path, each.name), twins[each.name]
+            node, twin = self._node_id(facts.path, each.name), twins[each.name]
             twins[each.name] += 1
             yield {
-                "id": digest(node, str(twin)) if twin else node,
+                "id": hash_strings(node, str(twin)) if twin else node,
                 "node": node,
                 "kind": each.kind,
                 "name": each.name,
-                "simple": _last(each.name),
+                "simple": _last_segment(each.name),
                 "full_name": full_name(facts.path, each.name, self.project),
                 "start_line": each.start_line,
                 "end_line": each.end_line,
@@ -101,22 +103,22 @@ class RowMaker:
                 "exported": each.exported,
             }
 
-    def _aliases(self, path: str, resolved: Resolved) -> Iterator[Row]:
+    def _iter_alias_rows(self, path: str, resolved: ResolvedFile) -> Iterator[Row]:
         """Names under which others may import from this file what another one defines, members too."""
         made: dict[str, Row] = {}
         for each in resolved.aliases:
-            for name, target in _handed_on(each):
+            for name, target in _iter_alias_targets(each):
                 if name not in made:
-                    made[name] = self._alias(path, name, self._node(each.target_path, target))
+                    made[name] = self._build_alias_row(path, name, self._node_id(each.target_path, target))
         yield from made.values()
 
-    def _alias(self, path: str, name: str, node: str) -> Row:
+    def _build_alias_row(self, path: str, name: str, node: str) -> Row:
         return {
-            "id": digest("alias", self._node(path, name)),
+            "id": hash_strings("alias", self._node_id(path, name)),
             "node": node,
             "kind": "alias",
             "name": name,
-            "simple": _last(name),
+            "simple": _last_segment(name),
             "full_name": name,
             "start_line": 1,
             "end_line": 1,
@@ -124,12 +126,12 @@ class RowMaker:
             "exported": True,
         }
 
-    def _edges(self, path: str, edges: Iterable[Edge]) -> Iterator[Row]:
+    def _iter_edge_rows(self, path: str, edges: Iterable[Edge]) -> Iterator[Row]:
         """The edges, and for each other file, or name outside, one that says that this file depends on it."""
         depends: dict[tuple[str | None, str], Edge] = {}
         made: set[str] = set()
         for edge in sorted(edges, key=lambda edge: (edge.line, edge.kind, edge.source, edge.target)):
-            row = self._edge(path, edge)
+            row = self._build_edge_row(path, edge)
             if row["id"] in made:
                 continue
             made.add(row["id"])
@@ -139,17 +141,17 @@ class RowMaker:
             if edge.kind != "contains" and edge.target_path != path and edge.confidence > 0:
                 depends[key] = edge if known is None or edge.confidence > known.confidence else known
         for (target_path, target), edge in depends.items():
-            yield self._edge(
+            yield self._build_edge_row(
                 path, Edge("imports", "", target, target_path, edge.line, edge.confidence), "depends"
             )
 
-    def _edge(self, path: str, edge: Edge, kind: str | None = None) -> Row:
+    def _build_edge_row(self, path: str, edge: Edge, kind: str | None = None) -> Row:
         kind = kind or edge.kind
-        source, target = self._node(path, edge.source), None
+        source, target = self._node_id(path, edge.source), None
         if edge.target_path is not None:
-            target = self._node(edge.target_path, edge.target)
+            target = self._node_id(edge.target_path, edge.target)
         return {
-            "id": digest(source, kind, target or f"\x00{edge.target}", str(edge.line)),
+            "id": hash_strings(source, kind, target or f"\x00{edge.target}", str(edge.line)),
             "kind": kind,
             "source_id": source,
             "source_name": edge.source,
@@ -160,28 +162,28 @@ class RowMaker:
             "confidence": edge.confidence,
         }
 
-    def _node(self, path: str, name: str) -> str:
-        return node_id(self.context["source"], path, name)
+    def _node_id(self, path: str, name: str) -> str:
+        return node_id(self.source_columns["source"], path, name)
 
-    def _url(self, path: str) -> str | None:
+    def _web_url(self, path: str) -> str | None:
         return self.web_prefix + quote(path) if self.web_prefix else None
 
 
-def _handed_on(alias: Alias) -> Iterator[tuple[str, str]]:
+def _iter_alias_targets(alias: Alias) -> Iterator[tuple[str, str]]:
     """Full name and definition: who imports `app.Store` calls `app.Store.get`."""
     yield alias.full_name, alias.target
     for member in alias.members:
         yield f"{alias.full_name}{member.removeprefix(alias.target)}", member
 
 
-def _symbol(row: Row) -> Row:
-    return {**row, "shown": shown(row)}
+def _add_payload(row: Row) -> Row:
+    return {**row, "shown": build_payload(row)}
 
 
-def _last(name: str) -> str:
+def _last_segment(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _fingerprint(rows: Iterable[Row], common: Mapping[str, Any]) -> str:
-    told = (json.dumps(row, sort_keys=True, default=str) for row in (common, *rows))
-    return digest(*told)
+def _compute_fingerprint(rows: Iterable[Row], shared_columns: Mapping[str, Any]) -> str:
+    told = (json.dumps(row, sort_keys=True, default=str) for row in (shared_columns, *rows))
+    return hash_strings(*told)

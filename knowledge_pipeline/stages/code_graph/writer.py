@@ -15,22 +15,22 @@ from knowledge_pipeline.store.code_graph import indexes
 from knowledge_pipeline.store.filters import Filter, eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.spool import Spool
-from knowledge_pipeline.store.tables import Table, portions
+from knowledge_pipeline.store.tables import Table, split_batches
 
-_FILES = eq("kind", "file")
+_IS_FILE = eq("kind", "file")
 
 
-class Made:
+class GraphWriter:
     """The rows of one pass, kept on disk until they are written; a context manager."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._stack = ExitStack()
-        self._replaced: list[str] = []  # files whose other rows are written, too
+        self._replaced_paths: list[str] = []  # files whose other rows are written, too
         self._files = 0
 
-    def __enter__(self) -> Made:
-        schemas = (self._lake.graph(name).schema for name in ("symbols", "edges"))
+    def __enter__(self) -> GraphWriter:
+        schemas = (self._lake.graph_table(name).schema for name in ("symbols", "edges"))
         opened = [Spool(schema, self._lake.cache) for schema in schemas]
         self._symbols, self._edges = map(self._stack.enter_context, opened)
         return self
@@ -39,20 +39,20 @@ class Made:
         self._stack.close()
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         """How many rows are to be written."""
         return self._symbols.rows + self._edges.rows
 
-    def add(self, rows: FileRows, *, same: bool) -> None:
+    def add_file(self, rows: FileRows, *, unchanged: bool) -> None:
         """Take the rows of one file; of one that is the `same` as in the tables its own row alone."""
         self._files += 1
-        if not same:
-            self._replaced.append(rows.file["path"])
-            self._symbols.add(rows.symbols)
-            self._edges.add(rows.edges)
-        self._symbols.add([rows.file])
+        if not unchanged:
+            self._replaced_paths.append(rows.file["path"])
+            self._symbols.add_rows(rows.symbols)
+            self._edges.add_rows(rows.edges)
+        self._symbols.add_rows([rows.file])
 
-    def write(self, source: str, now: datetime, *, removed: list[str], everything: bool) -> None:
+    def write(self, source: str, now: datetime, *, removed_paths: list[str], all_files: bool) -> None:
         """Bring the tables to what was made.
 
         First the files say that they are to be made anew, so that nothing is taken for done before
@@ -64,36 +64,36 @@ class Made:
             removed: files of which nothing is to stay.
             everything: all files of the source were made.
         """
-        symbols, edges = self._lake.graph("symbols"), self._lake.graph("edges")
-        whole = everything and self._files == len(self._replaced)
-        touched = None if whole else [*self._replaced, *removed]
-        new = symbols.count(eq("source", source)) == 0
-        for condition in _of(source, touched) if not new else ():
-            symbols.set_where(condition & _FILES, made_of="", fingerprint="")
-        _put(edges, self._edges, new=new and edges.count(eq("source", source)) == 0)
-        _drop(edges, source, touched, ~eq("indexed_at", now))
-        _drop(symbols, source, None if whole else self._replaced, ~_FILES)
-        _put(symbols, self._symbols, new=new)
-        _drop(symbols, source, removed, ~eq("indexed_at", now))
+        symbols, edges = self._lake.graph_table("symbols"), self._lake.graph_table("edges")
+        whole = all_files and self._files == len(self._replaced_paths)
+        touched = None if whole else [*self._replaced_paths, *removed_paths]
+        new = symbols.count_rows(eq("source", source)) == 0
+        for condition in _iter_path_filters(source, touched) if not new else ():
+            symbols.update_where(condition & _IS_FILE, made_of="", fingerprint="")
+        _write_rows(edges, self._edges, is_new_source=new and edges.count_rows(eq("source", source)) == 0)
+        _delete_rows(edges, source, touched, ~eq("indexed_at", now))
+        _delete_rows(symbols, source, None if whole else self._replaced_paths, ~_IS_FILE)
+        _write_rows(symbols, self._symbols, is_new_source=new)
+        _delete_rows(symbols, source, removed_paths, ~eq("indexed_at", now))
         for table in (edges, symbols):
-            table.tidy()
-            indexes.maintain(table)
+            table.compact_if_due()
+            indexes.maintain_indexes(table)
 
 
-def _put(table: Table, made: Spool, *, new: bool) -> None:
+def _write_rows(table: Table, spool: Spool, *, is_new_source: bool) -> None:
     """Insert or replace; a source of which nothing is stored yet needs no comparison."""
-    if made.rows or not table.exists:
-        (table.append if new else table.upsert)(made.batches())
+    if spool.rows or not table.exists:
+        (table.append if is_new_source else table.upsert)(spool.iter_batches())
 
 
-def _drop(table: Table, source: str, paths: Iterable[str] | None, which: Filter) -> None:
-    for condition in _of(source, paths):
-        table.delete_where(condition & which)
+def _delete_rows(table: Table, source: str, paths: Iterable[str] | None, condition: Filter) -> None:
+    for condition in _iter_path_filters(source, paths):
+        table.delete_where(condition & condition)
 
 
-def _of(source: str, paths: Iterable[str] | None) -> Iterator[Filter]:
+def _iter_path_filters(source: str, paths: Iterable[str] | None) -> Iterator[Filter]:
     if paths is None:
         yield eq("source", source)
         return
-    for portion in portions(paths):
+    for portion in split_batches(paths):
         yield eq("source", source) & one_of("path", portion)

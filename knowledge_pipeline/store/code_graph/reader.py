@@ -13,11 +13,11 @@ from typing import Any
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.filters import Filter, eq
-from knowledge_pipeline.store.lance_storage import Place, dataset
+from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.readers import Row
 
-_MOST_KEPT = 1_000  # ways in which callers see, whose answers are kept
-_MOST_NODES = 20_000  # whose rows are kept, about 1 KB each
+_MAX_CACHED_FILTERS = 1_000  # ways in which callers see, whose answers are kept
+_MAX_CACHED_NODES = 20_000  # whose rows are kept, about 1 KB each
 
 
 @dataclass(slots=True)
@@ -27,43 +27,48 @@ class GraphReader:
     versions: Mapping[str, int]
     _symbols: Any  # a Lance dataset
     _edges: Any
-    _several: dict[str, bool] = field(default_factory=dict[str, bool])
-    _kept: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
+    _multi_source: dict[str, bool] = field(default_factory=dict[str, bool])
+    _symbol_cache: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
 
-    async def symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
+    async def find_symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows of `schemas.SYMBOLS` that match, in no particular order."""
-        return await asyncio.to_thread(_rows, self._symbols, where, limit, columns)
+        return await asyncio.to_thread(_read_rows, self._symbols, where, limit, columns)
 
-    async def edges(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
+    async def find_edges(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows of `schemas.EDGES` that match, in no particular order."""
-        return await asyncio.to_thread(_rows, self._edges, where, limit, columns)
+        return await asyncio.to_thread(_read_rows, self._edges, where, limit, columns)
 
-    def kept(self, where: Filter) -> dict[str, list[Row]]:
+    def cached_symbols(self, where: Filter) -> dict[str, list[Row]]:
         """Rows of symbols by node that were read under exactly this condition; for the reader to add to.
 
         What is asked about often has the same neighbours, and most reads are for them.
         """
-        if len(self._kept) > _MOST_KEPT or sum(map(len, self._kept.values())) > _MOST_NODES:
-            self._kept.clear()
-        return self._kept.setdefault(where.sql, {})
+        if (
+            len(self._symbol_cache) > _MAX_CACHED_FILTERS
+            or sum(map(len, self._symbol_cache.values())) > _MAX_CACHED_NODES
+        ):
+            self._symbol_cache.clear()
+        return self._symbol_cache.setdefault(where.sql, {})
 
-    async def several_sources(self, where: Filter) -> bool:
+    async def has_several_sources(self, where: Filter) -> bool:
         """Whether rows of more than one source match; looked up once for each condition."""
-        if where.sql not in self._several:
-            if len(self._several) >= _MOST_KEPT:
-                self._several.clear()
-            self._several[where.sql] = await asyncio.to_thread(_has_several_sources, self._symbols, where)
-        return self._several[where.sql]
+        if where.sql not in self._multi_source:
+            if len(self._multi_source) >= _MAX_CACHED_FILTERS:
+                self._multi_source.clear()
+            self._multi_source[where.sql] = await asyncio.to_thread(
+                _has_several_sources, self._symbols, where
+            )
+        return self._multi_source[where.sql]
 
 
-async def open_graph(root: Place, versions: Mapping[str, int]) -> GraphReader:
+async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReader:
     """Open the code graph at the versions that a release names.
 
     Raises:
         StoreError: one of them cannot be opened.
     """
     try:
-        symbols, edges = await asyncio.to_thread(_opened, root / "graph", versions)
+        symbols, edges = await asyncio.to_thread(_open_datasets, root / "graph", versions)
     except (KeyError, OSError, RuntimeError, ValueError) as error:  # what Lance raises of a missing version
         raise StoreError(
             f"the code graph of the live release cannot be opened ({type(error).__name__}): "
@@ -72,12 +77,12 @@ async def open_graph(root: Place, versions: Mapping[str, int]) -> GraphReader:
     return GraphReader(dict(versions), symbols, edges)
 
 
-def _opened(folder: Place, versions: Mapping[str, int]) -> list[Any]:
-    return [dataset(folder / f"{name}.lance", versions[name]) for name in ("symbols", "edges")]
+def _open_datasets(folder: StorePath, versions: Mapping[str, int]) -> list[Any]:
+    return [open_dataset(folder / f"{name}.lance", versions[name]) for name in ("symbols", "edges")]
 
 
-def _rows(dataset: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:
-    return dataset.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()
+def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:
+    return table.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()
 
 
 def _has_several_sources(symbols: Any, where: Filter) -> bool:

@@ -10,22 +10,22 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from knowledge_pipeline.records import digest
+from knowledge_pipeline.records import hash_strings
 
-COLUMNS = (
+PAYLOAD_COLUMNS = (
     *("node", "source", "path", "language", "url", "kind", "name", "full_name", "signature"),
     *("start_line", "end_line"),
 )
 
 
-def shown(row: Mapping[str, Any]) -> str:
+def build_payload(row: Mapping[str, Any]) -> str:
     """The column `shown` of a row of `schemas.SYMBOLS`."""
-    return json.dumps([row.get(column) for column in COLUMNS], separators=(",", ":"))
+    return json.dumps([row.get(column) for column in PAYLOAD_COLUMNS], separators=(",", ":"))
 
 
-def read(texts: Iterable[str]) -> list[Mapping[str, Any]]:
+def parse_payloads(texts: Iterable[str]) -> list[Mapping[str, Any]]:
     """The columns that `shown` put into one, of many rows: faster together than each by itself."""
-    return [dict(zip(COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
+    return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
 
 
 def node_id(source: str, path: str, name: str) -> str:
@@ -36,4 +36,4 @@ def node_id(source: str, path: str, name: str) -> str:
         path: of its file.
         name: qualified within the file; empty for the file itself.
     """
-    return digest(source, path, name)
+    return hash_strings(source, path, name)

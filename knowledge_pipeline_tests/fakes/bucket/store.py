@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import Embedding, Settings
+from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project, embedding_by
@@ -34,7 +34,7 @@ def store_in(bucket: S3Bucket, folder: Path, prefix: str = "team/knowledge") -> 
 class RemoteProject(Project):
     """A folder with sources, and tables in a bucket."""
 
-    def __init__(self, root: Path, embedding: Embedding, store: ObjectStore) -> None:
+    def __init__(self, root: Path, embedding: EmbeddingSettings, store: ObjectStore) -> None:
         super().__init__(root, embedding)
         self.store, self.lake = store, Lake(store)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from knowledge_pipeline.query.search.assemble import Result, result_of
-from knowledge_pipeline.query.search.hits import Passage
+from knowledge_pipeline.query.search.assemble import Result, to_result
+from knowledge_pipeline.query.search.hits import IndexedChunk
 
 
 def result(text: str, start_char: int, end_char: int, *, uri: str = "a.py", **metadata: Any) -> Result:
@@ -15,7 +15,7 @@ def result(text: str, start_char: int, end_char: int, *, uri: str = "a.py", **me
     start_char += len(content) - len(content.lstrip())
     content = content.strip()
     before = text[:start_char]
-    passage = Passage(
+    passage = IndexedChunk(
         id=f"{uri}#{start_char}-{start_char + len(content)}",
         source="app",
         uri=uri,
@@ -28,4 +28,4 @@ def result(text: str, start_char: int, end_char: int, *, uri: str = "a.py", **me
         end_line=before.count("\n") + 1 + content.count("\n"),
         metadata={"space_before": before[len(before.rstrip()) :], **metadata},
     )
-    return result_of(passage, 0.5)
+    return to_result(passage, 0.5)

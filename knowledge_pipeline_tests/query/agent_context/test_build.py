@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from knowledge_pipeline import Access, Filters, KnowledgeBase, Task
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.errors import ModelMissing, NotFound, QuestionRefused
-from knowledge_pipeline.query.agent_context.build import Context
-from knowledge_pipeline.query.agent_context.tokens import counter
+from knowledge_pipeline.errors import InvalidQuery, ModelError, NotFound
+from knowledge_pipeline.query.agent_context.build import TaskContext
+from knowledge_pipeline.query.agent_context.tokens import open_token_counter
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
@@ -46,11 +46,11 @@ def base(base: KnowledgeBase, lake: Lake, space: str) -> KnowledgeBase:
     return base
 
 
-def paths(context: Context) -> set[str]:
+def paths(context: TaskContext) -> set[str]:
     return {passage.citation.path for passage in context.passages}
 
 
-def runs(context: Context) -> dict[str, tuple[str, int]]:
+def runs(context: TaskContext) -> dict[str, tuple[str, int]]:
     return {run.name: (run.type, run.found) for run in context.searches}
 
 
@@ -75,7 +75,7 @@ def test_every_kind_of_task_has_a_prompt_with_the_task_and_numbered_passages(bas
     for passage in context.passages:
         assert f"[{passage.number}] {passage.citation.path}, line" in context.text
         assert passage.text in context.text
-    assert context.tokens == counter("estimate")(context.text) <= context.max_tokens == 4000
+    assert context.tokens == open_token_counter("estimate")(context.text) <= context.max_tokens == 4000
 
 
 def test_equal_code_is_there_once_and_says_where_else_it_stands(base: KnowledgeBase):
@@ -106,10 +106,10 @@ def test_the_budget_holds_for_the_whole_prompt(base: KnowledgeBase, max_tokens: 
     base.settings = with_context(base.settings, tokenizer=tokenizer)
     try:
         context = base.context(Task("retry a failed request", kind=kind), max_tokens=max_tokens)
-    except QuestionRefused as error:
+    except InvalidQuery as error:
         assert re.search(rf"alone have \d+ tokens, and max_tokens is {max_tokens}: ", str(error))
         return
-    assert counter(tokenizer)(context.text) == context.tokens <= max_tokens
+    assert open_token_counter(tokenizer)(context.text) == context.tokens <= max_tokens
     shown = {chunk for passage in context.passages for chunk in passage.chunks}
     assert not shown & {each.id for each in context.left_out}
     assert all(base.get(chunk).results for chunk in shown)
@@ -204,15 +204,15 @@ def test_a_long_task_is_searched_for_by_its_beginning_and_says_so(base: Knowledg
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(base: KnowledgeBase, task, options, said: str):
-    with pytest.raises(QuestionRefused, match=said) as refused:
+    with pytest.raises(InvalidQuery, match=said) as refused:
         base.context(task, **options)
     assert "\n" not in str(refused.value)
 
 
 def test_an_unknown_kind_or_source_type_is_refused(base: KnowledgeBase):
-    with pytest.raises(QuestionRefused, match="found the task 'dance'; allowed: code_generation"):
+    with pytest.raises(InvalidQuery, match="found the task 'dance'; allowed: code_generation"):
         Task("x", kind="dance")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(QuestionRefused, match="leave out every search"):
+    with pytest.raises(InvalidQuery, match="leave out every search"):
         base.context(Task("x", filters=Filters(source_types=("nothing",))))
 
 
@@ -223,7 +223,7 @@ def test_before_any_release_it_says_what_to_do(settings: Settings):
 
 def test_a_tokenizer_that_is_not_there_is_told_before_anything_is_asked(settings: Settings):
     absent = with_context(settings, tokenizer="./absent")
-    with KnowledgeBase.open(absent) as base, pytest.raises(ModelMissing, match=r"context\.tokenizer"):
+    with KnowledgeBase.open(absent) as base, pytest.raises(ModelError, match=r"context\.tokenizer"):
         base.context("retry")
 
 
@@ -231,14 +231,14 @@ def test_it_is_one_row_of_the_log_and_its_chunks_can_be_judged(base: KnowledgeBa
     context = base.context("retry a request")
     base.feedback(context.query_id, context.passages[0].chunks[0], "useful")
     base.close()
-    (logged,) = lake.log("queries").rows(["query_id", "type", "text", "results"]).to_pylist()
+    (logged,) = lake.log_table("queries").read_rows(["query_id", "type", "text", "results"]).to_pylist()
     assert logged == {
         "query_id": context.query_id,
         "type": "context",
         "text": "retry a request",
         "results": len(context.results),
     }
-    assert QueryLog(lake).asked(context.query_id)
+    assert QueryLog(lake).find_query(context.query_id)
 
 
 def test_as_json_is_everything_but_the_chunks_themselves(base: KnowledgeBase):

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.agent_context.excerpts import Excerpt, Part, excerpts
+from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, Excerpt, build_excerpts
 from knowledge_pipeline_tests.query.agent_context.cited import result
 
 CLASS = "class A:\n    x = 1\n\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\n"
@@ -30,8 +30,8 @@ def chunked(draw: st.DrawFn):
     return text, [sorted(span) for span in spans if text[min(span) : max(span)].strip()]
 
 
-def parts(text: str, spans) -> list[Part]:
-    return [Part.whole(result(text, *span)) for span in spans]
+def parts(text: str, spans) -> list[ChunkPart]:
+    return [ChunkPart.from_result(result(text, *span)) for span in spans]
 
 
 def shown(excerpt: Excerpt) -> tuple[str, int, int]:
@@ -41,7 +41,7 @@ def shown(excerpt: Excerpt) -> tuple[str, int, int]:
 @given(chunked())
 def test_an_excerpt_is_exactly_the_document_s_text(drawn):
     text, spans = drawn
-    for excerpt in excerpts(parts(text, spans)):
+    for excerpt in build_excerpts(parts(text, spans)):
         at = excerpt.end_char - len(excerpt.text)
         assert text[at : excerpt.end_char] == excerpt.text
         assert at == 0 or text[at - 1] == "\n" or not excerpt.text[0].isspace()
@@ -54,7 +54,7 @@ def test_an_excerpt_is_exactly_the_document_s_text(drawn):
 def test_excerpts_never_overlap_or_touch_and_show_every_chunk(drawn):
     text, spans = drawn
     whole = parts(text, spans)
-    found = excerpts(whole)
+    found = build_excerpts(whole)
     for first, second in pairwise(found):
         assert text[first.end_char : second.start_char].strip() != ""
     for part in whole:
@@ -67,14 +67,14 @@ def test_the_order_of_chunks_does_not_matter(drawn, random):
     text, spans = drawn
     whole = parts(text, spans)
     mixed = random.sample(whole, len(whole))
-    assert list(map(shown, excerpts(mixed))) == list(map(shown, excerpts(whole)))
+    assert list(map(shown, build_excerpts(mixed))) == list(map(shown, build_excerpts(whole)))
 
 
 @given(chunked(), st.integers(1, 5))
 def test_a_beginning_is_whole_lines_and_says_how_many_are_missing(drawn, lines):
     text, spans = drawn
     for part in parts(text, spans):
-        (excerpt,) = excerpts([part.first_lines(lines)])
+        (excerpt,) = build_excerpts([part.take_first_lines(lines)])
         own = part.text.split("\n")
         assert excerpt.body == "\n".join(own[:lines])
         assert excerpt.missing_lines == max(0, len(own) - lines)
@@ -82,7 +82,7 @@ def test_a_beginning_is_whole_lines_and_says_how_many_are_missing(drawn, lines):
 
 def test_methods_that_follow_each_other_are_one_passage_with_its_indentation():
     f, g = CLASS.index("def f"), CLASS.index("def g")
-    (excerpt,) = excerpts(parts(CLASS, [(g, len(CLASS)), (f, g)]))
+    (excerpt,) = build_excerpts(parts(CLASS, [(g, len(CLASS)), (f, g)]))
     assert excerpt.text == "    def f(self):\n        return 1\n\n    def g(self):\n        return 2"
     assert excerpt.citation.lines == "L4-L8"
     assert excerpt.citation.url == "https://example.com/a.py#L4-L8"
@@ -90,18 +90,18 @@ def test_methods_that_follow_each_other_are_one_passage_with_its_indentation():
 
 def test_a_gap_is_never_hidden():
     f, g = CLASS.index("def f"), CLASS.index("def g")
-    assert len(excerpts(parts(CLASS, [(0, f - 10), (g, len(CLASS))]))) == 2
+    assert len(build_excerpts(parts(CLASS, [(0, f - 10), (g, len(CLASS))]))) == 2
 
 
 def test_without_knowing_the_space_between_chunks_are_not_put_together():
     f, g = CLASS.index("def f"), CLASS.index("def g")
     unknown = [
-        Part.whole(replace(each.result, span=replace(each.result.span, space_before=None)))
+        ChunkPart.from_result(replace(each.result, span=replace(each.result.span, space_before=None)))
         for each in parts(CLASS, [(f, g), (g, len(CLASS))])
     ]
-    assert [each.text.split("(")[0] for each in excerpts(unknown)] == ["def f", "def g"]
+    assert [each.text.split("(")[0] for each in build_excerpts(unknown)] == ["def f", "def g"]
 
 
 def test_chunks_of_different_versions_of_a_document_are_not_mixed():
     old, new = "one two three four", "one TWO three four"
-    assert len(excerpts([*parts(old, [(0, 13)]), *parts(new, [(4, 18)])])) == 2
+    assert len(build_excerpts([*parts(old, [(0, 13)]), *parts(new, [(4, 18)])])) == 2

@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt
-from knowledge_pipeline.query.agent_context.select import Candidate, Found, ranked, select
-from knowledge_pipeline.query.agent_context.tokens import estimated
+from knowledge_pipeline.query.agent_context.select import (
+    ContextCandidate,
+    WeightedResults,
+    rank_candidates,
+    select_passages,
+)
+from knowledge_pipeline.query.agent_context.tokens import estimate_tokens
 from knowledge_pipeline_tests.query.agent_context.cited import result
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
@@ -19,7 +24,7 @@ HEADING = 5
 
 
 def cost(excerpt: Excerpt) -> int:
-    return HEADING + estimated(excerpt.text)
+    return HEADING + estimate_tokens(excerpt.text)
 
 
 def lines(seed: int, count: int) -> str:
@@ -42,23 +47,23 @@ def searches(draw: st.DrawFn):
             start, end = sorted(draw(st.tuples(*[st.integers(0, len(text))] * 2)))
             if text[start:end].strip():
                 results.append(result(text, start, end, uri=uri))
-        found.append(Found(name, weight, results))
+        found.append(WeightedResults(name, weight, results))
     return documents, found
 
 
 @given(searches(), st.integers(0, 600))
 def test_the_budget_is_never_exceeded(drawn, allowance):
     _, found = drawn
-    selection = select(ranked(found), allowance=allowance, cost=cost)
+    selection = select_passages(rank_candidates(found), max_tokens=allowance, cost=cost)
     assert selection.tokens <= allowance
     assert selection.tokens == sum(passage.tokens for passage in selection.passages)
-    assert selection.tokens == sum(HEADING + estimated(passage.text) for passage in selection.passages)
+    assert selection.tokens == sum(HEADING + estimate_tokens(passage.text) for passage in selection.passages)
 
 
 @given(searches(), st.integers(0, 600))
 def test_every_passage_is_its_document_s_lines(drawn, allowance):
     documents, found = drawn
-    for passage in select(ranked(found), allowance=allowance, cost=cost).passages:
+    for passage in select_passages(rank_candidates(found), max_tokens=allowance, cost=cost).passages:
         text = documents[passage.citation.path]
         first, last = (int(line) for line in (re.findall(r"\d+", passage.citation.lines) * 2)[:2])
         assert "\n".join(text.split("\n")[first - 1 : last]).find(passage.text) >= 0
@@ -68,10 +73,10 @@ def test_every_passage_is_its_document_s_lines(drawn, allowance):
 @given(searches(), st.integers(0, 600))
 def test_every_chunk_is_shown_or_left_out_or_like_another_one(drawn, allowance):
     _, found = drawn
-    selection = select(ranked(found), allowance=allowance, cost=cost)
+    selection = select_passages(rank_candidates(found), max_tokens=allowance, cost=cost)
     shown = {id_ for passage in selection.passages for id_ in passage.chunks}
     left_out = {each.id for each in selection.left_out}
-    twins = len(ranked(found))
+    twins = len(rank_candidates(found))
     assert not shown & left_out and len(shown) + len(left_out) == twins
     if len(left_out) == twins:
         assert selection.passages == ()
@@ -80,7 +85,7 @@ def test_every_chunk_is_shown_or_left_out_or_like_another_one(drawn, allowance):
 @given(searches(), st.integers(0, 600))
 def test_nothing_is_shown_twice(drawn, allowance):
     _, found = drawn
-    passages = select(ranked(found), allowance=allowance, cost=cost).passages
+    passages = select_passages(rank_candidates(found), max_tokens=allowance, cost=cost).passages
     for first, second in combinations(passages, 2):
         assert first.text not in second.text or len(first.text) < 40
         assert (first.citation, first.text) != (second.citation, second.text)
@@ -90,7 +95,7 @@ def test_nothing_is_shown_twice(drawn, allowance):
 @given(searches(), st.integers(0, 600))
 def test_a_document_s_passages_stand_together_in_reading_order(drawn, allowance):
     _, found = drawn
-    passages = select(ranked(found), allowance=allowance, cost=cost).passages
+    passages = select_passages(rank_candidates(found), max_tokens=allowance, cost=cost).passages
     paths = [passage.citation.path for passage in passages]
     assert len(set(paths)) == 1 + sum(a != b for a, b in pairwise(paths)) or not paths
     for first, second in pairwise(passages):
@@ -100,7 +105,9 @@ def test_a_document_s_passages_stand_together_in_reading_order(drawn, allowance)
 
 def test_a_chunk_that_several_searches_found_is_there_once_and_counts_for_more():
     both, only = result("one\n", 0, 3, uri="a"), result("two\n", 0, 3, uri="b")
-    candidates = ranked([Found("code", 1.0, [only, both]), Found("similar", 1.0, [both])])
+    candidates = rank_candidates(
+        [WeightedResults("code", 1.0, [only, both]), WeightedResults("similar", 1.0, [both])]
+    )
     assert [(each.result.id, each.found_by) for each in candidates] == [
         (both.id, ("code", "similar")),
         (only.id, ("code",)),
@@ -109,8 +116,10 @@ def test_a_chunk_that_several_searches_found_is_there_once_and_counts_for_more()
 
 def test_nearly_equal_chunks_are_there_once_and_the_other_places_are_named():
     text = lines(1, 8)
-    found = Found("code", 1.0, [result(text, 0, len(text), uri="a"), result(text, 0, len(text), uri="copy")])
-    (passage,) = select(ranked([found]), allowance=1000, cost=cost).passages
+    found = WeightedResults(
+        "code", 1.0, [result(text, 0, len(text), uri="a"), result(text, 0, len(text), uri="copy")]
+    )
+    (passage,) = select_passages(rank_candidates([found]), max_tokens=1000, cost=cost).passages
     assert passage.citation.path == "a"
     assert [place.path for place in passage.also] == ["copy"]
 
@@ -122,21 +131,23 @@ def test_chunks_that_touch_are_one_passage_that_names_all_its_symbols():
         result(text, middle, len(text), symbol="g", language="python"),
         result(text, 0, middle, symbol="f", language="python"),
     ]
-    (passage,) = select(ranked([Found("code", 1.0, found)]), allowance=1000, cost=cost).passages
+    (passage,) = select_passages(
+        rank_candidates([WeightedResults("code", 1.0, found)]), max_tokens=1000, cost=cost
+    ).passages
     assert (passage.text, passage.citation.lines) == (text.rstrip(), "L1-L9")
     assert passage.symbols == ("f", "g") and passage.metadata == {"language": "python"}
     assert passage.chunks == (found[1].id, found[0].id)
 
 
-def candidates_of(*texts: str) -> list[Candidate]:
+def candidates_of(*texts: str) -> list[ContextCandidate]:
     found = [result(text, 0, len(text), uri=f"{n}.py") for n, text in enumerate(texts)]
-    return ranked([Found("code", 1.0, found)])
+    return rank_candidates([WeightedResults("code", 1.0, found)])
 
 
 def test_the_best_chunk_is_cut_after_a_line_rather_than_left_out():
     best = lines(1, 20)
-    allowance = HEADING + estimated("\n".join(best.split("\n")[:3])) + 1
-    (passage,) = select(candidates_of(best), allowance=allowance, cost=cost).passages
+    allowance = HEADING + estimate_tokens("\n".join(best.split("\n")[:3])) + 1
+    (passage,) = select_passages(candidates_of(best), max_tokens=allowance, cost=cost).passages
     assert passage.text == "\n".join(best.split("\n")[:3])
     assert (passage.missing_lines, passage.citation.lines) == (17, "L1-L3")
 
@@ -144,8 +155,8 @@ def test_the_best_chunk_is_cut_after_a_line_rather_than_left_out():
 @pytest.mark.parametrize(("share", "is_cut"), [(0.7, True), (0.2, False)])
 def test_a_later_chunk_is_cut_where_half_of_it_fits_and_else_makes_room_for_a_smaller_one(share, is_cut):
     first, large, small = lines(1, 3), lines(2, 40), lines(3, 2)
-    allowance = 2 * HEADING + estimated(first.strip()) + int(share * estimated(large))
-    selection = select(candidates_of(first, large, small), allowance=allowance, cost=cost)
+    allowance = 2 * HEADING + estimate_tokens(first.strip()) + int(share * estimate_tokens(large))
+    selection = select_passages(candidates_of(first, large, small), max_tokens=allowance, cost=cost)
     assert [passage.citation.path for passage in selection.passages] == [
         "0.py",
         "1.py" if is_cut else "2.py",
@@ -155,6 +166,6 @@ def test_a_later_chunk_is_cut_where_half_of_it_fits_and_else_makes_room_for_a_sm
 
 
 def test_nothing_found_and_no_room_are_no_passages():
-    assert select([], allowance=100, cost=cost).passages == ()
-    nothing = select(candidates_of("one", "two"), allowance=0, cost=cost)
+    assert select_passages([], max_tokens=100, cost=cost).passages == ()
+    nothing = select_passages(candidates_of("one", "two"), max_tokens=0, cost=cost)
     assert nothing.passages == () and len(nothing.left_out) == 2

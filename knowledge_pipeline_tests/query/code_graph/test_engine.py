@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.errors import NotFound, QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.query.filters import Filters
@@ -77,7 +77,7 @@ def test_a_call_graph_ends_although_functions_call_each_other(asked: KnowledgeBa
 
 def test_callees_are_told_step_by_step_with_names_outside(asked: KnowledgeBase):
     answer = asked.graph.get_call_graph("Store.put", depth=2, direction="callees")
-    by_distance = {node.name: node.distance for node in answer.found}
+    by_distance = {node.name: node.distance for node in answer.matches}
     assert by_distance == {"check": 1, "Store.get": 1, "json.dumps": 2}
     assert [node.kind for node in answer.nodes if node.name == "json.dumps"] == ["outside"]
     assert "1 uses in it could not be resolved" in " ".join(answer.notes)
@@ -85,7 +85,7 @@ def test_callees_are_told_step_by_step_with_names_outside(asked: KnowledgeBase):
 
 def test_callers_are_followed_through_another_repository(asked: KnowledgeBase):
     answer = asked.graph.get_call_graph("Store.get", depth=3, direction="callers")
-    assert {node.name: node.distance for node in answer.found}["main"] == 2
+    assert {node.name: node.distance for node in answer.matches}["main"] == 2
 
 
 def test_who_makes_an_object_calls_its_constructor_and_what_that_calls(base: KnowledgeBase, lake: Lake):
@@ -97,7 +97,7 @@ def test_who_makes_an_object_calls_its_constructor_and_what_that_calls(base: Kno
     world.write(lake)
     assert found(base.graph.get_call_graph("Made.__init__", direction="callers"), "used_by") == ["make"]
     callees = base.graph.get_call_graph("make", direction="callees", depth=2)
-    assert [(node.name, node.distance) for node in callees.found] == [("Made", 1), ("prepare", 2)]
+    assert [(node.name, node.distance) for node in callees.matches] == [("Made", 1), ("prepare", 2)]
     java = World()
     java.define("app", "A.java", "A", "class", (1, 9))
     constructor = java.define("app", "A.java", "A.A", "method", (2, 5))
@@ -126,7 +126,7 @@ def test_dependencies_of_a_folder_are_those_of_its_files(asked: KnowledgeBase):
 
 def test_related_code_is_ranked_without_what_everybody_uses(asked: KnowledgeBase):
     answer = asked.graph.find_related_code("Store.get")
-    scores = {node.name: node.score for node in answer.found}
+    scores = {node.name: node.score for node in answer.matches}
     assert list(scores) == ["Store.put", "view"]
     assert scores["Store.put"] > scores["view"]
 
@@ -185,18 +185,18 @@ def test_an_unknown_name_suggests_near_ones(asked: KnowledgeBase):
 
 @pytest.mark.parametrize("target", ["", "  ", "x" * 1001])
 def test_a_target_that_makes_no_sense_is_refused(asked: KnowledgeBase, target: str):
-    with pytest.raises(QuestionRefused, match="give a symbol, a path, or path:line"):
+    with pytest.raises(InvalidQuery, match="give a symbol, a path, or path:line"):
         asked.graph.find_usages(target)
 
 
 def test_wrong_depth_limit_direction_and_filters_are_refused(asked: KnowledgeBase):
-    with pytest.raises(QuestionRefused, match="found depth 11; allowed: 1 to 10"):
+    with pytest.raises(InvalidQuery, match="found depth 11; allowed: 1 to 10"):
         asked.graph.get_call_graph("check", depth=11)
-    with pytest.raises(QuestionRefused, match="found limit 0; allowed: 1 to 1000"):
+    with pytest.raises(InvalidQuery, match="found limit 0; allowed: 1 to 1000"):
         asked.graph.find_usages("check", limit=0)
-    with pytest.raises(QuestionRefused, match="found direction 'up'; allowed: callers, callees, both"):
+    with pytest.raises(InvalidQuery, match="found direction 'up'; allowed: callers, callees, both"):
         asked.graph.get_call_graph("check", direction="up")  # pyright: ignore
-    with pytest.raises(QuestionRefused, match="not narrowed by labels"):
+    with pytest.raises(InvalidQuery, match="not narrowed by labels"):
         asked.graph.find_usages("check", filters=Filters(labels=("bug",)))
 
 
@@ -207,7 +207,7 @@ def test_a_limit_cuts_and_says_so(base: KnowledgeBase, lake: Lake):
         world.link("calls", world.define("lib", f"user{number:02}.py", f"use{number}"), hub)
     world.write(lake)
     answer = base.graph.find_usages("hub", limit=7)
-    assert len(answer.found) == 7
+    assert len(answer.matches) == 7
     assert answer.notes == ("23 more were left out: the limit is 7",)
 
 
@@ -225,7 +225,7 @@ def test_hostile_targets_find_nothing_and_break_nothing(asked: KnowledgeBase):
         "*",
         "\ud800",
     ):
-        with pytest.raises((NotFound, QuestionRefused)):
+        with pytest.raises((NotFound, InvalidQuery)):
             asked.graph.find_usages(target)
 
 
@@ -234,7 +234,7 @@ def test_a_store_without_code_says_that_the_graph_is_not_built(base: KnowledgeBa
         base.graph.find_usages("x")
     from knowledge_pipeline.store import release
 
-    release.publish(lake, keep=5)
+    release.publish_release(lake, keep=5)
     with pytest.raises(NotFound, match="the code graph is not built: run `knowledge refresh`"):
         base.graph.find_usages("x")
 
@@ -242,13 +242,13 @@ def test_a_store_without_code_says_that_the_graph_is_not_built(base: KnowledgeBa
 def test_a_rollback_answers_from_the_old_graph(asked: KnowledgeBase, lake: Lake):
     from knowledge_pipeline.store import release
 
-    first = release.live(lake)
+    first = release.find_live_release(lake)
     assert first is not None
     world = shop()
     world.link("calls", world.define("web", "web/new.py", "new"), node_id("lib", "lib/check.py", "check"), 3)
     world.write(lake)
     assert "new" in found(asked.graph.find_usages("check"), "used_by")
-    release.roll_back(lake, first.release, keep=5)
+    release.restore_release(lake, first.release, keep=5)
     assert "new" not in found(asked.graph.find_usages("check"), "used_by")
 
 
@@ -270,7 +270,7 @@ def test_questions_are_noted_in_the_log(settings, lake: Lake):
     shop().write(lake)
     with KnowledgeBase.open(settings) as base:
         base.graph.find_usages("Store.get")
-    (row,) = lake.log("queries").rows(["type", "text", "results"]).to_pylist()
+    (row,) = lake.log_table("queries").read_rows(["type", "text", "results"]).to_pylist()
     assert row == {"type": "graph", "text": "usages Store.get", "results": 2}
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.code_graph import indexes
-from knowledge_pipeline.store.code_graph.symbol_payload import node_id, shown
+from knowledge_pipeline.store.code_graph.symbol_payload import build_payload, node_id
 from knowledge_pipeline.store.lake import Lake
 
 MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -101,12 +101,12 @@ class World:
 
     def write(self, lake: Lake) -> None:
         """Write the tables, and release them."""
-        symbols = [{**row, "shown": shown(row)} for row in self.symbols.values()]
+        symbols = [{**row, "shown": build_payload(row)} for row in self.symbols.values()]
         for name, rows in (("edges", self.edges), ("symbols", symbols)):
-            table = lake.graph(name)
+            table = lake.graph_table(name)
             table.upsert(_batches(rows, table.schema))
-            indexes.maintain(table)
-        release.publish(lake, keep=5)
+            indexes.maintain_indexes(table)
+        release.publish_release(lake, keep=5)
 
     def _symbol(
         self, source: str, path: str, name: str, kind: str, lines: tuple[int, int], full_name: str,

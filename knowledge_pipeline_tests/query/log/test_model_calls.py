@@ -11,28 +11,28 @@ import pytest
 
 from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.llm.model_calls import Call, Message, Payer, on_behalf_of
-from knowledge_pipeline.query.log.model_calls import ModelCalls
+from knowledge_pipeline.llm.model_calls import Message, ModelCall, UsageAccount, on_behalf_of
+from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 
-CALL = Call(datetime(2026, 3, 1, tzinfo=UTC), "m", 2, 30, 0.5, 1.25, Payer("s-1", "shop"))
+CALL = ModelCall(datetime(2026, 3, 1, tzinfo=UTC), "m", 2, 30, 0.5, 1.25, UsageAccount("s-1", "shop"))
 
 
 def rows(lake: Lake) -> list[dict]:
-    table = lake.log("llm_calls")
-    return table.rows(table.schema.names).to_pylist()
+    table = lake.log_table("llm_calls")
+    return table.read_rows(table.schema.names).to_pylist()
 
 
 def test_a_completion_is_one_row_with_its_cost_and_who_pays(lake: Lake):
-    calls = ModelCalls(lake)
+    calls = ModelCallLog(lake)
 
     async def ask(server: ChatServer) -> None:
         settings = LanguageModelSettings.model_validate(
             {"model": "fake", "base_url": server.url, "api_key": server.key}
             | {"price_per_million_input_tokens": 1.0, "price_per_million_output_tokens": 2.0}
         )
-        model = LanguageModel(settings, record=calls.note)
+        model = LanguageModel(settings, record=calls.record)
         with on_behalf_of(session="s-1", project="shop"):
             await model.complete([Message("user", "how are you")])
         await model.aclose()
@@ -57,19 +57,19 @@ def test_a_completion_is_one_row_with_its_cost_and_who_pays(lake: Lake):
 
 
 def test_noting_does_not_wait_for_the_store(lake: Lake):
-    calls = ModelCalls(lake, every_s=600)
+    calls = ModelCallLog(lake, flush_interval_s=600)
     began = time.perf_counter()
-    calls.note(CALL)
-    calls.note(CALL)
+    calls.record(CALL)
+    calls.record(CALL)
     assert time.perf_counter() - began < 0.5
-    assert not lake.log("llm_calls").exists
+    assert not lake.log_table("llm_calls").exists
     calls.close(wait_s=60)
     assert [(row["calls"], row["tokens"], row["cost"]) for row in rows(lake)] == [(2, 30, 0.5)] * 2
 
 
 def test_without_calls_no_thread_and_no_table(lake: Lake):
-    ModelCalls(lake).close()
-    assert not lake.log("llm_calls").exists
+    ModelCallLog(lake).close()
+    assert not lake.log_table("llm_calls").exists
 
 
 def test_a_store_that_cannot_be_written_is_said_once(lake: Lake, caplog: pytest.LogCaptureFixture):
@@ -77,8 +77,8 @@ def test_a_store_that_cannot_be_written_is_said_once(lake: Lake, caplog: pytest.
     (lake.root / "logs").write_text("in the way of the folder")
     with caplog.at_level(logging.WARNING, "knowledge_pipeline"):
         for _ in range(2):
-            calls = ModelCalls(lake)
-            calls.note(CALL)
+            calls = ModelCallLog(lake)
+            calls.record(CALL)
             calls.close(wait_s=60)
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2 and told[0].startswith("calls of the language model are not logged (")

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
-from knowledge_pipeline.config.operation import Logs
+from knowledge_pipeline.config.operation import LogSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.errors import NotFound, QuestionRefused, StoreError
+from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreError
 from knowledge_pipeline.query.access import Caller
 from knowledge_pipeline.query.log import queries as query_log
 from knowledge_pipeline.query.log import row_writer
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.logs import log_lock
+from knowledge_pipeline.store.logs import lock_log
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
 JANE = Access("acme", frozenset({"jane", "devs"}))
@@ -37,8 +37,8 @@ def base(base: KnowledgeBase, lake: Lake, space: str) -> KnowledgeBase:
 
 
 def rows(lake: Lake, name: str = "queries") -> list[dict]:
-    table = lake.log(name)
-    return sorted(table.rows(table.schema.names).to_pylist(), key=lambda row: row["at"])
+    table = lake.log_table(name)
+    return sorted(table.read_rows(table.schema.names).to_pylist(), key=lambda row: row["at"])
 
 
 def answer(query_id: str) -> Answer:
@@ -70,48 +70,48 @@ def test_every_answered_question_is_one_row(base: KnowledgeBase, lake: Lake) -> 
 def test_secrets_are_redacted_and_long_texts_cut_after_that(base: KnowledgeBase, lake: Lake) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     base.search(f"why is {secret} refused \x00 \ud800")
-    base.similar(text="x" * (query_log.MAX_CHARS - 12) + f" {secret} tail")
+    base.similar(text="x" * (query_log.MAX_LOGGED_CHARS - 12) + f" {secret} tail")
     base.close()
     first, second = rows(lake)
     assert first["text"] == "why is [REDACTED:github_token] refused ? ?"
-    assert "ghp_" not in second["text"] and len(second["text"]) == query_log.MAX_CHARS
+    assert "ghp_" not in second["text"] and len(second["text"]) == query_log.MAX_LOGGED_CHARS
 
 
 def test_what_was_asked_is_written_within_seconds_and_not_at_once(lake: Lake) -> None:
-    log = QueryLog(lake, every_s=0.5)
+    log = QueryLog(lake, flush_interval_s=0.5)
     log.start()
-    log.note("semantic", "first", JANE, answer("1"))
+    log.record("semantic", "first", JANE, answer("1"))
     assert rows(lake) == []
     wait_for(lake, 1)
-    for number in range(row_writer.ROWS):
-        log.note("semantic", "more", JANE, answer(str(number)))
+    for number in range(row_writer.BATCH_ROWS):
+        log.record("semantic", "more", JANE, answer(str(number)))
     began = time.monotonic()
-    wait_for(lake, 1 + row_writer.ROWS)
+    wait_for(lake, 1 + row_writer.BATCH_ROWS)
     assert time.monotonic() - began < 5
     log.close()
 
 
 def test_a_hundred_questions_are_written_without_waiting(lake: Lake) -> None:
-    log = QueryLog(lake, every_s=600)
+    log = QueryLog(lake, flush_interval_s=600)
     log.start()
-    for number in range(row_writer.ROWS):
-        log.note("semantic", "more", JANE, answer(str(number)))
-    wait_for(lake, row_writer.ROWS)
+    for number in range(row_writer.BATCH_ROWS):
+        log.record("semantic", "more", JANE, answer(str(number)))
+    wait_for(lake, row_writer.BATCH_ROWS)
     log.close()
 
 
 def wait_for(lake: Lake, count: int) -> None:
     deadline = time.monotonic() + 30
-    while lake.log("queries").count() < count:
+    while lake.log_table("queries").count_rows() < count:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 def test_the_log_can_be_switched_off(settings: Settings, base: KnowledgeBase, lake: Lake) -> None:
-    with KnowledgeBase.open(settings.model_copy(update={"logs": Logs(queries=False)})) as silent:
+    with KnowledgeBase.open(settings.model_copy(update={"logs": LogSettings(queries=False)})) as silent:
         made = silent.search("alpha")
         silent.feedback("any", made.results[0].id, "useful")
-    assert not lake.log("queries").exists
+    assert not lake.log_table("queries").exists
     assert [row["query_id"] for row in rows(lake, "feedback")] == ["any"]
 
 
@@ -120,7 +120,7 @@ def test_a_store_that_cannot_be_written_is_said_once_and_answers_go_on(
 ) -> None:
     (lake.root / "logs").write_text("in the way of the folder")
     with caplog.at_level(logging.WARNING, "knowledge_pipeline"):
-        for _ in range(2 * row_writer.ROWS):
+        for _ in range(2 * row_writer.BATCH_ROWS):
             assert base.get("app:a.py").results
         base.close()
     (told,) = [record.getMessage() for record in caplog.records]
@@ -128,17 +128,17 @@ def test_a_store_that_cannot_be_written_is_said_once_and_answers_go_on(
 
 
 def test_neither_noting_nor_closing_waits_for_a_store_that_hangs(lake: Lake) -> None:
-    log = QueryLog(lake, every_s=0.0)
+    log = QueryLog(lake, flush_interval_s=0.0)
     log.start()
-    with log_lock(lake, "queries"):
+    with lock_log(lake, "queries"):
         began = time.perf_counter()
-        for number in range(3 * row_writer.MAX_WAITING):
-            log.note("semantic", "more", JANE, answer(str(number)))
+        for number in range(3 * row_writer.MAX_PENDING_ROWS):
+            log.record("semantic", "more", JANE, answer(str(number)))
         log.close(wait_s=0.2)
         assert time.perf_counter() - began < 5
-    wait_for(lake, row_writer.MAX_WAITING)
+    wait_for(lake, row_writer.MAX_PENDING_ROWS)
     assert (
-        lake.log("queries").count() <= 2 * row_writer.MAX_WAITING
+        lake.log_table("queries").count_rows() <= 2 * row_writer.MAX_PENDING_ROWS
     )  # of one write under way, and those behind
 
 
@@ -200,16 +200,16 @@ def test_feedback_is_taken_on_questions_of_earlier_processes(
 
 def test_feedback_that_makes_no_sense_is_refused(base: KnowledgeBase, lake: Lake) -> None:
     made = base.search("alpha", access=JANE)
-    with pytest.raises(QuestionRefused, match="'great'; allowed: clicked, useful, useless"):
+    with pytest.raises(InvalidQuery, match="'great'; allowed: clicked, useful, useless"):
         base.feedback(made.query_id, "x", "great")  # type: ignore[arg-type]
     for query_id, result_id in (("", "x"), (made.query_id, ""), (made.query_id, "x" * 501)):
-        with pytest.raises(QuestionRefused, match="allowed: 1 to 500"):
+        with pytest.raises(InvalidQuery, match="allowed: 1 to 500"):
             base.feedback(query_id, result_id, "useful")
     with pytest.raises(NotFound, match="no question"):
         base.feedback("unknown' OR 'a' = 'a", "x", "useful")
     with pytest.raises(NotFound):
         base.feedback(made.query_id, "x", "useful", access=Access("other", frozenset()))
-    assert not lake.log("feedback").exists
+    assert not lake.log_table("feedback").exists
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_question_that_is_killed_leaves_the_log_readable(lake: Lake, tmp_path:
     assert done.returncode == -9
     log = QueryLog(lake)
     log.start()
-    log.note("code", "after", JANE, answer("after"))
+    log.record("code", "after", JANE, answer("after"))
     log.close()
     assert rows(lake)[-1]["query_id"] == "after"
 
@@ -287,7 +287,7 @@ def test_a_kill_loses_no_line_of_an_answer_that_was_given(lake: Lake, every_s: f
                 killed.kill()
                 break
         given = [int(line), *map(int, (last for last in killed.stdout if last.endswith("\n")))][-1]
-    later = QueryLog(lake, every_s=0.0, durable=True)
+    later = QueryLog(lake, flush_interval_s=0.0, durable=True)
     later.start()
     wait_for(lake, given + 1)
     later.close()
@@ -298,12 +298,12 @@ def test_a_kill_loses_no_line_of_an_answer_that_was_given(lake: Lake, every_s: f
 
 
 def test_what_a_living_process_has_not_written_yet_is_left_to_it(lake: Lake) -> None:
-    first = QueryLog(lake, every_s=600, durable=True)
+    first = QueryLog(lake, flush_interval_s=600, durable=True)
     first.start()
-    first.note("semantic", "mine", JANE, answer("1"))
-    second = QueryLog(lake, every_s=0.0, durable=True)
+    first.record("semantic", "mine", JANE, answer("1"))
+    second = QueryLog(lake, flush_interval_s=0.0, durable=True)
     second.start()
-    second.note("semantic", "other", JANE, answer("2"))
+    second.record("semantic", "other", JANE, answer("2"))
     wait_for(lake, 1)
     second.close()
     assert [row["query_id"] for row in rows(lake)] == ["2"]
@@ -316,12 +316,12 @@ def test_lines_wait_for_a_store_that_cannot_be_written_to_be_mended(lake: Lake) 
     in_the_way = lake.root / "logs" / "queries.lance"
     in_the_way.parent.mkdir(parents=True)
     in_the_way.write_text("in the way of the table")
-    log = QueryLog(lake, every_s=0.0, durable=True)
+    log = QueryLog(lake, flush_interval_s=0.0, durable=True)
     log.start()
-    log.note("semantic", "first", JANE, answer("1"))
+    log.record("semantic", "first", JANE, answer("1"))
     log.close()
     in_the_way.unlink()
-    later = QueryLog(lake, every_s=0.0, durable=True)
+    later = QueryLog(lake, flush_interval_s=0.0, durable=True)
     later.start()
     wait_for(lake, 1)
     later.close()
@@ -331,8 +331,8 @@ def test_lines_wait_for_a_store_that_cannot_be_written_to_be_mended(lake: Lake) 
 
 def test_a_secret_is_redacted_before_its_line_is_on_disk(lake: Lake) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    log = QueryLog(lake, every_s=600, durable=True)
-    log.note("semantic", f"why is {secret} refused", JANE, answer("1"))
+    log = QueryLog(lake, flush_interval_s=600, durable=True)
+    log.record("semantic", f"why is {secret} refused", JANE, answer("1"))
     (written,) = (lake.root / "logs" / "journal").glob("*.jsonl")
     assert "refused" in written.read_text()
     assert secret not in written.read_text()

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.store import indexes, release, schemas
-from knowledge_pipeline.store.index_payload import shown
+from knowledge_pipeline.store.index_payload import build_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import word_vector
 
@@ -51,7 +51,7 @@ def row(text: str, path: str = "src/app.py", **columns: Any) -> dict[str, Any]:
         "labels": [],
         "names": [],
         "mentions": [],
-        "words": identifiers.searchable(f"{path}\n\n{text}"),
+        "words": identifiers.expand_identifiers(f"{path}\n\n{text}"),
         "vector": word_vector(f"{path}\n\n{text}", columns.pop("dimensions", DIMENSIONS)),
         "fingerprint": "",
         "indexed_at": MOMENT,
@@ -63,16 +63,16 @@ def row(text: str, path: str = "src/app.py", **columns: Any) -> dict[str, Any]:
 def write(lake: Lake, space: str, rows: Iterable[dict[str, Any]], *, dimensions: int = DIMENSIONS) -> None:
     """Upsert rows into a space's index; they are not released, and not taken into its indexes."""
     table = lake.index(space, dimensions)
-    told = [{**row, "shown": shown(row)} for row in rows]
+    told = [{**row, "shown": build_payload(row)} for row in rows]
     table.upsert([pa.RecordBatch.from_pylist(told, schema=table.schema)])
 
 
 def publish(lake: Lake, *, indexed: bool = True, graph: bool = True) -> None:
     """Release the newest versions, with a code graph, which is empty where a test wrote none."""
     for name in schemas.GRAPH if graph else ():
-        if not lake.graph(name).exists:
-            lake.graph(name).upsert([])
+        if not lake.graph_table(name).exists:
+            lake.graph_table(name).upsert([])
     if indexed:
-        for space, dimensions in lake.spaces().items():
-            indexes.maintain(lake.index(space, dimensions))
-    release.publish(lake, keep=5)
+        for space, dimensions in lake.list_spaces().items():
+            indexes.maintain_indexes(lake.index(space, dimensions))
+    release.publish_release(lake, keep=5)

@@ -98,8 +98,8 @@ def test_an_answer_is_forgotten_in_time_and_can_be_switched_off(
 def test_similar_is_kept_too_and_the_log_says_so(base: KnowledgeBase, lake: Lake) -> None:
     assert [base.similar(path="a.py").cached for _ in range(2)] == [False, True]
     base.close()
-    table = lake.log("queries")
-    assert sorted(table.rows(["cached"])["cached"].to_pylist()) == [False, True]
+    table = lake.log_table("queries")
+    assert sorted(table.read_rows(["cached"])["cached"].to_pylist()) == [False, True]
 
 
 def test_a_space_that_is_gone_is_said_and_the_others_answer(
@@ -144,7 +144,7 @@ def test_a_condition_that_the_store_refuses_takes_nothing_from_others(
 ) -> None:
     refused = Filter("no_such_column = 1")
     with monkeypatch.context() as patched:
-        patched.setattr(engine, "where", lambda *_: refused)
+        patched.setattr(engine, "compile_filter", lambda *_: refused)
         with pytest.raises(StoreError):
             base.search("alpha")
     assert set(paths(base.search("alpha"))) == {"a.py", "s.py"}

@@ -6,34 +6,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.search.fuse import Method, fuse
-from knowledge_pipeline.query.search.hits import Candidates, Found, Passage
-from knowledge_pipeline.query.search.understand import Question, understand
+from knowledge_pipeline.query.search.fuse import FusionMethod, fuse
+from knowledge_pipeline.query.search.hits import IndexedChunk, ScoredChunk, SpaceCandidates
+from knowledge_pipeline.query.search.understand import ParsedQuery, understand
 
 QUESTION = understand("anything at all")
-METHODS: tuple[Method, ...] = ("following", "weighted", "reciprocal_rank")
+METHODS: tuple[FusionMethod, ...] = ("following", "weighted", "reciprocal_rank")
 
 
-def passage(id: str, *, symbols: tuple[str, ...] = (), path: str = "a.py") -> Passage:
-    return Passage(id=id, source="s", uri=path, path=path, text=id, content_hash=id, symbols=symbols)
+def passage(id: str, *, symbols: tuple[str, ...] = (), path: str = "a.py") -> IndexedChunk:
+    return IndexedChunk(id=id, source="s", uri=path, path=path, text=id, content_hash=id, symbols=symbols)
 
 
-def found(scores: dict[str, float]) -> list[Found]:
-    return [Found(passage(id), score) for id, score in scores.items()]
+def found(scores: dict[str, float]) -> list[ScoredChunk]:
+    return [ScoredChunk(passage(id), score) for id, score in scores.items()]
 
 
 def fused(
     vectors: dict[str, float] | None,
     words: dict[str, float] | None,
     *,
-    method: Method = "weighted",
+    method: FusionMethod = "weighted",
     weight=0.5,
 ) -> list[tuple[str, float]]:
-    candidates = Candidates(
+    candidates = SpaceCandidates(
         "one", None if vectors is None else found(vectors), None if words is None else found(words)
     )
     hits = fuse([candidates], QUESTION, method=method, vector_weight=weight)
-    return [(hit.passage.id, hit.score) for hit in hits]
+    return [(hit.chunk.id, hit.score) for hit in hits]
 
 
 IDS = st.sampled_from([f"id{number}" for number in range(12)])
@@ -45,7 +45,7 @@ WEIGHTS = st.integers(0, 10).map(lambda n: n / 10)
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.lists(st.tuples(SIMILARITIES, BM25), max_size=3), WEIGHTS, st.sampled_from(METHODS))
 def test_the_order_of_the_candidates_does_not_matter(data, spaces, weight, method):
-    given_ = [Candidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
+    given_ = [SpaceCandidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
     shuffled = [
         replace(
             each,
@@ -62,9 +62,9 @@ def test_the_order_of_the_candidates_does_not_matter(data, spaces, weight, metho
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(SIMILARITIES, BM25), min_size=1, max_size=3), WEIGHTS, st.sampled_from(METHODS))
 def test_every_candidate_is_a_hit_once_with_a_score_between_0_and_1(spaces, weight, method):
-    given_ = [Candidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
+    given_ = [SpaceCandidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
     hits = fuse(given_, understand("id3 a.py"), method=method, vector_weight=weight)
-    assert sorted(hit.passage.id for hit in hits) == sorted(
+    assert sorted(hit.chunk.id for hit in hits) == sorted(
         {id for space in spaces for side in space for id in side}
     )
     assert all(0 <= hit.score <= 1 for hit in hits)
@@ -84,7 +84,7 @@ def test_a_better_score_never_gives_a_worse_rank(vectors, words, weight, method,
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_equal_scores_are_ordered_by_id(method: Method):
+def test_equal_scores_are_ordered_by_id(method: FusionMethod):
     assert [id for id, _ in fused({"c": 0.5, "a": 0.5, "b": 0.5}, None, method="weighted")] == ["a", "b", "c"]
     assert fused({"b": 0.9, "a": 0.1}, {"a": 2.0, "b": 1.0}, method=method) == fused(
         {"a": 0.1, "b": 0.9}, {"b": 1.0, "a": 2.0}, method=method
@@ -123,17 +123,19 @@ def test_scores_that_are_no_numbers_are_not_found_at_all():
         ("what is in src/auth.py", passage("z", path="lib/src/auth.py")),
     ],
 )
-def test_a_named_symbol_or_file_comes_first_among_equals(asked: str, passage_: Passage):
-    equals = [Found(each, 0.5) for each in (passage("a", path="other.py"), passage_)]
-    hits = fuse([Candidates("one", equals, None)], understand(asked), method="weighted", vector_weight=0.5)
-    assert hits[0].passage == passage_
+def test_a_named_symbol_or_file_comes_first_among_equals(asked: str, passage_: IndexedChunk):
+    equals = [ScoredChunk(each, 0.5) for each in (passage("a", path="other.py"), passage_)]
+    hits = fuse(
+        [SpaceCandidates("one", equals, None)], understand(asked), method="weighted", vector_weight=0.5
+    )
+    assert hits[0].chunk == passage_
     assert hits[0].explanation.boosts
 
 
 def test_a_longer_name_that_ends_alike_is_not_boosted():
-    equals = [Found(passage("a", symbols=("forget",), path="xauth.py"), 0.5)]
-    question: Question = understand("`get` in auth.py")
-    hits = fuse([Candidates("one", equals, None)], question, method="weighted", vector_weight=0.5)
+    equals = [ScoredChunk(passage("a", symbols=("forget",), path="xauth.py"), 0.5)]
+    question: ParsedQuery = understand("`get` in auth.py")
+    hits = fuse([SpaceCandidates("one", equals, None)], question, method="weighted", vector_weight=0.5)
     assert hits[0].explanation.boosts == {}
 
 
@@ -152,21 +154,23 @@ SAID = "the lock of the index is held by another process"
 )
 @pytest.mark.parametrize("method", METHODS)
 def test_a_passage_that_holds_the_question_word_for_word_comes_first(
-    asked: str, weight: float, text: str, first: str, method: Method
+    asked: str, weight: float, text: str, first: str, method: FusionMethod
 ):
     said, near, far = replace(passage("said"), text=text), passage("near"), passage("far")
-    nearest = [Found(near, 0.9), Found(said, 0.8), Found(far, 0.1)]
-    candidates = Candidates("one", nearest, [Found(near, 9), Found(said, 8.5), Found(far, 1)])
+    nearest = [ScoredChunk(near, 0.9), ScoredChunk(said, 0.8), ScoredChunk(far, 0.1)]
+    candidates = SpaceCandidates(
+        "one", nearest, [ScoredChunk(near, 9), ScoredChunk(said, 8.5), ScoredChunk(far, 1)]
+    )
     hits = fuse([candidates], understand(asked), method=method, vector_weight=weight)
-    assert hits[0].passage.id == first
+    assert hits[0].chunk.id == first
     assert (hits[0].explanation.boosts == {"verbatim": 0.3}) == (first == "said")
     assert all(0 <= hit.score <= 1 for hit in hits)
 
 
 def test_an_explanation_tells_ranks_and_scores_of_both_searches():
-    candidates = Candidates("one", found({"a": 0.9, "b": 0.1}), found({"b": 4.0, "c": 2.0}))
+    candidates = SpaceCandidates("one", found({"a": 0.9, "b": 0.1}), found({"b": 4.0, "c": 2.0}))
     hits = {
-        hit.passage.id: hit.explanation
+        hit.chunk.id: hit.explanation
         for hit in fuse([candidates], QUESTION, method="weighted", vector_weight=0.5)
     }
     assert (hits["b"].vector_rank, hits["b"].vector_score, hits["b"].bm25_rank, hits["b"].bm25_score) == (
@@ -181,11 +185,11 @@ def test_an_explanation_tells_ranks_and_scores_of_both_searches():
 
 def test_spaces_meet_in_one_list_and_a_passage_of_both_counts_once():
     spaces = [
-        Candidates("code", found({"a": 0.9, "b": 0.1}), found({"a": 5.0})),
-        Candidates("prose", found({"c": 0.8, "a": 0.1}), found({"c": 4.0})),
+        SpaceCandidates("code", found({"a": 0.9, "b": 0.1}), found({"a": 5.0})),
+        SpaceCandidates("prose", found({"c": 0.8, "a": 0.1}), found({"c": 4.0})),
     ]
     hits = fuse(spaces, QUESTION, method="weighted", vector_weight=0.5)
-    assert [hit.passage.id for hit in hits] == ["a", "c", "b"]
+    assert [hit.chunk.id for hit in hits] == ["a", "c", "b"]
     assert hits[0].explanation.space == "code"
 
 
@@ -213,13 +217,13 @@ def test_scores_by_the_weight_that_follows_say_how_near_it_is_and_not_which_is_b
 
 def test_the_best_of_two_models_count_alike_whatever_their_scale():
     spaces = [
-        Candidates("wide", found({"a": 0.4, "b": 0.2}), None),
-        Candidates("narrow", found({"c": 0.9, "d": 0.85}), None),
+        SpaceCandidates("wide", found({"a": 0.4, "b": 0.2}), None),
+        SpaceCandidates("narrow", found({"c": 0.9, "d": 0.85}), None),
     ]
     hits = fuse(spaces, QUESTION, method="following", vector_weight=0.5)
-    scores = {hit.passage.id: hit.score for hit in hits}
+    scores = {hit.chunk.id: hit.score for hit in hits}
     assert scores["a"] == pytest.approx(scores["c"])
-    assert {hit.passage.id: hit.explanation.vector_score for hit in hits}["a"] == 0.4
+    assert {hit.chunk.id: hit.explanation.vector_score for hit in hits}["a"] == 0.4
 
 
 def test_matches_without_any_score_leave_the_vectors_alone():
@@ -229,18 +233,18 @@ def test_matches_without_any_score_leave_the_vectors_alone():
 def test_a_similarity_counts_from_what_the_model_gives_unrelated_texts():
     likeness = {"same": 1.0, "near": 0.75, "far": 0.25, "strange": 0.0, "opposite": 0.0}
     cosines = {"same": 1.0, "near": 0.85, "far": 0.55, "strange": 0.4, "opposite": -0.2}
-    candidates = Candidates("one", found(cosines), None, unrelated=0.4)
+    candidates = SpaceCandidates("one", found(cosines), None, unrelated_similarity=0.4)
     hits = fuse([candidates], QUESTION, method="following", vector_weight=0.5)
-    assert {hit.passage.id: round(hit.score, 6) for hit in hits} == likeness
-    assert {hit.passage.id: hit.explanation.vector_score for hit in hits} == cosines
+    assert {hit.chunk.id: round(hit.score, 6) for hit in hits} == likeness
+    assert {hit.chunk.id: hit.explanation.vector_score for hit in hits} == cosines
 
 
 def test_two_models_with_other_levels_weigh_the_words_alike():
     words = found({"a": 9.0, "b": 3.0})
-    plain = Candidates("one", found({"a": 0.2, "b": 0.6}), words)
-    lifted = Candidates("one", found({"a": 0.6, "b": 0.8}), words, unrelated=0.5)
+    plain = SpaceCandidates("one", found({"a": 0.2, "b": 0.6}), words)
+    lifted = SpaceCandidates("one", found({"a": 0.6, "b": 0.8}), words, unrelated_similarity=0.5)
     scores = [
-        {hit.passage.id: round(hit.score, 6) for hit in hits}
+        {hit.chunk.id: round(hit.score, 6) for hit in hits}
         for hits in (
             fuse([each], QUESTION, method="following", vector_weight=0.5) for each in (plain, lifted)
         )

@@ -11,7 +11,12 @@ import pytest
 from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings
 from knowledge_pipeline.llm.model import LanguageModel
 from knowledge_pipeline.query.search import query_expansion
-from knowledge_pipeline.query.search.query_expansion import Generated, Generator, Preparation, prepared
+from knowledge_pipeline.query.search.query_expansion import (
+    GenerationResult,
+    QueryExpander,
+    QueryExpansion,
+    expand_query,
+)
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 
@@ -24,12 +29,12 @@ def server() -> Iterator[ChatServer]:
         yield running
 
 
-def with_generator(server: ChatServer, use: Callable[[Generator], Awaitable[Any]], **changes: Any) -> Any:
+def with_generator(server: ChatServer, use: Callable[[QueryExpander], Awaitable[Any]], **changes: Any) -> Any:
     known = {"model": "fake", "base_url": server.url, "api_key": server.key, "max_tries": 1}
 
     async def run() -> Any:
         model = LanguageModel(LanguageModelSettings.model_validate(known))
-        generator = Generator(model, budget_s=changes.get("budget_s", 5.0))
+        generator = QueryExpander(model, budget_s=changes.get("budget_s", 5.0))
         try:
             return await use(generator)
         finally:
@@ -42,14 +47,14 @@ def with_generator(server: ChatServer, use: Callable[[Generator], Awaitable[Any]
 def test_a_hypothetical_answer_comes_without_fences_and_not_too_long(server):
     server.say("```\nLocks are files.\n```", "word " * 1000)
 
-    async def twice(generator: Generator) -> list[Generated[str]]:
+    async def twice(generator: QueryExpander) -> list[GenerationResult[str]]:
         return [
-            await generator.hypothetical(QUESTION),
-            await generator.hypothetical(QUESTION, form="code"),
+            await generator.generate_hypothetical_passage(QUESTION),
+            await generator.generate_hypothetical_passage(QUESTION, form="code"),
         ]
 
     prose, code = with_generator(server, twice)
-    assert prose == Generated("Locks are files.")
+    assert prose == GenerationResult("Locks are files.")
     assert len(code.value.split()) == 300
     assert "documentation" in server.prompts[0] and "source code" in server.prompts[1]
     assert all(request.texts[1] == QUESTION for request in server.requests)
@@ -69,7 +74,9 @@ def test_a_hypothetical_answer_comes_without_fences_and_not_too_long(server):
 )
 def test_related_terms_are_short_new_and_few(server, reply, terms):
     server.say(reply)
-    assert with_generator(server, lambda generator: generator.related_terms(QUESTION)) == Generated(terms)
+    assert with_generator(
+        server, lambda generator: generator.generate_related_terms(QUESTION)
+    ) == GenerationResult(terms)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,9 @@ def test_related_terms_are_short_new_and_few(server, reply, terms):
 )
 def test_parts_are_at_most_four_questions(server, reply, parts):
     server.say(reply)
-    assert with_generator(server, lambda generator: generator.parts(QUESTION)) == Generated(parts)
+    assert with_generator(server, lambda generator: generator.generate_parts(QUESTION)) == GenerationResult(
+        parts
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,20 +119,20 @@ def test_what_cannot_be_made_has_a_reason_and_the_question_goes_on(server, fault
 
 
 def test_the_same_question_twice_is_one_call_and_another_or_another_form_is_not(server):
-    async def ask(generator: Generator) -> None:
+    async def ask(generator: QueryExpander) -> None:
         for _ in range(2):
-            await generator.hypothetical(QUESTION)
-            await generator.hypothetical(QUESTION, form="code")
-            await generator.hypothetical("another question")
-            await generator.parts(QUESTION)
+            await generator.generate_hypothetical_passage(QUESTION)
+            await generator.generate_hypothetical_passage(QUESTION, form="code")
+            await generator.generate_hypothetical_passage("another question")
+            await generator.generate_parts(QUESTION)
 
     with_generator(server, ask)
     assert len(server.requests) == 4
 
 
 def test_callers_that_ask_at_once_share_a_call_and_one_that_gives_up_leaves_the_others_theirs():
-    async def ask(generator: Generator) -> list[Any]:
-        waiting = [asyncio.create_task(generator.hypothetical(QUESTION)) for _ in range(3)]
+    async def ask(generator: QueryExpander) -> list[Any]:
+        waiting = [asyncio.create_task(generator.generate_hypothetical_passage(QUESTION)) for _ in range(3)]
         await asyncio.sleep(0.05)
         waiting[0].cancel()
         return await asyncio.gather(*waiting, return_exceptions=True)
@@ -131,7 +140,7 @@ def test_callers_that_ask_at_once_share_a_call_and_one_that_gives_up_leaves_the_
     with ChatServer(wait_s=0.3, otherwise="made") as server:
         first, *others = with_generator(server, ask)
         assert isinstance(first, asyncio.CancelledError)
-        assert others == [Generated("made")] * 2
+        assert others == [GenerationResult("made")] * 2
         assert len(server.requests) == 1
 
 
@@ -139,19 +148,19 @@ def test_a_failure_is_asked_for_again(server):
     server.fail_next(Fault(500))
     server.say("made")
 
-    async def twice(generator: Generator) -> list[Generated[str]]:
-        return [await generator.hypothetical(QUESTION) for _ in range(2)]
+    async def twice(generator: QueryExpander) -> list[GenerationResult[str]]:
+        return [await generator.generate_hypothetical_passage(QUESTION) for _ in range(2)]
 
     first, second = with_generator(server, twice)
     assert (first.value, second.value) == ("", "made")
 
 
 def test_only_the_last_replies_are_kept(server, monkeypatch):
-    monkeypatch.setattr(query_expansion, "KEPT", 2)
+    monkeypatch.setattr(query_expansion, "MAX_CACHED_REPLIES", 2)
 
-    async def ask(generator: Generator) -> None:
+    async def ask(generator: QueryExpander) -> None:
         for question in ("a", "b", "a", "c", "a", "b"):  # "b" has gone when "c" came, "a" was used since
-            await generator.hypothetical(question)
+            await generator.generate_hypothetical_passage(question)
 
     with_generator(server, ask)
     assert [request.texts[1] for request in server.requests] == ["a", "b", "c", "b"]
@@ -160,8 +169,8 @@ def test_only_the_last_replies_are_kept(server, monkeypatch):
 def test_closing_gives_up_what_is_under_way(server):
     server.fail_next(Fault(wait_s=1))
 
-    async def ask(generator: Generator) -> object:
-        waiting = asyncio.create_task(generator.hypothetical(QUESTION))
+    async def ask(generator: QueryExpander) -> object:
+        waiting = asyncio.create_task(generator.generate_hypothetical_passage(QUESTION))
         await asyncio.sleep(0.05)
         await generator.aclose()
         (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
@@ -175,15 +184,15 @@ def settings_of(**changes: Any) -> QuerySettings:
 
 
 def test_by_default_nothing_is_asked_of_the_model(server):
-    made = with_generator(server, lambda generator: prepared(QUESTION, settings_of(), generator))
-    assert made == Preparation() and server.requests == []
+    made = with_generator(server, lambda generator: expand_query(QUESTION, settings_of(), generator))
+    assert made == QueryExpansion() and server.requests == []
 
 
 def test_rules_need_no_model():
     question = "how are locks taken and where is the timeout set?"
-    made = asyncio.run(prepared(question, settings_of(decompose="rules"), None))
+    made = asyncio.run(expand_query(question, settings_of(decompose="rules"), None))
     assert made.parts == ("how are locks taken", "where is the timeout set?")
-    assert asyncio.run(prepared(QUESTION, settings_of(decompose="rules"), None)).parts == ()
+    assert asyncio.run(expand_query(QUESTION, settings_of(decompose="rules"), None)).parts == ()
 
 
 def test_everything_that_is_on_is_asked_for_at_once_and_what_fails_is_named():
@@ -196,7 +205,7 @@ def test_everything_that_is_on_is_asked_for_at_once_and_what_fails_is_named():
         return "" if "code" in task else "How is a lock taken?\nWhere is it?"
 
     with ChatServer(wait_s=0.2, otherwise=speak) as server:
-        made = with_generator(server, lambda generator: prepared(QUESTION, every, generator, form="code"))
+        made = with_generator(server, lambda generator: expand_query(QUESTION, every, generator, form="code"))
         assert server.most_at_once == 3
     assert (made.terms, made.parts) == (("flock", "mutex"), ("How is a lock taken?", "Where is it?"))
     assert made.hypothetical == ""

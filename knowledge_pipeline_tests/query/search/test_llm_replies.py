@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.search.llm_replies import lines_in, numbers_in, passage_in
+from knowledge_pipeline.query.search.llm_replies import parse_lines, parse_numbers, strip_fences
 
 _FORMS = [
     "{json}",
@@ -39,7 +39,7 @@ def test_an_order_is_read_out_of_every_form(shuffled, kept, form):
         lines="\n".join(map(str, order)),
         passages="\n".join(f"{at}. Passage {number}, for it says so" for at, number in enumerate(order, 1)),
     )
-    assert numbers_in(said, 12) == order
+    assert parse_numbers(said, 12) == order
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_an_order_is_read_out_of_every_form(shuffled, kept, form):
     ],
 )
 def test_what_is_missing_doubled_or_unknown_is_left_out(reply, order):
-    assert numbers_in(reply, 3) == order
+    assert parse_numbers(reply, 3) == order
 
 
 @settings(deadline=None)
 @given(st.text(st.sampled_from('[]{}>,:;# 0123456789\n`"-.passage'), max_size=300), st.integers(1, 30))
 def test_any_reply_gives_distinct_numbers_of_the_list(reply, count):
-    numbers = numbers_in(reply, count)
+    numbers = parse_numbers(reply, count)
     assert len(set(numbers)) == len(numbers)
     assert all(1 <= number <= count for number in numbers)
 
@@ -76,8 +76,8 @@ def test_any_reply_gives_distinct_numbers_of_the_list(reply, count):
 @pytest.mark.parametrize("piece", ["[", "1,", "1 ", " ", "1, ", "[1", "passage ", "<think>", '"id":'])
 def test_a_reply_without_end_is_read_in_time(piece):
     long = piece * 50_000
-    assert len(numbers_in(long, 5)) <= 1
-    assert len(lines_in(long)) <= 1
+    assert len(parse_numbers(long, 5)) <= 1
+    assert len(parse_lines(long)) <= 1
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_reply_without_end_is_read_in_time(piece):
     ],
 )
 def test_entries_are_read_out_of_lists_of_all_kinds(reply):
-    assert lines_in(reply) == ["open file", "read_text"]
+    assert parse_lines(reply) == ["open file", "read_text"]
 
 
 def test_a_passage_comes_without_its_fences():
-    assert passage_in("```python\ndef a():\n    pass\n```\n") == "def a():\n    pass"
+    assert strip_fences("```python\ndef a():\n    pass\n```\n") == "def a():\n    pass"

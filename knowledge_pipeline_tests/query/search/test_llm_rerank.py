@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config.query import Reranking
+from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import LanguageModelSettings
-from knowledge_pipeline.endpoints.token_estimates import estimated_tokens
+from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.query.search.hits import Explanation, Hit, Passage
-from knowledge_pipeline.query.search.llm_rerank import LLMReranker, allotted, prompt, reordered
-from knowledge_pipeline.query.search.rerank import Reranked
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreExplanation
+from knowledge_pipeline.query.search.llm_rerank import LLMReranker, allot_tokens, build_prompt, reorder_hits
+from knowledge_pipeline.query.search.rerank import RerankResult
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 
@@ -30,25 +30,29 @@ def server() -> Iterator[ChatServer]:
         yield running
 
 
-def passage(text: str, header: str = "") -> Passage:
-    return Passage(id=text[:20], source="s", uri="u", path="p", text=text, content_hash="", header=header)
+def passage(text: str, header: str = "") -> IndexedChunk:
+    return IndexedChunk(
+        id=text[:20], source="s", uri="u", path="p", text=text, content_hash="", header=header
+    )
 
 
 def hits(*texts: str) -> list[Hit]:
     """Of scores 0.9, 0.8, ..."""
     scores = [0.9 - 0.1 * place for place in range(len(texts))]
     return [
-        Hit(passage(text), score, Explanation("space", 1, 0.5, None, None, {}, score))
+        Hit(passage(text), score, ScoreExplanation("space", 1, 0.5, None, None, {}, score))
         for text, score in zip(texts, scores, strict=True)
     ]
 
 
-def reranked(server: ChatServer, given: Sequence[Hit], question: str = QUESTION, **changes: Any) -> Reranked:
+def reranked(
+    server: ChatServer, given: Sequence[Hit], question: str = QUESTION, **changes: Any
+) -> RerankResult:
     model_changes = {name: changes.pop(name) for name in ("max_input_tokens",) if name in changes}
     known = {"model": "fake", "base_url": server.url, "api_key": server.key, "max_tries": 1}
-    how = Reranking.model_validate({"kind": "llm", "types": ("semantic",), "budget_s": 5} | changes)
+    how = RerankSettings.model_validate({"kind": "llm", "types": ("semantic",), "budget_s": 5} | changes)
 
-    async def ask() -> Reranked:
+    async def ask() -> RerankResult:
         model = LanguageModel(LanguageModelSettings.model_validate(known | model_changes))
         try:
             return await LLMReranker(how, model).rerank(question, given)
@@ -58,8 +62,8 @@ def reranked(server: ChatServer, given: Sequence[Hit], question: str = QUESTION,
     return asyncio.run(ask())
 
 
-def texts(answer: Reranked) -> list[str]:
-    return [hit.passage.text for hit in answer.hits]
+def texts(answer: RerankResult) -> list[str]:
+    return [hit.chunk.text for hit in answer.hits]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +79,7 @@ def texts(answer: Reranked) -> list[str]:
 def test_the_models_order_is_taken_and_what_it_leaves_out_follows(server, reply, order):
     server.say(reply)
     answer = reranked(server, hits("a", "b", "c"))
-    assert (texts(answer), answer.skipped) == (list(order), None)
+    assert (texts(answer), answer.skip_reason) == (list(order), None)
 
 
 def test_scores_fall_with_the_new_order_and_are_those_of_the_answer_before(server):
@@ -91,7 +95,7 @@ def test_a_reply_that_names_no_passage_leaves_the_fused_order_and_says_so(server
     server.say(reply)
     answer = reranked(server, given := hits("a", "b"))
     assert answer.hits == given
-    assert answer.skipped == "the language model 'fake' replied without naming a passage"
+    assert answer.skip_reason == "the language model 'fake' replied without naming a passage"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ def test_when_the_model_fails_or_is_late_the_fused_order_stands(server, fault, r
     server.fail_next(fault)
     answer = reranked(server, given := hits("a", "b"), budget_s=0.4)
     assert answer.hits == given
-    assert answer.skipped is not None and reason in answer.skipped
+    assert answer.skip_reason is not None and reason in answer.skip_reason
 
 
 def test_one_hit_or_none_needs_no_model(server):
@@ -119,12 +123,12 @@ def test_one_hit_or_none_needs_no_model(server):
 
 def test_only_the_configured_types_are_reranked(server):
     model = LanguageModel(LanguageModelSettings(model="fake", base_url=server.url))
-    reranker = LLMReranker(Reranking(kind="llm", types=("code",)), model)
-    assert reranker.wanted("code") and not reranker.wanted("semantic")
+    reranker = LLMReranker(RerankSettings(kind="llm", types=("code",)), model)
+    assert reranker.is_enabled_for("code") and not reranker.is_enabled_for("semantic")
 
 
 def test_the_prompt_has_the_question_and_every_passage_with_header_and_number():
-    (task, asked), shown = prompt(QUESTION, [passage("text a", "a.py"), passage("text b")], 4000)
+    (task, asked), shown = build_prompt(QUESTION, [passage("text a", "a.py"), passage("text b")], 4000)
     assert (task.role, asked.role, shown) == ("system", "user", 2)
     assert asked.content.count(QUESTION) == 2
     assert '<passage number="1">\na.py\n\ntext a\n</passage>' in asked.content
@@ -149,12 +153,12 @@ def test_prompts_keep_to_what_the_endpoint_reads_and_short_passages_stay_whole(s
     given = [given[-1], *given[:-1]]
     server.say("[2, 1]")
     answer = reranked(server, given, "why " * 900, max_input_tokens=max_input_tokens)
-    assert len(answer.hits) == 9 and answer.hits[0].passage.text.startswith("0 ")
+    assert len(answer.hits) == 9 and answer.hits[0].chunk.text.startswith("0 ")
     assert (
-        0.5 * max_input_tokens < len(estimated_tokens(server.prompts[0])) + 9 * 10
+        0.5 * max_input_tokens < len(estimate_token_starts(server.prompts[0])) + 9 * 10
         or max_input_tokens == 20_000
     )
-    assert len(estimated_tokens(server.prompts[0])) <= max_input_tokens
+    assert len(estimate_token_starts(server.prompts[0])) <= max_input_tokens
     assert "\nshort one\n" in server.prompts[0]
 
 
@@ -164,13 +168,13 @@ def test_of_many_passages_the_first_are_shown_and_the_others_follow(server):
     answer = reranked(server, given, max_input_tokens=900)
     shown = len(re.findall("<passage number", server.prompts[0]))
     assert 2 < shown < 30
-    assert [hit.passage.text.split()[0] for hit in answer.hits][:4] == ["1", "0", "2", "3"]
+    assert [hit.chunk.text.split()[0] for hit in answer.hits][:4] == ["1", "0", "2", "3"]
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 500), max_size=30), st.integers(0, 5000))
 def test_tokens_are_shared_out_fairly(sizes, total):
-    given = allotted(sizes, total)
+    given = allot_tokens(sizes, total)
     assert all(share <= size for share, size in zip(given, sizes, strict=True))
     assert sum(given) <= total
     if sum(sizes) <= total:
@@ -185,7 +189,7 @@ def test_tokens_are_shared_out_fairly(sizes, total):
 def test_reordering_keeps_every_hit_and_every_score(count, data):
     given = hits(*map(str, range(count)))
     order = data.draw(st.lists(st.sampled_from(range(count)), unique=True) if count else st.just([]))
-    ordered = reordered(given, order)
-    assert [int(hit.passage.text) for hit in ordered][: len(order)] == order
-    assert sorted(hit.passage.text for hit in ordered) == sorted(hit.passage.text for hit in given)
+    ordered = reorder_hits(given, order)
+    assert [int(hit.chunk.text) for hit in ordered][: len(order)] == order
+    assert sorted(hit.chunk.text for hit in ordered) == sorted(hit.chunk.text for hit in given)
     assert [hit.score for hit in ordered] == sorted((hit.score for hit in given), reverse=True)

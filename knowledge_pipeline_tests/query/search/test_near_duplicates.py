@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.search.near_duplicates import first_of_each, nearly_equal, shingles
+from knowledge_pipeline.query.search.near_duplicates import find_first_duplicates, is_nearly_equal, shingles
 
 CODE = """def retry(send, times):
     for attempt in range(times):
@@ -15,7 +15,7 @@ CODE = """def retry(send, times):
 
 
 def near(first: str, second: str) -> bool:
-    return nearly_equal(shingles(first), shingles(second))
+    return is_nearly_equal(shingles(first), shingles(second))
 
 
 def test_white_space_letter_case_and_one_word_make_no_other_text():
@@ -37,4 +37,4 @@ def test_it_holds_both_ways_and_of_itself(first, second):
 
 
 def test_each_text_is_led_to_the_first_one_like_it():
-    assert list(first_of_each([CODE, "other", CODE.upper(), "OTHER", "third"])) == [0, 1, 0, 1, 4]
+    assert list(find_first_duplicates([CODE, "other", CODE.upper(), "OTHER", "third"])) == [0, 1, 0, 1, 4]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
-from knowledge_pipeline.query.search.assemble import Answer, Neighbour, Neighbours
-from knowledge_pipeline.stages.release import rollback
+from knowledge_pipeline.query.search.assemble import Answer, CodeNeighbour, CodeNeighbours
+from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
@@ -100,13 +100,13 @@ def ledger(code: Project) -> Iterator[KnowledgeBase]:
         yield base
 
 
-def around(answer: Answer, symbol: str) -> Neighbours:
+def around(answer: Answer, symbol: str) -> CodeNeighbours:
     """What the result that defines a symbol has to do with."""
     (found,) = [each for each in answer.results if each.metadata.get("symbol") == symbol]
-    return found.graph or Neighbours()
+    return found.graph or CodeNeighbours()
 
 
-def names(found: tuple[Neighbour, ...]) -> list[str]:
+def names(found: tuple[CodeNeighbour, ...]) -> list[str]:
     return [each.name for each in found]
 
 
@@ -236,7 +236,7 @@ def test_results_and_what_goes_with_them_are_of_one_release(code: Project, ledge
         2,
         "settle_everything",
     )
-    rollback(code.lake, code.settings, 1)
+    roll_back_release(code.lake, code.settings, 1)
     again = ledger.search(QUESTION, type="code")
     assert again.release == 3 and around(again, "Ledger.write_ledger") == before
 
@@ -245,4 +245,4 @@ def test_a_question_to_the_graph_opens_no_vectors(code: Project):
     with KnowledgeBase.open(code.settings) as base:
         base.graph.find_usages("Ledger.write_ledger")
         (code.lake.root / "index").rename(code.lake.root / "gone")
-        assert base.graph.find_usages("Ledger.write_ledger").found
+        assert base.graph.find_usages("Ledger.write_ledger").matches

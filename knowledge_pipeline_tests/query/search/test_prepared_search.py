@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config.query import Reranking
+from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings, Settings
 from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.store.lake import Lake
@@ -131,7 +131,7 @@ def test_what_the_model_did_not_make_is_named_and_the_question_answered(ask: Ask
 def test_the_language_model_puts_the_results_in_order(ask: Ask, chat: ChatServer):
     chat.say("[4, 2]")
     before = paths(ask("the ledger"))
-    answer = ask("the ledger", rerank=Reranking(kind="llm", types=("semantic",)))
+    answer = ask("the ledger", rerank=RerankSettings(kind="llm", types=("semantic",)))
     assert paths(answer) == [before[3], before[1], before[0], before[2]]
     assert answer.degraded == () and "rerank" in answer.timings_ms
 
@@ -147,7 +147,7 @@ def test_an_example_is_searched_for_as_it_is(configured: Callable[..., Settings]
 def test_calls_of_the_model_are_logged_with_what_they_took(ask: Ask, chat: ChatServer, lake: Lake):
     chat.say("fcntl guards the file")
     ask("mutual exclusion", hyde=True)
-    (logged,) = lake.log("llm_calls").rows(["kind", "model", "calls", "tokens"]).to_pylist()
+    (logged,) = lake.log_table("llm_calls").read_rows(["kind", "model", "calls", "tokens"]).to_pylist()
     assert (logged["kind"], logged["model"], logged["calls"]) == ("completion", "fake", 1)
     assert logged["tokens"] > 4
 

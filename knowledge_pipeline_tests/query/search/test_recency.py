@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.query.search.hits import Explanation, Hit, Passage
-from knowledge_pipeline.query.search.recency import HALF_LIFE_DAYS, favouring_recent
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreExplanation
+from knowledge_pipeline.query.search.recency import HALF_LIFE_DAYS, boost_recent
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import MOMENT, publish, row, write
 
@@ -14,29 +14,29 @@ from knowledge_pipeline_tests.query.search.rows import MOMENT, publish, row, wri
 def hit(id: str, score: float, *, days_ago: float | None) -> Hit:
     moment = None if days_ago is None else (MOMENT - timedelta(days=days_ago)).isoformat()
     told = {"last_modified": moment} if moment else {}
-    passage = Passage(id=id, source="s", uri=id, path=id, text=id, content_hash=id, metadata=told)
-    return Hit(passage, score, Explanation("space", 1, score, None, None, {}, score))
+    passage = IndexedChunk(id=id, source="s", uri=id, path=id, text=id, content_hash=id, metadata=told)
+    return Hit(passage, score, ScoreExplanation("space", 1, score, None, None, {}, score))
 
 
 def test_the_recent_comes_first_among_equals_and_the_better_stays_before_it() -> None:
     hits = [hit("a", 0.5, days_ago=900), hit("b", 0.5, days_ago=10), hit("c", 0.6, days_ago=2000)]
-    assert [each.passage.id for each in favouring_recent(hits, 0.05)] == ["c", "b", "a"]
+    assert [each.chunk.id for each in boost_recent(hits, 0.05)] == ["c", "b", "a"]
 
 
 def test_what_is_a_half_life_older_than_the_newest_gets_half() -> None:
     hits = [hit("new", 0.5, days_ago=400), hit("old", 0.5, days_ago=400 + HALF_LIFE_DAYS)]
-    boosts = [each.explanation.boosts["recency"] for each in favouring_recent(hits, 0.05)]
+    boosts = [each.explanation.boosts["recency"] for each in boost_recent(hits, 0.05)]
     assert boosts == [0.05, pytest.approx(0.025)]
 
 
 def test_scores_stay_between_0_and_1_and_no_date_is_no_boost() -> None:
-    found = favouring_recent([hit("a", 1.0, days_ago=0), hit("b", 1.0, days_ago=None)], 0.05)
+    found = boost_recent([hit("a", 1.0, days_ago=0), hit("b", 1.0, days_ago=None)], 0.05)
     assert [(each.score, each.explanation.boosts) for each in found] == [
         (1.0, {"recency": 0.05}),
         (pytest.approx(1 / 1.05), {}),
     ]
     undated = [hit("b", 0.4, days_ago=None)]
-    assert favouring_recent(undated, 0.05) == undated and favouring_recent([], 0.05) == []
+    assert boost_recent(undated, 0.05) == undated and boost_recent([], 0.05) == []
 
 
 def test_history_alone_favours_the_recent(base: KnowledgeBase, lake: Lake, space: str) -> None:

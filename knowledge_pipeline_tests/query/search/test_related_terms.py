@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_pipeline.query.search.corpus_expansion import MAX_NAMES, related_names
-from knowledge_pipeline.query.search.hits import Explanation, Hit, Passage
+from knowledge_pipeline.query.search.corpus_expansion import MAX_NAMES, find_related_names
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreExplanation
 from knowledge_pipeline.query.search.understand import understand
 
 
 def hit(text: str, *symbols: str) -> Hit:
-    passage = Passage(id=text, source="s", uri="u", path="p", text=text, content_hash="", symbols=symbols)
-    return Hit(passage, 0.5, Explanation("space", 1, 0.5, None, None, {}, 0.5))
+    passage = IndexedChunk(
+        id=text, source="s", uri="u", path="p", text=text, content_hash="", symbols=symbols
+    )
+    return Hit(passage, 0.5, ScoreExplanation("space", 1, 0.5, None, None, {}, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -24,10 +26,10 @@ def hit(text: str, *symbols: str) -> Hit:
     ],
 )
 def test_names_share_a_part_with_the_question_or_abbreviate_to_a_word_of_it(asked, text, names):
-    assert related_names(understand(asked), [hit(text)]) == names
+    assert find_related_names(understand(asked), [hit(text)]) == names
 
 
 def test_the_names_nearest_to_the_question_come_first_and_there_are_few():
     many = " ".join(f"lock_{letter}_{letter}{letter}_end" for letter in "abcdefgh")
-    found = related_names(understand("lock timeout"), [hit(many), hit("", "Store.LockTimeout")])
+    found = find_related_names(understand("lock timeout"), [hit(many), hit("", "Store.LockTimeout")])
     assert found[0] == "LockTimeout" and len(found) == MAX_NAMES

@@ -9,7 +9,7 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import QuerySettings, Settings
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.search.stopwords import without_function_words
+from knowledge_pipeline.query.search.stopwords import remove_stopwords
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
@@ -68,4 +68,4 @@ def test_nothing_comes_in_that_the_caller_may_not_see(settings: Settings, lake: 
     ],
 )
 def test_full_text_is_asked_for_what_tells(asked: str, telling: Sequence[str]) -> None:
-    assert without_function_words(asked).split() == telling
+    assert remove_stopwords(asked).split() == telling

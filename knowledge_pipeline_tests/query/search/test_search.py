@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import Filters, KnowledgeBase
-from knowledge_pipeline.config.settings import Embedding, QuerySettings, Settings, SourceConfig
-from knowledge_pipeline.embedding.registry import space_of
-from knowledge_pipeline.errors import NotFound, QuestionRefused
+from knowledge_pipeline.config.settings import EmbeddingSettings, QuerySettings, Settings, SourceConfig
+from knowledge_pipeline.embedding.registry import resolve_space
+from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
@@ -119,9 +119,9 @@ def test_similar_reads_no_filters_into_a_text(base: KnowledgeBase):
 def test_a_path_of_several_files_is_refused_with_their_names(base: KnowledgeBase, lake: Lake, space: str):
     write(lake, space, [row("one", "a/x.py"), row("two", "b/x.py"), row("three", "a/x.py", source="other")])
     publish(lake)
-    with pytest.raises(QuestionRefused, match=r"a/x\.py in app, b/x\.py in app, a/x\.py in other"):
+    with pytest.raises(InvalidQuery, match=r"a/x\.py in app, b/x\.py in app, a/x\.py in other"):
         base.similar(path="x.py")
-    with pytest.raises(QuestionRefused, match="several files"):
+    with pytest.raises(InvalidQuery, match="several files"):
         base.similar(path="a/x.py")
     assert paths(base.similar(path="a/x.py", source="other")) == ["a/x.py", "b/x.py"]
     with pytest.raises(NotFound, match=r"there is no file 'y\.py'"):
@@ -161,14 +161,14 @@ def test_rows_written_after_a_release_are_invisible_until_the_next(
     publish(lake)
     assert paths(base.search("alpha")) == ["a.py"]
     write(lake, space, [row("alpha gamma", "b.py"), row("changed", "a.py")])
-    lake.index(space, 32).delete(["app:a.py#1"])
+    lake.index(space, 32).delete_keys(["app:a.py#1"])
     assert [result.content for result in base.search("alpha").results] == ["alpha beta"]
     with pytest.raises(NotFound):
         base.get("app:b.py")
     publish(lake)
     answer = base.search("alpha")
     assert (paths(answer), answer.release) == (["b.py"], 2)
-    release.roll_back(lake, 1, keep=5)
+    release.restore_release(lake, 1, keep=5)
     answer = base.search("alpha")
     assert (paths(answer), answer.release) == (["a.py"], 3)
 
@@ -247,7 +247,7 @@ def test_odd_texts_are_answered(base: KnowledgeBase, lake: Lake, space: str, tex
 def test_a_question_out_of_bounds_is_refused(base: KnowledgeBase, lake: Lake, space: str, ask: dict):
     write(lake, space, [row("alpha")])
     publish(lake)
-    with pytest.raises(QuestionRefused):
+    with pytest.raises(InvalidQuery):
         base.search(ask.pop("text"), **ask)
 
 
@@ -255,11 +255,11 @@ def test_too_much_to_be_similar_to_is_refused(base: KnowledgeBase, lake: Lake, s
     write(lake, space, [row("alpha " * 5000, "long.py"), row("alpha", "short.py")])
     publish(lake)
     assert paths(base.similar(path="long.py")) == ["short.py"]
-    with pytest.raises(QuestionRefused, match="30000 characters"):
+    with pytest.raises(InvalidQuery, match="30000 characters"):
         base.similar(text="alpha " * 5000)
-    with pytest.raises(QuestionRefused, match="give a text or a path"):
+    with pytest.raises(InvalidQuery, match="give a text or a path"):
         base.similar()
-    with pytest.raises(QuestionRefused, match="filter values"):
+    with pytest.raises(InvalidQuery, match="filter values"):
         Filters(tags=("x",) * 201)
 
 
@@ -334,7 +334,7 @@ def test_a_space_that_no_model_explains_is_searched_by_words(
 ):
     write(lake, space, [row("alpha", "a.py"), row("beta", "b.py")])
     publish(lake)
-    changed = settings.model_copy(update={"embedding": Embedding.model_validate(embedding)})
+    changed = settings.model_copy(update={"embedding": EmbeddingSettings.model_validate(embedding)})
     with KnowledgeBase.open(changed) as base:
         answer = base.search("alpha", explain=True)
     assert (paths(answer), answer.degraded) == (["a.py"], ("vector",))
@@ -349,14 +349,14 @@ def test_each_source_s_model_is_asked_for_its_own_space(
         {"id": "code", "type": "code", "connection": {"type": "local", "path": tmp_path}, "embedding": code}
     )
     write(lake, space, [row("alpha prose", "a.md")])
-    write(lake, space_of(code).name, [row("alpha code", "a.py")])
+    write(lake, resolve_space(code).name, [row("alpha code", "a.py")])
     publish(lake)
     with KnowledgeBase.open(settings.model_copy(update={"sources": (source,)})) as base:
         answer = base.search("alpha", explain=True)
     assert (set(paths(answer)), answer.degraded) == ({"a.md", "a.py"}, ())
     assert {result.explain.space for result in answer.results if result.explain} == {
         space,
-        space_of(code).name,
+        resolve_space(code).name,
     }
     assert all(result.explain and result.explain.vector_rank == 1 for result in answer.results)
 

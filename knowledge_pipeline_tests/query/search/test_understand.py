@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.errors import QuestionRefused
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.search.understand import MAX_CHARS, Question, understand
+from knowledge_pipeline.query.search.understand import MAX_QUERY_CHARS, ParsedQuery, understand
 
 NOW = datetime(2026, 3, 31, tzinfo=UTC)
 
@@ -103,10 +103,10 @@ def test_intent_is_told_from_the_wording(text: str, intent: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "  \n\t", "lang:python", "x" * (MAX_CHARS + 1), "a since:soon", "a until:2024-99"]
+    "text", ["", "  \n\t", "lang:python", "x" * (MAX_QUERY_CHARS + 1), "a since:soon", "a until:2024-99"]
 )
 def test_a_question_that_cannot_be_answered_is_refused_in_one_sentence(text: str):
-    with pytest.raises(QuestionRefused) as refusal:
+    with pytest.raises(InvalidQuery) as refusal:
         understand(text)
     assert len(str(refusal.value)) < 200
 
@@ -120,8 +120,8 @@ def test_words_are_split_like_the_index():
 def test_any_text_is_understood_or_refused(text: str):
     try:
         question = understand(text, now=NOW)
-    except QuestionRefused:
+    except InvalidQuery:
         return
-    assert isinstance(question, Question) and question.text.strip()
+    assert isinstance(question, ParsedQuery) and question.text.strip()
     question.text.encode()  # valid Unicode now
     assert "\x00" not in question.text + question.words

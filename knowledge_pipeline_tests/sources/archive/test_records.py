@@ -17,11 +17,11 @@ from pathspec import GitIgnoreSpec
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.archive.record_header import moment_of
-from knowledge_pipeline.sources.archive.records import Archive, open_archive, read_record
+from knowledge_pipeline.sources.archive.record_header import parse_time
+from knowledge_pipeline.sources.archive.records import ArchiveSource, open_archive, read_record
 from knowledge_pipeline.sources.files.local import LocalTree
-from knowledge_pipeline.sources.files.original import ORIGINAL, original_bytes
-from knowledge_pipeline.sources.patterns import DEFAULTS, Selection
+from knowledge_pipeline.sources.files.original import ORIGINAL_KEY, restore_original_bytes
+from knowledge_pipeline.sources.patterns import SELECTION_DEFAULTS, FileSelection
 
 ADR = """---
 id: ADR-7
@@ -45,9 +45,9 @@ Because of versions.
 """
 
 
-def archive_of(folder: Path) -> Archive:
-    defaults = DEFAULTS["archive"]
-    selection = Selection(defaults, None, GitIgnoreSpec.from_lines([]), frozenset(), False)
+def archive_of(folder: Path) -> ArchiveSource:
+    defaults = SELECTION_DEFAULTS["archive"]
+    selection = FileSelection(defaults, None, GitIgnoreSpec.from_lines([]), frozenset(), False)
     return open_archive(LocalTree(folder, selection), max_bytes=1_000_000)
 
 
@@ -181,7 +181,7 @@ def test_a_session_of_json_is_a_conversation_with_its_turns(tmp_path):
     assert told["segments"][3]["author"] == "grep"
     for segment in told["segments"][1:]:
         assert found.text[segment["start_char"] :].lower().startswith(segment["kind"])
-    assert original_bytes(found.text, told) == (tmp_path / "s.json").read_bytes()
+    assert restore_original_bytes(found.text, told) == (tmp_path / "s.json").read_bytes()
 
 
 def test_a_list_of_messages_and_lines_of_messages_are_conversations_too():
@@ -191,7 +191,7 @@ def test_a_list_of_messages_and_lines_of_messages_are_conversations_too():
         made = read_record(name, payload)
         assert made.text == "talk\n\nMessage by Ada:\nHello\n\nMessage by Bob:\nWorld"
         assert len(made.metadata["segments"]) == 3
-        assert original_bytes(made.text, made.metadata) == payload
+        assert restore_original_bytes(made.text, made.metadata) == payload
 
 
 def test_other_json_is_shown_as_lines_and_sections():
@@ -231,7 +231,7 @@ def test_what_a_table_cannot_hold_is_replaced_in_the_text_and_kept_in_the_origin
     payload = rb'{"title": "a\u0000b", "text": "\ud800 end"}'
     made = read_record("a.json", payload)
     assert "\0" not in made.text and "end" in made.text and made.text.encode()
-    assert original_bytes(made.text, made.metadata) == payload
+    assert restore_original_bytes(made.text, made.metadata) == payload
 
 
 def test_binary_and_empty_files_are_skipped():
@@ -243,9 +243,9 @@ def test_binary_and_empty_files_are_skipped():
 def test_usual_files_need_no_word_about_their_original():
     assert read_record("a.md", b"# Title\n\ntext  \n\n").metadata == {}
     crlf = read_record("a.md", codecs.BOM_UTF8 + b"# Title\r\ntext\r\n")
-    assert crlf.metadata == {ORIGINAL: {"encoding": "utf-8", "newlines": "crlf"}}
+    assert crlf.metadata == {ORIGINAL_KEY: {"encoding": "utf-8", "newlines": "crlf"}}
     mixed = read_record("a.md", b"# Title\r\ntext\n")
-    assert set(mixed.metadata[ORIGINAL]) == {"bytes"}
+    assert set(mixed.metadata[ORIGINAL_KEY]) == {"bytes"}
 
 
 PIECES = ["a", "é", "\u2028", "\ufeff", "\r", "\n", "\r\n", " ", "\t", "-", ":", "𝄞"]
@@ -287,7 +287,7 @@ def test_every_file_that_is_accepted_comes_back_byte_for_byte(payload, name):
         assume(False)
         raise
     stored = json.loads(json.dumps(made.metadata))
-    assert original_bytes(made.text.encode().decode(), stored) == payload
+    assert restore_original_bytes(made.text.encode().decode(), stored) == payload
 
 
 @example({"a": None, "b": 0, "title": 0}, None, False)
@@ -295,7 +295,7 @@ def test_every_file_that_is_accepted_comes_back_byte_for_byte(payload, name):
 def test_any_json_comes_back_and_no_word_of_it_is_lost(value, indent, escaped):
     payload = json.dumps(value, indent=indent, ensure_ascii=escaped).encode("utf-8", "replace")
     made = read_record("record.json", payload)
-    assert original_bytes(made.text, made.metadata) == payload
+    assert restore_original_bytes(made.text, made.metadata) == payload
     for word in words_of(json.loads(payload)):
         assert word in made.text
 
@@ -355,7 +355,7 @@ def test_any_front_matter_gives_metadata_that_a_table_can_hold(fields):
     ],
 )
 def test_times_are_understood_however_they_are_written(told, moment):
-    assert moment_of(told) == moment
+    assert parse_time(told) == moment
 
 
 def test_a_revision_changes_with_the_file(tmp_path):

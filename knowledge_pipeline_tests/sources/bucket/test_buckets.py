@@ -19,12 +19,12 @@ from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.bucket.tree import (
-    NOT_UTF8,
+    NOT_UTF8_REASON,
     BucketTree,
 )
-from knowledge_pipeline.sources.files.documents import FileSource, every, openapi_in, read_text
-from knowledge_pipeline.sources.patterns import DEFAULTS, Selection
-from knowledge_pipeline.sources.web_location import Place, place
+from knowledge_pipeline.sources.files.documents import FileSource, accept_all, build_openapi_filter, read_text
+from knowledge_pipeline.sources.patterns import SELECTION_DEFAULTS, FileSelection
+from knowledge_pipeline.sources.web_location import WebLocation, build_web_location
 from knowledge_pipeline_tests.fakes.bucket import gcs_server, s3_server
 from knowledge_pipeline_tests.fakes.bucket.gcs_server import GcsServer
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
@@ -46,15 +46,17 @@ def service(request: pytest.FixtureRequest) -> Service:
     return request.getfixturevalue(request.param)
 
 
-def selected(**patterns: list[str]) -> Selection:
+def selected(**patterns: list[str]) -> FileSelection:
     include, exclude = patterns.get("include"), patterns.get("exclude", [])
     chosen = GitIgnoreSpec.from_lines(include) if include else None
-    return Selection(DEFAULTS["markdown"], chosen, GitIgnoreSpec.from_lines(exclude), frozenset(), False)
+    return FileSelection(
+        SELECTION_DEFAULTS["markdown"], chosen, GitIgnoreSpec.from_lines(exclude), frozenset(), False
+    )
 
 
 def source_of(service: Service, *, connection: Any = None, max_bytes: int = 1000, **patterns) -> FileSource:
     tree = BucketTree(connection or service.connection, selected(**patterns), sleep=lambda _: None)
-    return FileSource(tree, every, read_text, "1", max_bytes)
+    return FileSource(tree, accept_all, read_text, "1", max_bytes)
 
 
 def listed(service: Service, **options) -> dict[str, Item]:
@@ -240,10 +242,10 @@ def test_only_the_first_bytes_are_read_to_see_what_a_file_is(service):
     service.create("other.yaml", "a: 1\n")
     service.create("empty.yaml", "")
     tree = BucketTree(service.connection, selected(include=["*.yaml"]), sleep=lambda _: None)
-    with FileSource(tree, openapi_in(tree), read_text, "1", 1_000_000) as source:
+    with FileSource(tree, build_openapi_filter(tree), read_text, "1", 1_000_000) as source:
         assert [item.uri for item in source.discover()] == ["api.yaml"]
-        [entry] = [entry for entry in tree.entries() if entry.path == "api.yaml"]
-        assert tree.head(entry, 20) == b"openapi: 3.1.0\nxxxxx"
+        [entry] = [entry for entry in tree.list_entries() if entry.path == "api.yaml"]
+        assert tree.read_head(entry, 20) == b"openapi: 3.1.0\nxxxxx"
 
 
 def test_an_empty_bucket_lists_nothing(service):
@@ -455,7 +457,7 @@ def test_a_key_that_is_not_utf8_is_skipped_by_name(s3):
     s3.fail_next(s3_server.Fault(200, body=page.encode()))
     found = listed(s3)
     assert {uri: item.skip for uri, item in found.items()} == dict.fromkeys(
-        ["caf%E9.md", "caf%E8.md"], NOT_UTF8
+        ["caf%E9.md", "caf%E8.md"], NOT_UTF8_REASON
     )
 
 
@@ -519,7 +521,7 @@ def test_a_bucket_has_pages_where_it_is_the_service_s_own(s3, gcs):
         (gcs.connected(**own), "https://storage.cloud.google.com/the-bucket/my%20docs/"),
     ):
         source = SourceConfig(id="kept", type="markdown", connection=connection)
-        assert place(source) == Place(web_prefix=page)
+        assert build_web_location(source) == WebLocation(web_prefix=page)
 
 
 def test_times_are_those_of_the_service(s3):

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources import http_retry
-from knowledge_pipeline.sources.base import Service
+from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.confluence.pages import ConfluencePages, PageFilters
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 
@@ -22,8 +22,8 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture(params=["cloud", "server"])
 def server(request, monkeypatch) -> Iterator[ConfluenceServer]:
-    monkeypatch.setattr(http_retry, "_FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(http_retry, "_MOST_BACKOFF_S", 0.002)
+    monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
+    monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
     with ConfluenceServer(request.param) as server:
         yield server
 
@@ -41,7 +41,7 @@ def listed(server: ConfluenceServer, **filters) -> dict[str, str]:
 
 def updated(server: ConfluenceServer, since: datetime, **filters) -> dict[str, str]:
     with pages_of(server, **filters) as pages:
-        return {item.uri: item.revision for item in pages.updated(since)}
+        return {item.uri: item.revision for item in pages.discover_updated(since)}
 
 
 def read(server: ConfluenceServer, **filters) -> dict[str, Document | DocumentSkipped]:
@@ -57,7 +57,7 @@ def document(server: ConfluenceServer, uri: str, **filters) -> Document:
 
 def test_it_is_a_service_and_asks_nothing_before_it_lists(server):
     with pages_of(server) as pages:
-        assert isinstance(pages, Service)
+        assert isinstance(pages, ApiSource)
     assert server.requests == []
 
 
@@ -427,8 +427,8 @@ def test_a_token_that_cannot_be_sent_is_refused_without_being_told(server):
 def test_nobody_listening_is_said_with_the_service_not_the_address(monkeypatch):
     with ConfluenceServer("server") as server:
         connection = server.connection
-    monkeypatch.setattr(http_retry, "_FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(http_retry, "_MOST_BACKOFF_S", 0.002)
+    monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
+    monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
     with ConfluencePages(connection, PageFilters()) as pages, pytest.raises(SourceUnavailable) as raised:
         list(pages.discover())
     assert "Confluence at 127.0.0.1 did not answer" in str(raised.value)

@@ -10,11 +10,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.sources.confluence.storage import SOMEONE, markdown_of, people_in
+from knowledge_pipeline.sources.confluence.storage import (
+    UNKNOWN_PERSON,
+    find_mentioned_accounts,
+    storage_to_markdown,
+)
 
 
 def text_of(storage: str, **options) -> str:
-    return markdown_of(storage, **options).text
+    return storage_to_markdown(storage, **options).text
 
 
 def macro(name: str, body: str = "", **parameters: str) -> str:
@@ -91,7 +95,7 @@ def test_what_a_page_only_gathers_is_left_out(name):
 
 
 def test_a_status_and_a_ticket_stand_in_their_line():
-    converted = markdown_of(
+    converted = storage_to_markdown(
         f"<p>{macro('jira', key='OPS-12')} is {macro('status', title='DONE', colour='Green')}.</p>"
     )
     assert converted.text == "OPS-12 is DONE."
@@ -104,7 +108,7 @@ def test_a_list_of_tickets_is_told_by_its_query():
 
 def test_pages_are_linked_by_title_and_are_references():
     storage = f"<p>{page_link('Rota')} {page_link('Rota', 'who')} {page_link('Style', space='ENG')}</p>"
-    converted = markdown_of(storage, space="OPS")
+    converted = storage_to_markdown(storage, space="OPS")
     assert converted.text == "Rota who (Rota) Style"
     assert converted.references == ("ENG/Style", "OPS/Rota")
 
@@ -114,7 +118,7 @@ def test_pages_are_linked_by_title_and_are_references():
 )
 def test_included_pages_are_named_not_repeated(parameter):
     storage = macro("excerpt-include", f'<ac:parameter ac:name="">{parameter}</ac:parameter>')
-    converted = markdown_of(storage, space="OPS")
+    converted = storage_to_markdown(storage, space="OPS")
     assert converted.text == "Included page: Shared"
     assert converted.references == ("OPS/Shared",)
 
@@ -125,7 +129,7 @@ def test_addresses_are_kept_and_those_of_this_wiki_are_references():
         f'<p><a href="https://example.org/a?b=1&amp;c">docs</a> <a href="{site}/spaces/OPS/pages/77/R">i</a> '
         '<a href="/pages/viewpage.action?pageId=78">old</a> <a href="https://x.org/pages/79">not ours</a></p>'
     )
-    converted = markdown_of(storage, site=site)
+    converted = storage_to_markdown(storage, site=site)
     assert "[docs](https://example.org/a?b=1&c)" in converted.text
     assert converted.references == ("page/77", "page/78")
 
@@ -133,8 +137,8 @@ def test_addresses_are_kept_and_those_of_this_wiki_are_references():
 def test_people_are_named_and_their_ids_are_not():
     storage = '<p>ask <ac:link><ri:user ri:account-id="5b:1-2" /></ac:link>'
     storage += ' or <ac:link><ri:user ri:userkey="8a7" /></ac:link></p>'
-    assert people_in(storage) == {"5b:1-2", "8a7"}
-    assert text_of(storage, people={"5b:1-2": "Ada Lovelace"}) == f"ask @Ada Lovelace or {SOMEONE}"
+    assert find_mentioned_accounts(storage) == {"5b:1-2", "8a7"}
+    assert text_of(storage, people={"5b:1-2": "Ada Lovelace"}) == f"ask @Ada Lovelace or {UNKNOWN_PERSON}"
 
 
 def test_images_attachments_dates_and_emoticons_are_words():

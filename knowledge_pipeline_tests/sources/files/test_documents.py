@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from knowledge_pipeline.sources.files.titles import title_of
+from knowledge_pipeline.sources.files.titles import extract_title
 from knowledge_pipeline_tests.sources.repositories import listed, over_folder, over_git, read
 
 SPECS = {
@@ -51,7 +51,7 @@ def test_the_language_comes_from_name_and_content(repository, cache):
 )
 def test_no_line_takes_long_to_be_looked_at_for_a_title(text):
     started = time.monotonic()
-    assert title_of("a.md", text, "markdown") == "a.md"
+    assert extract_title("a.md", text, "markdown") == "a.md"
     assert time.monotonic() - started < 1
 
 
@@ -75,7 +75,7 @@ def test_no_line_takes_long_to_be_looked_at_for_a_title(text):
     ],
 )
 def test_markdown_is_titled_by_its_first_heading(text, title):
-    assert title_of("sub/doc.md", text, "markdown") == title
+    assert extract_title("sub/doc.md", text, "markdown") == title
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_markdown_is_titled_by_its_first_heading(text, title):
     ],
 )
 def test_restructured_text_is_titled_by_its_first_heading(text, title):
-    assert title_of("doc.rst", text, "rst") == title
+    assert extract_title("doc.rst", text, "rst") == title

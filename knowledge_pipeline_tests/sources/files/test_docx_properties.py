@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.document_metadata import links
+from knowledge_pipeline.chunking.document_metadata import extract_links
 from knowledge_pipeline.sources.files.extraction import extract
 
 _NAMESPACES = " ".join(
@@ -208,7 +208,7 @@ def check(document: Part) -> None:
     text = extract("a.docx", word(document.xml + last)).text
     assert words_of(text) == [*words_of(document.seen), "last"]
     assert not re.search(r"</?w:|&[a-z]+;", text)
-    assert set(document.links) <= set(links(text))
+    assert set(document.links) <= set(extract_links(text))
 
 
 @settings(max_examples=15, deadline=None)

@@ -12,7 +12,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.extraction import extract, extraction_version
-from knowledge_pipeline.sources.files.extraction_worker import Extractor
+from knowledge_pipeline.sources.files.extraction_worker import ExtractionWorker
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline_tests.sources.repositories import listed, over_folder, read
 
@@ -205,7 +205,7 @@ def test_a_page_is_read_in_the_encoding_it_declares(payload):
 
 @pytest.fixture
 def extractor():
-    extractor = Extractor()
+    extractor = ExtractionWorker()
     yield extractor
     extractor.close()
 
@@ -226,7 +226,7 @@ def test_a_page_that_breaks_the_parser_is_skipped_and_the_next_is_read(extractor
 
 
 def test_a_parser_that_takes_too_long_is_ended():
-    impatient = Extractor(timeout_s=0.001)
+    impatient = ExtractionWorker(timeout_s=0.001)
     started = time.monotonic()
     with pytest.raises(DocumentSkipped, match=r"^its parser took more than 0\.001 seconds$"):
         impatient("a.pdf", pdf("text"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.sources.files.folder_changes import concerned, watched_folder
+from knowledge_pipeline.sources.files.folder_changes import find_watched_folder, is_affected_by
 
 Concerns = Callable[..., bool]
 
@@ -34,10 +34,10 @@ def shop(tmp_path: Path) -> Path:
 def concerns(shop: Path) -> Concerns:
     def asked(*names: str, type_: str = "code", held: tuple[str, ...] = (), **rest: Any) -> bool:
         of = source(shop, type_, **rest)
-        folder = watched_folder(of)
+        folder = find_watched_folder(of)
         assert folder is not None
         paths = [str(shop / name) for name in names]
-        return concerned(of, folder, paths, store=shop / "tables", held=held.__contains__)
+        return is_affected_by(of, folder, paths, store=shop / "tables", was_document=held.__contains__)
 
     return asked
 
@@ -97,9 +97,9 @@ def test_a_history_is_watched_where_its_branches_are(tmp_path: Path) -> None:
     git(main, "init", "--quiet")
     git(main, "commit", "--quiet", "--allow-empty", "--message", "one")
     git(main, "worktree", "add", "--quiet", str(other))
-    assert watched_folder(source(other, "git_history")) == main / ".git"
-    assert watched_folder(source(main, "git_history")) == main / ".git"
-    assert watched_folder(source(tmp_path / "none", "git_history")) == tmp_path / "none"
+    assert find_watched_folder(source(other, "git_history")) == main / ".git"
+    assert find_watched_folder(source(main, "git_history")) == main / ".git"
+    assert find_watched_folder(source(tmp_path / "none", "git_history")) == tmp_path / "none"
 
 
 def test_a_history_is_concerned_by_its_branches_alone(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_history_is_concerned_by_its_branches_alone(tmp_path: Path) -> None:
 
     def moved(*names: str) -> bool:
         paths = [str(folder / name) for name in names]
-        return concerned(history, folder, paths, store=tmp_path / "x", held=lambda path: False)
+        return is_affected_by(history, folder, paths, store=tmp_path / "x", was_document=lambda path: False)
 
     assert moved(".git/refs/heads/main") and moved("HEAD") and moved(".git/packed-refs") and moved(".git")
     assert not moved(".git/index", ".git/refs/heads/main.lock", ".git/objects/aa/bb", "src/a.py")
@@ -117,5 +117,6 @@ def test_a_history_is_concerned_by_its_branches_alone(tmp_path: Path) -> None:
 def test_what_is_not_on_this_machine_has_no_folder() -> None:
     remote = {"type": "git", "url": "https://example.com/shop.git"}
     assert (
-        watched_folder(SourceConfig.model_validate({"id": "s", "type": "code", "connection": remote})) is None
+        find_watched_folder(SourceConfig.model_validate({"id": "s", "type": "code", "connection": remote}))
+        is None
     )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.sources.files.extraction import extract
-from knowledge_pipeline.sources.files.extraction_worker import Extractor
+from knowledge_pipeline.sources.files.extraction_worker import ExtractionWorker
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.sources.files import test_docx_properties as words
 from knowledge_pipeline_tests.sources.files import test_pdf_properties as pages
@@ -231,7 +231,7 @@ _BOMBS = {
 
 @pytest.mark.parametrize("name", _BOMBS)
 def test_a_file_made_to_exhaust_its_parser_ends_soon(name):
-    extractor = Extractor(timeout_s=30)
+    extractor = ExtractionWorker(timeout_s=30)
     started = time.monotonic()
     try:
         found = extractor(name, _BOMBS[name]())
@@ -263,7 +263,7 @@ def test_a_folder_of_good_and_bad_files_is_refreshed_to_its_end(project: Project
     outcome = project.refresh()
     assert time.monotonic() - started < 120
     assert not outcome.failures
-    snapshot = project.lake.snapshot("files", "mixed").rows(["uri", "skipped"]).to_pylist()
+    snapshot = project.lake.snapshot("files", "mixed").read_rows(["uri", "skipped"]).to_pylist()
     reasons = {row["uri"]: row["skipped"] for row in snapshot}
     assert set(reasons) == {path.name for path in folder.iterdir()}
     assert {uri for uri, why in reasons.items() if why is None} >= {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.document_metadata import links
+from knowledge_pipeline.chunking.document_metadata import extract_links
 from knowledge_pipeline.sources.files.extraction import extract
 
 
@@ -168,7 +168,7 @@ def check(page: Part) -> None:
     assert not re.search(
         r"</?[a-z]+|<!--|&[a-z]+;|\xad", re.sub(r"<(?:https?:|mailto:|[./]|g%20|#i)[^<>]*>", "", text)
     )
-    assert set(page.links) <= set(links(text))
+    assert set(page.links) <= set(extract_links(text))
 
 
 @settings(max_examples=40, deadline=None)

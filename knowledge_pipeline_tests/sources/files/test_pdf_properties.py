@@ -13,7 +13,7 @@ from pypdf import PdfWriter
 from pypdf.annotations import FreeText, Link
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from knowledge_pipeline.chunking.document_metadata import links
+from knowledge_pipeline.chunking.document_metadata import extract_links
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.extraction import extract
 
@@ -92,7 +92,7 @@ def check(pages: list[Page], *, compressed: bool) -> None:
     for page, start, end in zip(pages, starts, ends, strict=True):
         text, _, told = found.text[start:end].partition("Links: ")
         assert text.split() == page.seen.split()
-        assert set(told.split()) == set(page.links) == set(links(told))
+        assert set(told.split()) == set(page.links) == set(extract_links(told))
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,9 +9,9 @@ import pytest
 
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git import command as git_command
-from knowledge_pipeline.sources.git.command import environment
+from knowledge_pipeline.sources.git.command import build_environment
 from knowledge_pipeline.sources.git.mirror import Mirror
-from knowledge_pipeline.sources.git.remote import remote_of
+from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline_tests.fakes.git_server import GitServer
 from knowledge_pipeline_tests.sources.repositories import Repository, listed, over_git, read
@@ -22,7 +22,7 @@ def mirrors(cache):
 
 
 def mirror_of(source, cache):
-    return Mirror(remote_of(source.connection), cache)
+    return Mirror(build_remote(source.connection), cache)
 
 
 def test_all_sources_of_a_repository_share_one_mirror(repository, cache):
@@ -211,7 +211,9 @@ def test_a_token_opens_a_private_repository(guarded, cache):
 def test_a_password_in_the_url_is_used_and_kept_out_of_the_arguments(guarded, cache, monkeypatch):
     started = []
     monkeypatch.setattr(
-        git_command, "command", lambda *a, was=git_command.command: started.append(was(*a)) or was(*a)
+        git_command,
+        "build_command",
+        lambda *a, was=git_command.build_command: started.append(was(*a)) or was(*a),
     )
     url = guarded.url.replace("http://", f"http://user:{TOKEN}@")
     assert set(listed(over_git("code", f"{url}/private.git"), cache)) == {"a.py"}
@@ -233,12 +235,12 @@ def test_a_wrong_token_is_refused_at_once_and_never_shown(guarded, cache):
         with pytest.raises(SourceRefused, match=r"check connection\.url and token") as refused:
             listed(source, cache)
         assert wrong not in str(refused.value)
-        assert wrong not in repr(remote_of(source.connection))
+        assert wrong not in repr(build_remote(source.connection))
 
 
 def test_a_token_is_not_sent_unencrypted():
     with pytest.raises(ConfigError, match="is not https") as refused:
-        remote_of(over_git("code", "http://example.org/x.git", token=TOKEN).connection)
+        build_remote(over_git("code", "http://example.org/x.git", token=TOKEN).connection)
     assert TOKEN not in str(refused.value)
 
 
@@ -257,5 +259,5 @@ def test_hooks_and_settings_of_the_surroundings_are_not_obeyed(repository, cache
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "log.showSignature")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "true")
-    assert "GIT_DIR" not in environment()
+    assert "GIT_DIR" not in build_environment()
     assert set(listed(over_git("code", repository.root), cache)) == {"a.py"}

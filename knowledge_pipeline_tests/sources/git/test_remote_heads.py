@@ -14,14 +14,14 @@ from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git import remote_heads
 from knowledge_pipeline.sources.git.remote_heads import (
-    Answers,
-    Standing,
-    Watched,
-    asked,
-    enclosing,
-    grouped,
-    poll,
-    watched,
+    RemoteHeadResults,
+    RemoteHeads,
+    WatchedBranch,
+    build_queries,
+    find_repository,
+    find_watched_branch,
+    group_by_watched_branch,
+    poll_remote_heads,
 )
 from knowledge_pipeline_tests.fakes.git_server import GitServer
 from knowledge_pipeline_tests.sources.repositories import Repository, over_folder, over_git
@@ -29,13 +29,13 @@ from knowledge_pipeline_tests.sources.repositories import Repository, over_folde
 TOKEN = "tok" + "en-for-tests"
 
 
-def ask(*sources: SourceConfig, **limits: float) -> Answers:
-    return poll(list(asked(grouped(sources)).values()), **limits)
+def ask(*sources: SourceConfig, **limits: float) -> RemoteHeadResults:
+    return poll_remote_heads(list(build_queries(group_by_watched_branch(sources)).values()), **limits)
 
 
-def standing(*sources: SourceConfig) -> Standing:
+def standing(*sources: SourceConfig) -> RemoteHeads:
     (said,) = ask(*sources).values()
-    assert isinstance(said, Standing)
+    assert isinstance(said, RemoteHeads)
     return said
 
 
@@ -53,19 +53,19 @@ def test_one_question_tells_head_and_every_wanted_branch(repository: Repository)
     second = repository.commit()
     url = repository.root.as_uri()
     said = standing(over_git("code", url), over_git("markdown", url, branch="stable"))
-    assert said == Standing(second, {"stable": first}, "main")
-    assert (said.at(None), said.at("stable"), said.at("gone")) == (second, first, None)
+    assert said == RemoteHeads(second, {"stable": first}, "main")
+    assert (said.commit_of(None), said.commit_of("stable"), said.commit_of("gone")) == (second, first, None)
 
 
 def test_an_empty_repository_stands_nowhere(repository: Repository) -> None:
-    assert standing(over_git("code", repository.root)).at(None) is None
+    assert standing(over_git("code", repository.root)).commit_of(None) is None
 
 
 def test_a_branch_that_ends_like_another_is_not_taken_for_it(repository: Repository) -> None:
     repository.commit()
     repository.git("branch", "feature/main")
     repository.git("branch", "-m", "main", "trunk")
-    assert standing(over_git("code", repository.root, branch="main")).at("main") is None
+    assert standing(over_git("code", repository.root, branch="main")).commit_of("main") is None
 
 
 def test_sources_and_branches_of_a_repository_are_one_question(repository: Repository) -> None:
@@ -76,18 +76,20 @@ def test_sources_and_branches_of_a_repository_are_one_question(repository: Repos
         over_git("markdown", url, branch="main"),
         over_git("openapi", url, branch="x"),
     ]
-    (one,) = asked(grouped(sources)).values()
+    (one,) = build_queries(group_by_watched_branch(sources)).values()
     assert one.branches == {None, "main", "x"}
-    assert len(one.ways) == 1
+    assert len(one.connections) == 1
 
 
 def test_where_head_is_known_only_branches_are_listed(repository: Repository) -> None:
     first = repository.commit()
-    (one,) = asked(grouped([over_git("code", repository.root)])).values()
+    (one,) = build_queries(group_by_watched_branch([over_git("code", repository.root)])).values()
     one.head_branch = "main"
-    assert poll([one])[one.repository] == Standing(first, {"main": first}, "main")
+    assert poll_remote_heads([one])[one.repository] == RemoteHeads(first, {"main": first}, "main")
     repository.git("branch", "-m", "main", "trunk")
-    assert poll([one])[one.repository] == Standing(first, {}, "trunk"), "the branch it named is gone"
+    assert poll_remote_heads([one])[one.repository] == RemoteHeads(first, {}, "trunk"), (
+        "the branch it named is gone"
+    )
 
 
 def test_an_unreachable_repository_is_an_error_and_hides_no_other(
@@ -98,7 +100,7 @@ def test_an_unreachable_repository_is_an_error_and_hides_no_other(
     refused = said[str(tmp_path / "nothing")]
     assert isinstance(refused, SourceRefused)
     assert "refuses us or does not exist" in str(refused)
-    assert said[str(repository.root)].at(None) == tip
+    assert said[str(repository.root)].commit_of(None) == tip
 
 
 def test_a_server_that_says_nothing_is_unavailable_after_the_timeout() -> None:
@@ -122,7 +124,7 @@ def test_slow_repositories_do_not_hold_up_the_others(repository: Repository) -> 
     with silent_server() as url:
         slow = [over_git("code", f"{url}-{number}") for number in range(6)]
         said = ask(*slow, over_git("code", repository.root), budget_s=8, timeout_s=1.5)
-    assert said[str(repository.root)].at(None) == tip
+    assert said[str(repository.root)].commit_of(None) == tip
     assert sum(isinstance(one, SourceUnavailable) for one in said.values()) == 6
 
 
@@ -131,7 +133,7 @@ def test_a_token_is_sent_and_never_part_of_a_name(repository: Repository, tmp_pa
     with GitServer(tmp_path, token=TOKEN) as server:
         url = f"{server.url}/origin/.git"
         said = ask(over_git("code", url, token=TOKEN))
-        assert said == {url: Standing(tip, {}, "main")}
+        assert said == {url: RemoteHeads(tip, {}, "main")}
         refused = ask(over_git("code", url, token="wrong-" + TOKEN))[url]
     assert isinstance(refused, SourceRefused)
     assert TOKEN not in str(refused)
@@ -141,9 +143,12 @@ def test_credentials_in_an_address_are_not_part_of_a_name() -> None:
     with_password = f"https://ada:{TOKEN}@example.com/team/shop.git"
     with_query = f"https://example.com/team/shop.git?access_token={TOKEN}"
     over_ssh = f"ssh://git:{TOKEN}@example.com/team/shop.git"
-    names = [what.repository for what in grouped(over_git("code", url) for url in (with_password, over_ssh))]
+    names = [
+        what.repository
+        for what in group_by_watched_branch(over_git("code", url) for url in (with_password, over_ssh))
+    ]
     assert names == ["https://example.com/team/shop.git", "ssh://example.com/team/shop.git"]
-    (queried,) = grouped([over_git("code", with_query)])
+    (queried,) = group_by_watched_branch([over_git("code", with_query)])
     assert queried.repository.startswith("https://example.com/team/shop.git?")
     assert TOKEN not in queried.repository
 
@@ -153,7 +158,7 @@ def test_a_working_token_answers_for_sources_with_a_wrong_one(repository: Reposi
     with GitServer(tmp_path, token=TOKEN) as server:
         url = f"{server.url}/origin/.git"
         wrong, right = over_git("code", url, token="old-" + TOKEN), over_git("markdown", url, token=TOKEN)
-        assert ask(wrong, right)[url].at(None) == tip
+        assert ask(wrong, right)[url].commit_of(None) == tip
 
 
 def test_an_address_that_is_not_allowed_is_an_error_of_that_repository() -> None:
@@ -162,20 +167,20 @@ def test_an_address_that_is_not_allowed_is_an_error_of_that_repository() -> None
 
 
 def test_a_folder_waits_for_commits_of_the_repository_around_it(repository: Repository) -> None:
-    assert ask(over_folder("code", repository.root)) == {str(repository.root): Standing(None, {})}
+    assert ask(over_folder("code", repository.root)) == {str(repository.root): RemoteHeads(None, {})}
     tip = repository.write({"docs/a.md": "a"}).commit()
     source = over_folder("markdown", repository.root / "docs")
-    assert watched(source) == Watched(str(repository.root), None)
-    assert standing(source).at(None) == tip
+    assert find_watched_branch(source) == WatchedBranch(str(repository.root), None)
+    assert standing(source).commit_of(None) == tip
     assert not (repository.root / ".git" / "FETCH_HEAD").exists()
 
 
 def test_a_work_tree_and_a_bare_repository_are_repositories(repository: Repository, tmp_path: Path) -> None:
     tip = repository.commit()
     repository.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"))
-    assert standing(over_folder("code", tmp_path / "tree")).at(None) == tip
+    assert standing(over_folder("code", tmp_path / "tree")).commit_of(None) == tip
     bare = Repository(tmp_path / "bare", bare=True)
-    assert enclosing(bare.root) == bare.root
+    assert find_repository(bare.root) == bare.root
 
 
 def test_a_broken_repository_says_so(repository: Repository) -> None:
@@ -194,12 +199,16 @@ def test_what_waits_for_commits_is_up_to_the_trigger(
     repository: Repository, trigger: str, over_git_waits: bool, over_folder_waits: bool
 ) -> None:
     refresh = {"trigger": trigger}
-    assert (watched(over_git("code", repository.root, refresh=refresh)) is not None) is over_git_waits
-    assert (watched(over_folder("code", repository.root, refresh=refresh)) is not None) is over_folder_waits
+    assert (
+        find_watched_branch(over_git("code", repository.root, refresh=refresh)) is not None
+    ) is over_git_waits
+    assert (
+        find_watched_branch(over_folder("code", repository.root, refresh=refresh)) is not None
+    ) is over_folder_waits
 
 
 def test_a_folder_outside_of_any_repository_waits_for_nothing(tmp_path: Path) -> None:
-    assert watched(over_folder("code", tmp_path)) is None
+    assert find_watched_branch(over_folder("code", tmp_path)) is None
 
 
 def test_the_times_fit_into_a_tick() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.sources.git.newest_commits import touched
+from knowledge_pipeline.sources.git.newest_commits import load_newest_commits
 from knowledge_pipeline_tests.sources.repositories import START, Repository
 
 paths = st.sampled_from(["a", "b", "d/c", "\nodd\n"])
@@ -79,8 +79,8 @@ def test_carrying_on_gives_what_a_pass_over_everything_gives(history):
                 continue
             tip = repository.git("rev-parse", "HEAD")
             git, kept, new = repository.root / ".git", Path(folder) / "kept", Path(folder) / "new"
-            carried_on = touched(git, tip, branch=None, cache=kept)
-            assert carried_on == touched(git, tip, branch=None, cache=new) != {}
+            carried_on = load_newest_commits(git, tip, branch=None, cache=kept)
+            assert carried_on == load_newest_commits(git, tip, branch=None, cache=new) != {}
             in_tree = set(repository.git("ls-tree", "-r", "-z", "--name-only", tip).split("\0"))
             assert {path.strip() for path in in_tree} <= {path.strip() for path in ["", *carried_on]}
             shutil.rmtree(new)
@@ -88,7 +88,7 @@ def test_carrying_on_gives_what_a_pass_over_everything_gives(history):
 
 def test_a_path_that_begins_with_a_line_feed_keeps_it(repository, tmp_path):
     commit = repository.write({"\nx/y": "1", "z": "3"}).commit(when=START)
-    newest = touched(repository.root / ".git", commit, branch=None, cache=tmp_path / "cache")
+    newest = load_newest_commits(repository.root / ".git", commit, branch=None, cache=tmp_path / "cache")
     assert newest == {"\nx/y": (START, commit), "z": (START, commit)}
 
 
@@ -100,14 +100,14 @@ def test_a_merge_touches_only_what_it_changed_itself(repository, tmp_path):
     repository.commit(when=START + 2)
     dates = {"GIT_AUTHOR_DATE": f"{START + 9} +0000", "GIT_COMMITTER_DATE": f"{START + 9} +0000"}
     repository.git("merge", "-q", "--no-ff", "-m", "merge", "side", **dates)
-    newest = touched(repository.root / ".git", "HEAD", branch=None, cache=tmp_path / "cache")
+    newest = load_newest_commits(repository.root / ".git", "HEAD", branch=None, cache=tmp_path / "cache")
     assert newest == {"a": (START, first), "b": (START + 1, side)}
 
 
 def test_a_damaged_cache_is_made_anew(repository, tmp_path):
     commit = repository.write({"a": "1"}).commit()
     git, cache = repository.root / ".git", tmp_path / "cache"
-    whole = touched(git, commit, branch=None, cache=cache)
+    whole = load_newest_commits(git, commit, branch=None, cache=cache)
     [file] = cache.iterdir()
     for content in (
         "",
@@ -117,12 +117,12 @@ def test_a_damaged_cache_is_made_anew(repository, tmp_path):
         json.dumps({"format": 1, "tip": commit, "paths": {"a": 1}}),
     ):
         file.write_text(content)
-        assert touched(git, commit, branch=None, cache=cache) == whole
+        assert load_newest_commits(git, commit, branch=None, cache=cache) == whole
 
 
 def test_branches_do_not_share_what_they_know(repository, tmp_path):
     first = repository.write({"a": "1"}).commit()
     git, cache = repository.root / ".git", tmp_path / "cache"
-    touched(git, first, branch="one", cache=cache)
-    touched(git, first, branch="other", cache=cache)
+    load_newest_commits(git, first, branch="one", cache=cache)
+    load_newest_commits(git, first, branch="other", cache=cache)
     assert len(list(cache.iterdir())) == 2

@@ -10,10 +10,10 @@ import pytest
 
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.base import Service
-from knowledge_pipeline.sources.code_host import MOST_FILES, ConversationFilters
-from knowledge_pipeline.sources.github.issues import Issues
-from knowledge_pipeline.sources.github.pull_requests import PullRequests
+from knowledge_pipeline.sources.base import ApiSource
+from knowledge_pipeline.sources.code_host import MAX_FILES, ConversationFilters
+from knowledge_pipeline.sources.github.issues import GithubIssues
+from knowledge_pipeline.sources.github.pull_requests import GithubPullRequests
 from knowledge_pipeline_tests.fakes.github.records import BOT, person
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, text_of
@@ -32,18 +32,18 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def pulls(server: GithubServer, waits: list[float]) -> Iterator[Open]:
-    yield from opened(PullRequests, server, waits)
+    yield from opened(GithubPullRequests, server, waits)
 
 
 @pytest.fixture
 def issues(server: GithubServer, waits: list[float]) -> Iterator[Open]:
-    yield from opened(Issues, server, waits)
+    yield from opened(GithubIssues, server, waits)
 
 
 def test_they_are_services(server: GithubServer) -> None:
-    for kind in (PullRequests, Issues):
+    for kind in (GithubPullRequests, GithubIssues):
         with kind(server.connection(), ConversationFilters()) as source:
-            assert isinstance(source, Service)
+            assert isinstance(source, ApiSource)
     assert server.requests == []  # opening asks nobody
 
 
@@ -109,9 +109,9 @@ def test_a_number_costs_the_pages_that_it_needs(server: GithubServer, pulls: Ope
 
 def test_a_filter_that_makes_no_sense_is_told_before_anybody_is_asked(server: GithubServer) -> None:
     with pytest.raises(ConfigError, match="no issue has"):
-        Issues(server.connection(), ConversationFilters(state="merged"))
+        GithubIssues(server.connection(), ConversationFilters(state="merged"))
     with pytest.raises(ConfigError, match="which is no date"):
-        PullRequests(server.connection(), ConversationFilters(since="lately"))
+        GithubPullRequests(server.connection(), ConversationFilters(since="lately"))
     assert server.requests == []
 
 
@@ -244,8 +244,8 @@ def test_long_lists_are_read_to_their_end(server: GithubServer, pulls: Open) -> 
     wanted = [f"comment-{number}." for number in range(170)] + [f"review-{number}." for number in range(60)]
     wanted += [f"remark-{number}-0." for number in range(23)] + [f"remark-22-{each}." for each in range(25)]
     assert all(words in large.text for words in wanted)
-    assert len(large.metadata["files"]) == MOST_FILES and large.metadata["changed_files"] == 330
-    assert f"and {330 - MOST_FILES} more" in large.text
+    assert len(large.metadata["files"]) == MAX_FILES and large.metadata["changed_files"] == 330
+    assert f"and {330 - MAX_FILES} more" in large.text
     assert small.text.startswith("small (#2)\n\nlittle")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.code_host import ConversationFilters
-from knowledge_pipeline.sources.github.pull_requests import PullRequests
+from knowledge_pipeline.sources.github.pull_requests import GithubPullRequests
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, text_of
 
@@ -28,7 +28,7 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def pulls(server: GithubServer, waits: list[float]) -> Iterator[Open]:
-    yield from opened(PullRequests, server, waits)
+    yield from opened(GithubPullRequests, server, waits)
 
 
 # limits
@@ -39,7 +39,7 @@ def test_a_spent_limit_is_waited_for(server: GithubServer, pulls: Open, waits: l
         server.repository.pull("x")
     waited = iter([lambda: server.limit(after=5000, reset_s=3600)] * 9)
     server.limit(after=1, reset_s=60)
-    source = PullRequests(
+    source = GithubPullRequests(
         server.connection(),
         ConversationFilters(),
         sleep=lambda wait_s: (waits.append(wait_s), next(waited)())[0],
@@ -57,7 +57,7 @@ def test_a_limit_that_is_told_is_waited_for(server: GithubServer, waits: list[fl
     server.limited_status = status
     server.limit(after=0, reset_s=1)
     started = time.monotonic()
-    with PullRequests(server.connection(), ConversationFilters()) as source:
+    with GithubPullRequests(server.connection(), ConversationFilters()) as source:
         assert len(list(source.discover())) == 1
     assert time.monotonic() - started >= 0.9 and len(server.requests) <= 3
 
@@ -173,7 +173,7 @@ def test_enterprise_is_found_by_its_address(waits: list[float]) -> None:
     with GithubServer(enterprise=True) as server:
         uri = server.repository.pull("x", "of the enterprise")
         for url in (server.url, f"{server.url}/"):
-            with PullRequests(server.connection(url=url), ConversationFilters()) as source:
+            with GithubPullRequests(server.connection(url=url), ConversationFilters()) as source:
                 assert text_of(source, uri).endswith("of the enterprise")
         assert {request.path for request in server.requests} == {"/api/graphql"}
 

@@ -10,10 +10,10 @@ import pytest
 
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.base import Service
-from knowledge_pipeline.sources.code_host import MOST_FILES, ConversationFilters
-from knowledge_pipeline.sources.gitlab.issues import Issues
-from knowledge_pipeline.sources.gitlab.merge_requests import MergeRequests
+from knowledge_pipeline.sources.base import ApiSource
+from knowledge_pipeline.sources.code_host import MAX_FILES, ConversationFilters
+from knowledge_pipeline.sources.gitlab.issues import GitlabIssues
+from knowledge_pipeline.sources.gitlab.merge_requests import GitlabMergeRequests
 from knowledge_pipeline_tests.fakes.gitlab.graphql import COMPLEXITY, complexity
 from knowledge_pipeline_tests.fakes.gitlab.records import BOB
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
@@ -33,18 +33,18 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def merges(server: GitlabServer, waits: list[float]) -> Iterator[Open]:
-    yield from opened(MergeRequests, server, waits)
+    yield from opened(GitlabMergeRequests, server, waits)
 
 
 @pytest.fixture
 def issues(server: GitlabServer, waits: list[float]) -> Iterator[Open]:
-    yield from opened(Issues, server, waits)
+    yield from opened(GitlabIssues, server, waits)
 
 
 def test_they_are_services(server: GitlabServer) -> None:
-    for kind in (MergeRequests, Issues):
+    for kind in (GitlabMergeRequests, GitlabIssues):
         with kind(server.connection(), ConversationFilters()) as source:
-            assert isinstance(source, Service)
+            assert isinstance(source, ApiSource)
     assert server.requests == []  # opening asks nobody
 
 
@@ -110,9 +110,9 @@ def test_a_number_costs_the_pages_that_it_needs(server: GitlabServer, merges: Op
 
 def test_a_filter_that_makes_no_sense_is_told_before_anybody_is_asked(server: GitlabServer) -> None:
     with pytest.raises(ConfigError, match="no issue has"):
-        Issues(server.connection(), ConversationFilters(state="merged"))
+        GitlabIssues(server.connection(), ConversationFilters(state="merged"))
     with pytest.raises(ConfigError, match="which is no date"):
-        MergeRequests(server.connection(), ConversationFilters(since="lately"))
+        GitlabMergeRequests(server.connection(), ConversationFilters(since="lately"))
     assert server.requests == []
 
 
@@ -237,8 +237,8 @@ def test_long_lists_are_read_to_their_end(server: GitlabServer, merges: Open) ->
     large, small = documents[uri], documents[other]
     assert isinstance(large, Document) and isinstance(small, Document)
     assert [f"comment-{number}." in large.text for number in range(250)] == [True] * 250
-    assert len(large.metadata["files"]) == MOST_FILES and large.metadata["changed_files"] == 330
-    assert f"and {330 - MOST_FILES} more" in large.text
+    assert len(large.metadata["files"]) == MAX_FILES and large.metadata["changed_files"] == 330
+    assert f"and {330 - MAX_FILES} more" in large.text
     assert small.text == "small (!2)\n\nlittle"
     assert len(server.requests) == 1 + 1 + 2
 

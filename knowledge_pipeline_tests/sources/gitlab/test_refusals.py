@@ -10,8 +10,8 @@ import pytest
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.code_host import ConversationFilters
-from knowledge_pipeline.sources.gitlab.issues import Issues
-from knowledge_pipeline.sources.gitlab.merge_requests import MergeRequests
+from knowledge_pipeline.sources.gitlab.issues import GitlabIssues
+from knowledge_pipeline.sources.gitlab.merge_requests import GitlabMergeRequests
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
 from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, read_one
 
@@ -30,7 +30,7 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def merges(server: GitlabServer, waits: list[float]) -> Iterator[Open]:
-    yield from opened(MergeRequests, server, waits)
+    yield from opened(GitlabMergeRequests, server, waits)
 
 
 # limits
@@ -39,7 +39,7 @@ def merges(server: GitlabServer, waits: list[float]) -> Iterator[Open]:
 def test_a_limit_is_waited_for(server: GitlabServer) -> None:
     server.limit(after=1, reset_s=1)
     started = time.monotonic()
-    with MergeRequests(server.connection(), ConversationFilters()) as source:
+    with GitlabMergeRequests(server.connection(), ConversationFilters()) as source:
         assert len(read(source)) == 1
     assert time.monotonic() - started >= 0.9
     assert [request.status for request in server.requests].count(429) <= 2
@@ -94,7 +94,7 @@ def test_documents_that_are_not_shown_are_told(server: GitlabServer, merges: Ope
     assert "does not show the merge requests of octo/core/engine: give the token's owner" in refused(merges())
     server.answerer.disabled, server.answerer.guest = {"issues"}, True
     assert "does not show the merge requests of octo/core/engine: give the token's owner" in refused(merges())
-    with Issues(server.connection(), ConversationFilters()) as source:
+    with GitlabIssues(server.connection(), ConversationFilters()) as source:
         assert "does not show the issues of octo/core/engine" in refused(source)
     server.answerer.guest = False
     assert len(read(merges())) == 1
@@ -181,7 +181,7 @@ def test_an_instance_under_a_path_is_found() -> None:
     with GitlabServer(prefix="/gitlab") as server:
         uri = server.project.merge_request("x", "of the instance")
         for url in (server.url, f"{server.url}/"):
-            with MergeRequests(server.connection(url=url), ConversationFilters()) as source:
+            with GitlabMergeRequests(server.connection(url=url), ConversationFilters()) as source:
                 assert read_one(source, uri).text.endswith("of the instance")
         assert {request.path for request in server.requests} == {"/gitlab/api/graphql"}
 

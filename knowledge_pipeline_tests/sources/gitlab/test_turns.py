@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.sources.gitlab.turns import closed_by, said
+from knowledge_pipeline.sources.gitlab.turns import clean_gitlab_markdown, find_closed_issues
 
 CONNECTION = GitlabConnection(type="gitlab", project="octo/core/engine", url="https://gitlab.test/")
 
@@ -53,7 +53,7 @@ pieces = st.sampled_from(
     ],
 )
 def test_the_default_closing_pattern_is_understood(written: str, closed: list[str]) -> None:
-    found = closed_by(written, CONNECTION)
+    found = find_closed_issues(written, CONNECTION)
     assert {mention["kind"] for mention in found} == {"closes"}
     assert set(closed) <= {mention["target"] for mention in found}
 
@@ -72,27 +72,27 @@ def test_the_default_closing_pattern_is_understood(written: str, closed: list[st
     ],
 )
 def test_what_closes_nothing_is_no_mention(written: str | None) -> None:
-    assert closed_by(written, CONNECTION) == []
+    assert find_closed_issues(written, CONNECTION) == []
 
 
 def test_an_upload_is_linked_to_where_it_lies() -> None:
     upload = f"/uploads/{'0a' * 16}/log.txt"
-    assert said(f"see [log]({upload}) or `{upload}`", CONNECTION) == (
+    assert clean_gitlab_markdown(f"see [log]({upload}) or `{upload}`", CONNECTION) == (
         f"see [log](https://gitlab.test/octo/core/engine{upload}) or `{upload}`"
     )
-    assert said("see [there](/uploads/x)", CONNECTION) == "see [there](/uploads/x)"
+    assert clean_gitlab_markdown("see [there](/uploads/x)", CONNECTION) == "see [there](/uploads/x)"
 
 
 @given(st.lists(st.one_of(words, pieces, st.text(max_size=9))).map("".join))
 def test_nothing_that_is_written_is_too_much(written: str) -> None:
-    assert all(mention["target"] for mention in closed_by(written, CONNECTION))
-    said(written, CONNECTION)
+    assert all(mention["target"] for mention in find_closed_issues(written, CONNECTION))
+    clean_gitlab_markdown(written, CONNECTION)
 
 
 @given(st.lists(words), st.booleans())
 def test_no_word_is_lost(lines: list[str], linked: bool) -> None:
     written = "\n\n".join(f"[{line}](/uploads/{'0a' * 16}/f)" if linked and line else line for line in lines)
-    shown = re.findall(r"[a-z]+", re.sub(r"\]\([^)]*\)", "", said(written, CONNECTION)))
+    shown = re.findall(r"[a-z]+", re.sub(r"\]\([^)]*\)", "", clean_gitlab_markdown(written, CONNECTION)))
     assert shown == " ".join(lines).split()
 
 
@@ -101,5 +101,5 @@ def test_no_word_is_lost(lines: list[str], linked: bool) -> None:
 )
 def test_a_long_text_takes_no_long_time(piece: str) -> None:
     started = time.monotonic()
-    closed_by(piece * (200_000 // len(piece)), CONNECTION)
+    find_closed_issues(piece * (200_000 // len(piece)), CONNECTION)
     assert time.monotonic() - started < 5

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.sources.jira.adf import adf_text
+from knowledge_pipeline.sources.jira.adf import adf_to_markdown
 
 
 def text(words: str, *marks) -> dict:
@@ -113,7 +113,7 @@ def row(*cells) -> dict:
 def test_every_node_has_its_text(document, expected):
     content = document if isinstance(document, list) else [document]
     people = {"712020:grace": "Grace Hopper"}
-    written = adf_text({"type": "doc", "version": 1, "content": content}, people)
+    written = adf_to_markdown({"type": "doc", "version": 1, "content": content}, people)
     assert written == expected
 
 
@@ -125,7 +125,7 @@ def test_a_cell_over_rows_is_in_each_of_them_and_one_over_columns_leaves_places_
         row(cell("tall", rowspan=2), cell("1 | 2"), cell("3")),
         row(cell("4"), cell("5")),
     )
-    assert adf_text(table).splitlines() == [
+    assert adf_to_markdown(table).splitlines() == [
         "| A |  | B |",
         "| --- | --- | --- |",
         "| tall | 1 \\| 2 | 3 |",
@@ -138,24 +138,24 @@ def test_code_and_lists_in_a_list_item_stay_in_it():
         "orderedList",
         item(paragraph("run"), node("codeBlock", text("make"), language="sh"), paragraph("then")),
     )
-    assert adf_text(listed) == "1. run\n\n   ```sh\n   make\n   ```\n\n   then"
+    assert adf_to_markdown(listed) == "1. run\n\n   ```sh\n   make\n   ```\n\n   then"
 
 
 def test_a_table_in_a_cell_keeps_its_words():
     inner = node("table", row(node("tableCell", paragraph("in")), node("tableCell", paragraph("side"))))
-    assert "in, side" in adf_text(node("table", row(node("tableCell", inner))))
+    assert "in, side" in adf_to_markdown(node("table", row(node("tableCell", inner))))
 
 
 def test_however_deep_it_is_nothing_is_lost():
     deep = paragraph("bottom")
     for _ in range(400):
         deep = node("blockquote", deep)
-    assert "bottom" in adf_text(deep)
+    assert "bottom" in adf_to_markdown(deep)
 
 
 def test_however_wide_a_cell_claims_to_be_the_table_stays_small():
     wide = node("table", row(node("tableCell", paragraph("x"), colspan=10**9, rowspan=10**9)))
-    assert len(adf_text(wide)) < 5000
+    assert len(adf_to_markdown(wide)) < 5000
 
 
 _WORD = st.text("abcdefghij0123456789", min_size=1, max_size=8)
@@ -194,7 +194,7 @@ def _words(value) -> set[str]:
 
 @given(_DOCUMENT)
 def test_no_word_of_a_document_is_lost(blocks):
-    assert _words(blocks) <= set(re.findall(r"\w+", adf_text({"type": "doc", "content": blocks})))
+    assert _words(blocks) <= set(re.findall(r"\w+", adf_to_markdown({"type": "doc", "content": blocks})))
 
 
 @given(
@@ -205,7 +205,7 @@ def test_no_word_of_a_document_is_lost(blocks):
 )
 def test_emphasis_never_changes_what_is_read(runs):
     read = "".join(words for words, _ in runs).strip()
-    written = adf_text(paragraph(*(text(words, *marks) for words, marks in runs)))
+    written = adf_to_markdown(paragraph(*(text(words, *marks) for words, marks in runs)))
     assert written.replace("*", "").replace("~", "") == read
 
 
@@ -231,4 +231,4 @@ _JSON = st.recursive(
 
 @given(_JSON)
 def test_whatever_json_comes_in_nothing_is_raised(anything):
-    assert isinstance(adf_text(anything), str)
+    assert isinstance(adf_to_markdown(anything), str)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from knowledge_pipeline.errors import ConfigError, SourceUnavailable
-from knowledge_pipeline.sources.base import Service
+from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 from knowledge_pipeline_tests.sources.jira.tickets import listing, many, refusal, tickets, uris
 
@@ -43,7 +43,7 @@ def test_every_ticket_is_listed_once_the_oldest_first(jira):
 
 def test_nothing_is_asked_before_the_listing(jira):
     with tickets(jira, projects=("PROJ",)) as source:
-        assert isinstance(source, Service)
+        assert isinstance(source, ApiSource)
     assert jira.requests == []
 
 
@@ -171,7 +171,7 @@ def test_of_a_limited_number_the_latest_updated_are_taken(jira):
     jira.edit(made[0], "new")
     assert uris(listing(jira, max_results=3)) == [made[0], made[-1], made[-2]]
     with tickets(jira, max_results=3) as source:
-        assert uris(source.updated(jira.site.now)) == [made[0]]
+        assert uris(source.discover_updated(jira.site.now)) == [made[0]]
 
 
 def test_of_a_limited_number_none_is_lost_that_is_edited_between_pages(jira):
@@ -200,7 +200,7 @@ def test_what_was_updated_is_found_in_any_time_zone_of_the_account(zone, is_clou
         since = server.site.now
         server.edit(made[7], "new text")
         with tickets(server) as source:
-            assert uris(source.updated(since)) == [made[7]]
+            assert uris(source.discover_updated(since)) == [made[7]]
 
 
 def test_what_was_updated_in_an_hour_that_the_clocks_show_twice_is_found(jira):
@@ -209,7 +209,7 @@ def test_what_was_updated_in_an_hour_that_the_clocks_show_twice_is_found(jira):
     since = jira.site.now
     jira.edit(uri, "y")
     with tickets(jira) as source:
-        assert uris(source.updated(since)) == [uri]
+        assert uris(source.discover_updated(since)) == [uri]
 
 
 def test_a_zone_that_this_machine_does_not_know_only_asks_for_more():
@@ -218,7 +218,7 @@ def test_a_zone_that_this_machine_does_not_know_only_asks_for_more():
         person = server.site.person("The Reader") | {"timeZone": "Mars/Olympus"}
         with tickets(server) as source:
             server.answer_next(person)
-            assert uris(source.updated(server.site.now)) == [uri]
+            assert uris(source.discover_updated(server.site.now)) == [uri]
 
 
 def test_an_edit_a_comment_and_a_move_are_updates_and_change_the_revision(jira):

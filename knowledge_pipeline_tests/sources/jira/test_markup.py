@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.sources.jira.markup import wiki_text
+from knowledge_pipeline.sources.jira.markup import wiki_to_markdown
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ from knowledge_pipeline.sources.jira.markup import wiki_text
     ],
 )  # fmt: skip
 def test_markup_becomes_markdown(markup, expected):
-    assert wiki_text(markup, {"jdoe": "Jane Doe"}) == expected
+    assert wiki_to_markdown(markup, {"jdoe": "Jane Doe"}) == expected
 
 
 _WORD = st.text("abcdefghij0123456789", min_size=1, max_size=8)
@@ -102,7 +102,7 @@ _LEFT = re.compile(
 
 @given(_MARKUP)
 def test_no_word_is_lost_no_markup_left_and_links_are_kept(markup):
-    written = wiki_text(markup)
+    written = wiki_to_markdown(markup)
     assert set(re.findall(r"[a-z0-9]+", _NAMES.sub(" ", markup))) <= set(re.findall(r"[a-z0-9]+", written))
     assert set(re.findall(r"https://[^\]\s|]+", markup)) == set(re.findall(r"https://[^)\]\s|]+", written))
     assert not _LEFT.search(written)
@@ -118,7 +118,7 @@ _PIECES = st.sampled_from(
 
 @given(st.lists(_PIECES | st.text(max_size=3), max_size=40).map("".join))
 def test_whatever_text_comes_in_nothing_is_raised(markup):
-    written = wiki_text(markup)
+    written = wiki_to_markdown(markup)
     assert not re.search(r"[\x02\x03]", written)
 
 
@@ -127,5 +127,5 @@ def test_whatever_text_comes_in_nothing_is_raised(markup):
 )
 def test_a_long_text_of_signs_takes_no_time(piece):
     began = time.monotonic()
-    wiki_text(piece * (32_767 // len(piece)))  # the longest that Jira takes by default
+    wiki_to_markdown(piece * (32_767 // len(piece)))  # the longest that Jira takes by default
     assert time.monotonic() - began < 5

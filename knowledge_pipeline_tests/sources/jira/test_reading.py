@@ -230,7 +230,7 @@ def test_four_thousand_tickets_take_the_calls_of_their_pages_and_a_change_four(j
     since, before = jira.site.now, len(jira.requests)
     jira.edit(items[777].uri, "new")
     with tickets(jira, projects=("PROJ",)) as source:
-        (changed,) = source.updated(since)
+        (changed,) = source.discover_updated(since)
         ((_, document),) = source.fetch_many([changed])
     assert isinstance(document, Document) and document.text.startswith("PROJ-778 Ticket 777\n\nnew")
     assert len(jira.requests) - before == 4

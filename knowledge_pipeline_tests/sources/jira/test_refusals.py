@@ -34,7 +34,7 @@ def test_a_wrong_token_that_is_let_in_as_a_guest_is_refused_as_well(jira):
     connection = jira.connection()
     jira.token, jira.guests = "right", True
     with JiraTickets(connection) as source:
-        for listed in (source.discover(), source.updated(jira.site.now)):
+        for listed in (source.discover(), source.discover_updated(jira.site.now)):
             with pytest.raises(SourceRefused, match="401"):
                 list(listed)
 
@@ -108,7 +108,7 @@ def test_without_an_identity_jira_is_asked_what_it_is(jira):
     jira.guests = True
     with JiraTickets(jira.connection(email=None, token=None)) as source:
         assert uris(source.discover()) == made
-        assert uris(source.updated(jira.site.now)) == made
+        assert uris(source.discover_updated(jira.site.now)) == made
         assert source.fetch(Item(made[0], "1", "10001")).title == "PROJ-1 Ticket 0"
 
 

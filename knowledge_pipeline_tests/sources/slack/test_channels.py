@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources import http_retry
-from knowledge_pipeline.sources.base import Service
+from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.slack.channels import OVERLAP, SlackChannels
 from knowledge_pipeline.sources.slack.threads import ChannelFilters
 from knowledge_pipeline_tests.fakes.slack.server import SlackServer
@@ -25,8 +25,8 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def server(monkeypatch) -> Iterator[SlackServer]:
-    monkeypatch.setattr(http_retry, "_FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(http_retry, "_MOST_BACKOFF_S", 0.002)
+    monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
+    monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
     with SlackServer() as server:
         server.now = NOON
         yield server
@@ -45,7 +45,7 @@ def listed(server: SlackServer, **filters) -> dict[str, str]:
 
 def updated(server: SlackServer, moment: datetime, **filters) -> dict[str, str]:
     with channels_of(server, **filters) as channels:
-        return {item.uri: item.revision for item in channels.updated(moment)}
+        return {item.uri: item.revision for item in channels.discover_updated(moment)}
 
 
 def read(server: SlackServer, **filters) -> dict[str, Document | DocumentSkipped]:
@@ -74,7 +74,7 @@ def said_in(document: Document | DocumentSkipped) -> list[str]:
 
 def test_it_is_a_service_and_asks_nobody_before_it_is_asked(server):
     with channels_of(server) as channels:
-        assert isinstance(channels, Service)
+        assert isinstance(channels, ApiSource)
     assert server.requests == []
 
 
@@ -257,7 +257,7 @@ def test_named_channels_are_read_archived_and_private_ones_too(server):
 
 
 def test_channels_of_many_pages_are_all_found(server, monkeypatch):
-    monkeypatch.setattr("knowledge_pipeline.sources.slack.workspace._AT_ONCE", 3)
+    monkeypatch.setattr("knowledge_pipeline.sources.slack.workspace._PAGE_SIZE", 3)
     for n in range(20):  # some pages of the list are empty: what is archived is taken out of them
         channel = server.channel(f"room-{n:02}", is_archived=3 <= n < 15)
         server.person(f"U{n:04}", f"Person {n}")
@@ -341,7 +341,7 @@ def test_a_refresh_asks_once_a_channel_and_reads_only_what_is_new(server):
     server.post("a reply", thread=root)
     server.requests.clear()
     with channels_of(server) as channels:
-        items = [item for item in channels.updated(NOON) if before.get(item.uri) != item.revision]
+        items = [item for item in channels.discover_updated(NOON) if before.get(item.uri) != item.revision]
         [(item, found)] = channels.fetch_many(items)
     assert said_in(found) == ["root", "a reply"]
     assert item.uri == f"thread/C00000/{root}"
@@ -355,7 +355,7 @@ def test_a_refresh_asks_once_a_channel_and_reads_only_what_is_new(server):
 
 
 def test_days_that_lie_together_are_read_together(server, monkeypatch):
-    monkeypatch.setattr("knowledge_pipeline.sources.slack.channels._MOST_KEPT", 10)
+    monkeypatch.setattr("knowledge_pipeline.sources.slack.channels._MAX_CACHED_MESSAGES", 10)
     for n in range(300):
         server.post(f"message {n}", at=NOON - (n // 10) * DAY)
     server.post("long ago", at=NOON - 90 * DAY)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.config.connections import SlackExportConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.base import Service
+from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.slack import export_files as slack_export_files
 from knowledge_pipeline.sources.slack.channels import SlackChannels
 from knowledge_pipeline.sources.slack.export import SlackExport
@@ -112,7 +112,7 @@ def test_a_zip_and_a_folder_are_read_alike(site, export):
 
 def test_it_is_a_plain_source_and_opens_nothing_before_it_is_asked(tmp_path):
     with opened(tmp_path / "nowhere") as source:
-        assert not isinstance(source, Service)
+        assert not isinstance(source, ApiSource)
         with pytest.raises(SourceRefused, match=r"does not exist: correct connection\.path"):
             list(source.discover())
 
@@ -280,7 +280,7 @@ def test_a_day_that_is_damaged_in_the_zip_or_too_large_is_skipped(site, tmp_path
     site.post("words " * 50)
     site.post("few", at=NOON + DAY)
     path = zipped(write_export(site, tmp_path / "export"))
-    monkeypatch.setattr(slack_export_files, "MOST_BYTES", 280)
+    monkeypatch.setattr(slack_export_files, "MAX_FILE_BYTES", 280)
     found = listed(path)
     assert found["day/C00000/2026-03-01"].skip == "general/2026-03-01.json is larger than 280 bytes"
     assert found["day/C00000/2026-03-02"].skip is None

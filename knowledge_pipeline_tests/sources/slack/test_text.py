@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.sources.slack.blocks import text_of
-from knowledge_pipeline.sources.slack.text import Ids, clean
+from knowledge_pipeline.sources.slack.blocks import render_message
+from knowledge_pipeline.sources.slack.text import RawIds, render_text
 
 
 class Known:
@@ -55,7 +55,7 @@ def rich(*elements: dict, kind: str = "rich_text_section", **more) -> dict:
     ],
 )
 def test_markup_is_shown_as_people_see_it(given, shown):
-    assert clean(given, Known()) == shown
+    assert render_text(given, Known()) == shown
 
 
 WORD = st.from_regex(r"[a-z]{3,8}", fullmatch=True)
@@ -79,7 +79,7 @@ PIECE = st.one_of(
 
 @given(st.lists(PIECE))
 def test_no_word_is_lost_and_no_markup_is_left(pieces):
-    shown = clean(" ".join(raw for raw, _ in pieces), Known())
+    shown = render_text(" ".join(raw for raw, _ in pieces), Known())
     at = 0
     for _, expected in pieces:
         at = shown.find(expected, at)
@@ -90,7 +90,7 @@ def test_no_word_is_lost_and_no_markup_is_left(pieces):
 
 @given(st.text(alphabet="<>@#!|^`&;*U1C \nlt:ah/\ud800"))
 def test_whatever_is_in_a_text_it_becomes_valid_text(text):
-    clean(text, Known()).encode()
+    render_text(text, Known()).encode()
 
 
 JSON = st.recursive(
@@ -115,7 +115,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["text", "blocks", "attachments", "files"]), JSON))
 def test_no_message_however_odd_breaks_the_reading(message):
-    text_of(message, Known()).encode()
+    render_message(message, Known()).encode()
 
 
 @pytest.mark.parametrize(
@@ -137,16 +137,16 @@ def test_no_message_however_odd_breaks_the_reading(message):
     ],
 )
 def test_rich_text_is_read_where_the_text_is_empty(element, shown):
-    assert text_of(rich(element), Known()) == shown
+    assert render_message(rich(element), Known()) == shown
 
 
 def test_lists_quotes_and_code_of_rich_text_keep_their_shape():
     item = {"type": "rich_text_section", "elements": [{"type": "text", "text": "one"}]}
     text = {"type": "text", "text": "a\nb"}
-    assert text_of(rich(item, item, kind="rich_text_list", style="bullet"), Ids()) == "- one\n- one"
-    assert text_of(rich(item, kind="rich_text_list", style="ordered", offset=2), Ids()) == "3. one"
-    assert text_of(rich(text, kind="rich_text_quote"), Ids()) == "> a\n> b"
-    assert text_of(rich(text, kind="rich_text_preformatted"), Ids()) == "```\na\nb\n```"
+    assert render_message(rich(item, item, kind="rich_text_list", style="bullet"), RawIds()) == "- one\n- one"
+    assert render_message(rich(item, kind="rich_text_list", style="ordered", offset=2), RawIds()) == "3. one"
+    assert render_message(rich(text, kind="rich_text_quote"), RawIds()) == "> a\n> b"
+    assert render_message(rich(text, kind="rich_text_preformatted"), RawIds()) == "```\na\nb\n```"
 
 
 def test_blocks_that_are_composed_are_read_in_the_place_of_their_fallback():
@@ -168,8 +168,8 @@ def test_blocks_that_are_composed_are_read_in_the_place_of_their_fallback():
     ]
     shown = "Deploy < 3\n\nby @Ada Lovelace & co\n*env*\nlive\n\nlogo x\n\nLoad\n\n## done"
     shown += "\n\n| a |\n| --- |\n| 1 |"
-    assert text_of({"text": "a deploy", "blocks": blocks}, Known()) == shown
-    assert text_of({"text": "a deploy", "blocks": [{"type": "divider"}]}, Known()) == "a deploy"
+    assert render_message({"text": "a deploy", "blocks": blocks}, Known()) == shown
+    assert render_message({"text": "a deploy", "blocks": [{"type": "divider"}]}, Known()) == "a deploy"
 
 
 def test_attachments_of_bots_are_taken_and_previews_of_links_are_not():
@@ -182,18 +182,21 @@ def test_attachments_of_bots_are_taken_and_previews_of_links_are_not():
         "footer": "monitor",
         "fallback": "not shown",
     }
-    assert text_of({"text": "hi", "attachments": [alert]}, Known()) == (
+    assert render_message({"text": "hi", "attachments": [alert]}, Known()) == (
         "hi\n\nlook\n[Disk full](https://a.example)\non @Ada Lovelace\nhost: db1\nmonitor"
     )
-    assert text_of({"attachments": [{"fallback": "only this"}]}, Known()) == "only this"
+    assert render_message({"attachments": [{"fallback": "only this"}]}, Known()) == "only this"
     preview = {"from_url": "https://a.example", "title": "A site"}
-    assert text_of({"text": "<https://a.example>", "attachments": [preview]}, Known()) == "https://a.example"
-    assert text_of({"text": "", "attachments": [preview]}, Known()) == "A site"
+    assert (
+        render_message({"text": "<https://a.example>", "attachments": [preview]}, Known())
+        == "https://a.example"
+    )
+    assert render_message({"text": "", "attachments": [preview]}, Known()) == "A site"
 
 
 def test_files_are_named_and_deleted_ones_are_not():
     files = [{"name": "plan.pdf"}, {"mode": "tombstone"}, {"title": "Drawing"}]
-    assert text_of({"text": "see", "files": files}, Known()) == "see\n\nFiles: plan.pdf, Drawing"
+    assert render_message({"text": "see", "files": files}, Known()) == "see\n\nFiles: plan.pdf, Drawing"
 
 
 def test_both_ways_of_writing_a_message_come_out_alike():
@@ -205,4 +208,4 @@ def test_both_ways_of_writing_a_message_come_out_alike():
         {"type": "text", "text": " "},
         {"type": "text", "text": "c", "style": {"code": True}},
     ]
-    assert text_of(rich(*elements), Known()) == text_of(message, Known())
+    assert render_message(rich(*elements), Known()) == render_message(message, Known())

@@ -9,12 +9,12 @@ import re
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import Expressions
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
+from knowledge_pipeline.code_graph.languages.words import split_words
 
-BUILTINS = words(
+BUILTINS = split_words(
     """
     echo printf cd pwd test true false exit return export set unset shift read eval exec trap wait local
     declare typeset readonly let getopts type command builtin hash ulimit umask alias kill jobs : [ break
@@ -23,46 +23,46 @@ BUILTINS = words(
     diff cmp tar gzip seq expr du df ps HOME PATH PWD USER IFS OSTYPE RANDOM BASH_SOURCE FUNCNAME LINENO
     """
 )
-_SOURCED = re.compile(r"([\w.+-]+(?:/[\w.+-]+)*)[\"']?$")
+_SOURCE_ARGUMENT = re.compile(r"([\w.+-]+(?:/[\w.+-]+)*)[\"']?$")
 _NAME = re.compile(r"[\w:-]+")
 
 
-def _command(reading: Reading, node: Node) -> None:
+def _read_command(builder: FactsBuilder, node: Node) -> None:
     """A command may be a function; `source` names a file, of which what is not computed is kept."""
     name = node.child_by_field_name("name")
-    text = reading.text(name) if name is not None else ""
+    text = builder.text(name) if name is not None else ""
     if text in ("source", "."):
         given = node.child_by_field_name("argument")
-        found = _SOURCED.search(reading.text(given)[-200:]) if given is not None else None
+        found = _SOURCE_ARGUMENT.search(builder.text(given)[-200:]) if given is not None else None
         if found:
-            reading.imports.append(Import(found[1], "*", "*", node.start_point.row + 1, "", True))
+            builder.imports.append(Import(found[1], "*", "*", node.start_point.row + 1, "", True))
     elif name is not None and _NAME.fullmatch(text):
-        reading.use("calls", text, name)
+        builder.add_use("calls", text, name)
 
 
-def _variable(reading: Reading, node: Node) -> None:
+def _read_variable(builder: FactsBuilder, node: Node) -> None:
     """What is set outside of functions is a definition."""
-    name, scope = node.child_by_field_name("name"), reading.scope(node)
+    name, scope = node.child_by_field_name("name"), builder.scope(node)
     around = node.parent
-    if name is None or not _NAME.fullmatch(reading.text(name)):
+    if name is None or not _NAME.fullmatch(builder.text(name)):
         return
     if (
         around is not None
         and around.type == "declaration_command"
-        and reading.text(around).startswith("local")
+        and builder.text(around).startswith("local")
     ):
-        reading.locals.add((scope, reading.text(name)))
+        builder.local_variables.add((scope, builder.text(name)))
     elif not scope:
-        reading.define(reading.text(name), "variable", node)
+        builder.add_definition(builder.text(name), "variable", node)
 
 
-def _expanded(reading: Reading, node: Node) -> None:
-    if (reading.scope(node), reading.text(node)) not in reading.locals:
-        reading.use("references", reading.text(node), node)
+def _read_expansion(builder: FactsBuilder, node: Node) -> None:
+    if (builder.scope(node), builder.text(node)) not in builder.local_variables:
+        builder.add_use("references", builder.text(node), node)
 
 
-EXTRACTION = Extraction(
-    expressions=Expressions(frozenset({"word", "variable_name"}), {}, {}, {}),
-    handlers={"variable": _variable, "command": _command, "expanded": _expanded},
+EXTRACTION = ExtractionRules(
+    expressions=ExpressionSyntax(frozenset({"word", "variable_name"}), {}, {}, {}),
+    handlers={"variable": _read_variable, "command": _read_command, "expanded": _read_expansion},
     builtins=BUILTINS,
 )

@@ -11,11 +11,11 @@ class Bash(Language):
 
     name = "bash"
 
-    def by_star(self, name: str) -> bool:
+    def is_star_exported(self, name: str) -> bool:
         """A sourced script gives all that it defines."""
         return True
 
-    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The script beside another one, from the source's root, or the only one with that end."""
         folder = path.rpartition("/")[0].split("/") if "/" in path else []
         for part in name.split("/"):
@@ -24,12 +24,17 @@ class Bash(Language):
         for each in ("/".join(folder), plain):
             if each in layout.paths:
                 return (each,)
-        found = [each for each in layout.once("scripts", _scripts).get(plain.rpartition("/")[2], ())]
+        found = [
+            each
+            for each in layout.get_or_build("scripts", _list_scripts_by_name).get(
+                plain.rpartition("/")[2], ()
+            )
+        ]
         found = [each for each in found if each.endswith(f"/{plain}")]
         return tuple(found) if len(found) == 1 else ()
 
 
-def _scripts(layout: Layout) -> dict[str, list[str]]:
+def _list_scripts_by_name(layout: Layout) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(layout.paths):
         found.setdefault(path.rpartition("/")[2], []).append(path)

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.access_paths import head_of
+from knowledge_pipeline.code_graph.access_paths import first_segment
 from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.c_family.values import (
     EXPRESSIONS,
     TYPES,
-    declared,
-    scoped,
-    values_of,
+    declarator_values,
+    split_scoped_name,
+    unwrap_declarator,
 )
-from knowledge_pipeline.code_graph.languages.declared_types import children, declare, elements, give, promised
-from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.syntax.outline import Definition
+from knowledge_pipeline.code_graph.languages.declared_types import (
+    bind_declared,
+    bind_observed,
+    children_of_type,
+    element_values,
+    values_of_type,
+)
+from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-BUILTINS = words(
+BUILTINS = split_words(
     """
     std NULL nullptr true false size_t ssize_t ptrdiff_t int8_t int16_t int32_t int64_t uint8_t uint16_t
     uint32_t uint64_t intptr_t uintptr_t bool wchar_t FILE va_list va_start va_end va_arg va_copy time_t
@@ -37,13 +43,13 @@ BUILTINS = words(
     static_cast dynamic_cast reinterpret_cast const_cast
     """
 )
-_MAX_AROUND = 12
+_MAX_NAMESPACE_DEPTH = 12
 
 
-def qualified(each: Definition) -> str:
+def qualify(definition: OutlineDefinition) -> str:
     """`Circle.area`: namespaces are left out, of what is written before a name as well."""
     parts: list[str] = []
-    for one in each.scope:
+    for one in definition.scope:
         if one.kind == "module":
             continue
         owners = [part.split("<")[0] for part in one.owner.split("::") if part]
@@ -53,207 +59,215 @@ def qualified(each: Definition) -> str:
     return ".".join("".join(part.split()) for part in parts if part)
 
 
-def _is_private(reading: Reading, node: Node, name: str) -> bool:
+def _is_static(builder: FactsBuilder, node: Node, name: str) -> bool:
     """`static` functions and variables are seen in their file alone, and in those that include it."""
     return "." not in name and any(
-        reading.text(each) == "static" for each in children(node, "storage_class_specifier")
+        builder.text(each) == "static" for each in children_of_type(node, "storage_class_specifier")
     )
 
 
-def _include(reading: Reading, node: Node) -> None:
+def _read_include(builder: FactsBuilder, node: Node) -> None:
     path = node.child_by_field_name("path")
-    name = reading.text(path).strip('<>"') if path is not None else ""
+    name = builder.text(path).strip('<>"') if path is not None else ""
     if name and "\t" not in name and "\n" not in name:
-        reading.imports.append(Import(name, "*", "*", node.start_point.row + 1, "", True))
+        builder.imports.append(Import(name, "*", "*", node.start_point.row + 1, "", True))
 
 
-def _namespace(reading: Reading, node: Node) -> None:
+def _read_namespace(builder: FactsBuilder, node: Node) -> None:
     """Says that the file has a namespace, with those around it."""
     names: list[str] = []
     each: Node | None = node
-    for _ in range(_MAX_AROUND):
+    for _ in range(_MAX_NAMESPACE_DEPTH):
         if each is None:
             break
         name = each.child_by_field_name("name") if each.type == "namespace_definition" else None
-        names[:0] = (scoped(reading.text(name)) or []) if name is not None else []
+        names[:0] = (split_scoped_name(builder.text(name)) or []) if name is not None else []
         each = each.parent
-    known = reading.settings.get("namespaces", "").split()
+    known = builder.settings.get("namespaces", "").split()
     if names and ".".join(names) not in known:
-        reading.settings["namespaces"] = " ".join([*known, ".".join(names)])
-        reading.module = "" if known and names[0] != known[0] else reading.module or ".".join(names)
+        builder.settings["namespaces"] = " ".join([*known, ".".join(names)])
+        builder.module = "" if known and names[0] != known[0] else builder.module or ".".join(names)
 
 
-def _namespace_alias(reading: Reading, node: Node) -> None:
+def _read_namespace_alias(builder: FactsBuilder, node: Node) -> None:
     name, of = node.child_by_field_name("name"), part_of(node, -1)
-    parts = scoped(reading.text(of)) if of is not None else None
+    parts = split_scoped_name(builder.text(of)) if of is not None else None
     if name is not None and parts:
-        reading.bind(reading.scope(node), reading.text(name), ".".join(parts))
+        builder.bind(builder.scope(node), builder.text(name), ".".join(parts))
 
 
-def _bases(reading: Reading, node: Node) -> None:
-    for each in children(node, "type_identifier", "qualified_identifier", "template_type"):
-        reading.use("extends", reading.writer.path(each), each, reading.scope(node))
-        reading.skip(each)
+def _read_bases(builder: FactsBuilder, node: Node) -> None:
+    for each in children_of_type(node, "type_identifier", "qualified_identifier", "template_type"):
+        builder.add_use("extends", builder.writer.path(each), each, builder.scope(node))
+        builder.skip_reference(each)
 
 
-def _function(reading: Reading, node: Node) -> None:
+def _read_function(builder: FactsBuilder, node: Node) -> None:
     """The result of a function, and what `this` is in one that is defined outside of its class."""
-    scope, kind = reading.scope(node), node.child_by_field_name("type")
+    scope, kind = builder.scope(node), node.child_by_field_name("type")
     owner = scope.rpartition(".")[0]
-    if owner in reading.types:
-        reading.bind(scope, "this", "@self")
+    if owner in builder.type_names:
+        builder.bind(scope, "this", "@self")
     elif owner:
-        reading.bind(scope, "this", f"{owner}()", declared=True)
-        reading.bind(scope, "@receiver", f"{owner}()", declared=True)
-    for suffix, value in promised(TYPES, reading.writer, kind):
-        reading.bind(scope, "@()" + suffix, value, declared=True)
+        builder.bind(scope, "this", f"{owner}()", declared=True)
+        builder.bind(scope, "@receiver", f"{owner}()", declared=True)
+    for suffix, value in values_of_type(TYPES, builder.writer, kind):
+        builder.bind(scope, "@()" + suffix, value, declared=True)
 
 
-def _typedef(reading: Reading, node: Node) -> None:
+def _read_typedef(builder: FactsBuilder, node: Node) -> None:
     """Another name for a type; and the tag of the one that it defines."""
     kind = node.child_by_field_name("type")
-    path = reading.writer.path(kind)
-    around = reading.scope(node)
-    around = "" if around in reading.types else around
+    path = builder.writer.path(kind)
+    around = builder.scope(node)
+    around = "" if around in builder.type_names else around
     for each in node.children_by_field_name("declarator"):
-        name, reached = declared(each)
-        text = reading.text(name) if name is not None else ""
+        name, reached = unwrap_declarator(each)
+        text = builder.text(name) if name is not None else ""
         if not text or text == path:
             continue
         if kind is not None and kind.child_by_field_name("body") is not None:
             if path:
-                reading.bind(around, path, text)
+                builder.bind(around, path, text)
         else:
-            reading.define(text, "type", node)
+            builder.add_definition(text, "type", node)
             if path and not reached.startswith("()"):
-                reading.bind(around, text, path)
+                builder.bind(around, text, path)
 
 
-def _alias(reading: Reading, node: Node) -> None:
+def _read_alias(builder: FactsBuilder, node: Node) -> None:
     name = node.child_by_field_name("name")
-    values = promised(TYPES, reading.writer, node.child_by_field_name("type"))
+    values = values_of_type(TYPES, builder.writer, node.child_by_field_name("type"))
     for suffix, value in values:
-        if name is not None and not suffix and head_of(value) != reading.text(name):
-            scope = reading.scope(node).rpartition(".")[0]
-            reading.bind(scope, reading.text(name), value.removesuffix("()"))
+        if name is not None and not suffix and first_segment(value) != builder.text(name):
+            scope = builder.scope(node).rpartition(".")[0]
+            builder.bind(scope, builder.text(name), value.removesuffix("()"))
 
 
-def _field(reading: Reading, node: Node) -> None:
+def _read_field(builder: FactsBuilder, node: Node) -> None:
     """Fields are definitions; a method that is only declared is defined where its body is."""
-    scope, kind = reading.scope(node), node.child_by_field_name("type")
-    if scope not in reading.types:
+    scope, kind = builder.scope(node), node.child_by_field_name("type")
+    if scope not in builder.type_names:
         return
     for each in node.children_by_field_name("declarator"):
-        name, reached = declared(each)
-        if name is None or not (text := reading.text(name)).isidentifier():
+        name, reached = unwrap_declarator(each)
+        if name is None or not (text := builder.text(name)).isidentifier():
             continue
-        if reached != "()" or _is_pointer(reading, each):
-            reading.define(f"{scope}.{text}", "variable", node)
-            reading.skip(name)
-            declare(reading, scope, text, values_of(reading.writer, kind, reached), local=False)
+        if reached != "()" or _is_function_pointer(builder, each):
+            builder.add_definition(f"{scope}.{text}", "variable", node)
+            builder.skip_reference(name)
+            bind_declared(builder, scope, text, declarator_values(builder.writer, kind, reached), local=False)
         elif node.child_by_field_name("default_value") is not None:  # "= 0": it has no body anywhere
-            reading.define(f"{scope}.{text}", "method", node)
+            builder.add_definition(f"{scope}.{text}", "method", node)
 
 
-def _is_pointer(reading: Reading, declarator: Node) -> bool:
+def _is_function_pointer(builder: FactsBuilder, declarator: Node) -> bool:
     """Whether what looks like a function is a pointer to one."""
-    return "(*" in reading.text(declarator)[:60].replace(" ", "")
+    return "(*" in builder.text(declarator)[:60].replace(" ", "")
 
 
-def _enumerator(reading: Reading, node: Node) -> None:
+def _read_enumerator(builder: FactsBuilder, node: Node) -> None:
     """Constants of an enumeration are names around it, too."""
-    scope, name = reading.scope(node), node.child_by_field_name("name")
+    scope, name = builder.scope(node), node.child_by_field_name("name")
     if name is None:
         return
-    text, of = reading.text(name), node.parent.parent if node.parent is not None else None
-    if scope in reading.types and of is not None and of.type == "enum_specifier":
-        reading.define(f"{scope}.{text}", "variable", node)
-        reading.bind(scope.rpartition(".")[0], text, f"{scope.rpartition('.')[2]}.{text}")
-        reading.bind(scope, text, "@class()", declared=True)
+    text, of = builder.text(name), node.parent.parent if node.parent is not None else None
+    if scope in builder.type_names and of is not None and of.type == "enum_specifier":
+        builder.add_definition(f"{scope}.{text}", "variable", node)
+        builder.bind(scope.rpartition(".")[0], text, f"{scope.rpartition('.')[2]}.{text}")
+        builder.bind(scope, text, "@class()", declared=True)
     elif not scope:
-        reading.define(text, "variable", node)
+        builder.add_definition(text, "variable", node)
 
 
-def _parameter(reading: Reading, node: Node) -> None:
+def _read_parameter(builder: FactsBuilder, node: Node) -> None:
     around = node.parent.parent if node.parent is not None else None
     for _ in range(4):
         if around is None or around.type in ("function_definition", "lambda_expression"):
             break
         around = around.parent if around.type.endswith("_declarator") else None
-    name, reached = declared(node.child_by_field_name("declarator"))
+    name, reached = unwrap_declarator(node.child_by_field_name("declarator"))
     if around is not None and name is not None and name.type == "identifier":
-        values = values_of(reading.writer, node.child_by_field_name("type"), reached)
-        declare(reading, reading.scope(node), reading.text(name), values)
+        values = declarator_values(builder.writer, node.child_by_field_name("type"), reached)
+        bind_declared(builder, builder.scope(node), builder.text(name), values)
 
 
-def _declaration(reading: Reading, node: Node) -> None:
+def _read_declaration(builder: FactsBuilder, node: Node) -> None:
     """Variables, of a function or of the file."""
-    scope, kind = reading.scope(node), node.child_by_field_name("type")
-    is_extern = any(reading.text(each) == "extern" for each in children(node, "storage_class_specifier"))
+    scope, kind = builder.scope(node), node.child_by_field_name("type")
+    is_extern = any(
+        builder.text(each) == "extern" for each in children_of_type(node, "storage_class_specifier")
+    )
     for each in node.children_by_field_name("declarator"):
-        name, reached = declared(each)
-        if name is None or name.type != "identifier" or (reached == "()" and not _is_pointer(reading, each)):
+        name, reached = unwrap_declarator(each)
+        if (
+            name is None
+            or name.type != "identifier"
+            or (reached == "()" and not _is_function_pointer(builder, each))
+        ):
             continue
-        text = reading.text(name)
+        text = builder.text(name)
         if not scope and not is_extern:
-            reading.define(text, "variable", node)
+            builder.add_definition(text, "variable", node)
         if is_extern and not scope:
             continue  # what it stands for is where it is defined
         if kind is not None and kind.type == "placeholder_type_specifier":
-            give(
-                reading,
+            bind_observed(
+                builder,
                 scope,
                 text,
-                reading.writer.values(each.child_by_field_name("value")),
+                builder.writer.values(each.child_by_field_name("value")),
                 local=bool(scope),
             )
         else:
-            declare(reading, scope, text, values_of(reading.writer, kind, reached), local=bool(scope))
+            bind_declared(
+                builder, scope, text, declarator_values(builder.writer, kind, reached), local=bool(scope)
+            )
 
 
-def _assignment(reading: Reading, node: Node) -> None:
+def _read_assignment(builder: FactsBuilder, node: Node) -> None:
     """What is put into a pointer to a function."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    scope = reading.scope(node)
+    scope = builder.scope(node)
     if left is None or right is None or left.type != "identifier" or right.type != "identifier":
         return
-    name, value = reading.text(left), reading.text(right)
-    if (scope, name) in reading.locals and name != value:
-        reading.bind(scope, name, value)
+    name, value = builder.text(left), builder.text(right)
+    if (scope, name) in builder.local_variables and name != value:
+        builder.bind(scope, name, value)
 
 
-def _loop(reading: Reading, node: Node) -> None:
-    name, reached = declared(node.child_by_field_name("declarator"))
+def _read_loop(builder: FactsBuilder, node: Node) -> None:
+    name, reached = unwrap_declarator(node.child_by_field_name("declarator"))
     kind = node.child_by_field_name("type")
     if name is None or name.type != "identifier":
         return
     if kind is not None and kind.type != "placeholder_type_specifier":
-        values = values_of(reading.writer, kind, reached)
-        declare(reading, reading.scope(node), reading.text(name), values)
+        values = declarator_values(builder.writer, kind, reached)
+        bind_declared(builder, builder.scope(node), builder.text(name), values)
     else:
-        held = elements(reading.writer.values(node.child_by_field_name("right")))
-        give(reading, reading.scope(node), reading.text(name), held)
+        held = element_values(builder.writer.values(node.child_by_field_name("right")))
+        bind_observed(builder, builder.scope(node), builder.text(name), held)
 
 
-EXTRACTION = Extraction(
+EXTRACTION = ExtractionRules(
     expressions=EXPRESSIONS,
     handlers={
-        "include": _include,
-        "namespace": _namespace,
-        "namespace.alias": _namespace_alias,
-        "bases": _bases,
-        "function": _function,
-        "typedef": _typedef,
-        "alias": _alias,
-        "field": _field,
-        "enumerator": _enumerator,
-        "parameter": _parameter,
-        "declaration": _declaration,
-        "assignment": _assignment,
-        "loop": _loop,
+        "include": _read_include,
+        "namespace": _read_namespace,
+        "namespace.alias": _read_namespace_alias,
+        "bases": _read_bases,
+        "function": _read_function,
+        "typedef": _read_typedef,
+        "alias": _read_alias,
+        "field": _read_field,
+        "enumerator": _read_enumerator,
+        "parameter": _read_parameter,
+        "declaration": _read_declaration,
+        "assignment": _read_assignment,
+        "loop": _read_loop,
     },
     builtins=BUILTINS,
-    hides_siblings=True,
-    qualified=qualified,
-    private=_is_private,
+    sees_sibling_names=True,
+    qualify=qualify,
+    is_private=_is_static,
 )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.c_family.facts import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".inl", ".ipp", ".c++", ".h++", ".inc")
-_HEADERS = words(
+_STANDARD_HEADERS = split_words(
     """
     assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h
     stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h time.h wchar.h
     """
 )
-_MEMBERS = "members of "
+_MEMBERS_PREFIX = "members of "
 
 
 class CFamily(Language):
@@ -28,15 +28,17 @@ class CFamily(Language):
     members_in_scope = True
     receiver_in_scope = True
     private_to_file = True
-    includes = True
-    dotted = True
-    scattered = True
+    has_includes = True
+    has_dotted_modules = True
+    has_scattered_members = True
     constructors_named_after_type = True
-    containers: Mapping[str, str] = {
-        **dict.fromkeys(words("at front back begin end find top value get lock cbegin cend data"), "[]"),
-        **dict.fromkeys(words("rbegin rend"), "[]"),
+    container_methods: Mapping[str, str] = {
+        **dict.fromkeys(
+            split_words("at front back begin end find top value get lock cbegin cend data"), "[]"
+        ),
+        **dict.fromkeys(split_words("rbegin rend"), "[]"),
     }
-    common = words(
+    common_methods = split_words(
         """
         size empty begin end push_back emplace_back insert erase find at clear get reset front back c_str str
         data resize reserve append substr count swap first second value push pop top lock unlock join load
@@ -44,46 +46,48 @@ class CFamily(Language):
         """
     )
 
-    def by_star(self, name: str) -> bool:
+    def is_star_exported(self, name: str) -> bool:
         """All that a header has is brought."""
         return True
 
-    def holds(self, facts: Facts) -> str:
+    def member_home(self, facts: FileFacts) -> str:
         """All files: a class's methods lie anywhere."""
-        return f"{_MEMBERS}{facts.path}"
+        return f"{_MEMBERS_PREFIX}{facts.path}"
 
-    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The file that is included; a namespace."""
         if "/" in name or name.endswith(SUFFIXES):
-            return _included(name, path, layout)
+            return _find_included_file(name, path, layout)
         if name.startswith("."):
             name = path.rstrip("/") + name
-        return (f"{name}/",) if layout.project.defining(f"within {name}") else ()
+        return (f"{name}/",) if layout.project.files_defining(f"within {name}") else ()
 
-    def submodule(self, name: str) -> str:
+    def submodule_name(self, name: str) -> str:
         """A namespace within a namespace."""
         return f".{name}"
 
-    def siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files that define what is linked; those nearest to the file, where several do."""
-        found = [each for each in layout.project.defining(name) if each.endswith(SUFFIXES)]
-        if path.startswith(_MEMBERS):
+        found = [each for each in layout.project.files_defining(name) if each.endswith(SUFFIXES)]
+        if path.startswith(_MEMBERS_PREFIX):
             return tuple(sorted(found))
         if path.endswith("/"):
-            return tuple(sorted(set(found).intersection(layout.project.defining(f"package {path[:-1]}"))))
-        return _nearest(found, path)
+            return tuple(
+                sorted(set(found).intersection(layout.project.files_defining(f"package {path[:-1]}")))
+            )
+        return _find_nearest(found, path)
 
-    def outside(self, module: str, name: str, path: str, layout: Layout) -> str:
+    def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """The header as it is written."""
         return module
 
-    def beyond(self, outside: str, step: str) -> str:
+    def extend_external_name(self, external: str, step: str) -> str:
         """A header gives no names of its own; `std` does."""
-        return "" if "/" in outside or outside.endswith(SUFFIXES) else outside + step
+        return "" if "/" in external or external.endswith(SUFFIXES) else external + step
 
-    def is_standard(self, outside: str) -> bool:
+    def is_standard_library(self, external: str) -> bool:
         """Whether it is of the standard library."""
-        return outside in _HEADERS or outside.startswith("std.")
+        return external in _STANDARD_HEADERS or external.startswith("std.")
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`geo::Circle::area`; of C, the name alone, as it is linked."""
@@ -91,7 +95,7 @@ class CFamily(Language):
         return "::".join(part for part in parts if part) if name else path
 
 
-def _included(name: str, path: str, layout: Layout) -> tuple[str, ...]:
+def _find_included_file(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     """A file beside the one that includes it, or the nearest whose path ends as it is written."""
     folder = path.rpartition("/")[0].split("/") if "/" in path else []
     parts = [part for part in name.split("/") if part not in ("", ".")]
@@ -101,14 +105,14 @@ def _included(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     beside = "/".join([*folder, *parts])
     if beside in layout.paths:
         return (beside,)
-    if name in _HEADERS or not parts:
+    if name in _STANDARD_HEADERS or not parts:
         return ()
     end = "/".join(parts)
-    known = layout.once("c files", _by_name).get(parts[-1], ())
-    return _nearest([each for each in known if each == end or each.endswith(f"/{end}")], path)[:1]
+    known = layout.get_or_build("c files", _index_files_by_name).get(parts[-1], ())
+    return _find_nearest([each for each in known if each == end or each.endswith(f"/{end}")], path)[:1]
 
 
-def _by_name(layout: Layout) -> Mapping[str, tuple[str, ...]]:
+def _index_files_by_name(layout: Layout) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for path in sorted(layout.paths):
         if path.endswith(SUFFIXES):
@@ -116,14 +120,14 @@ def _by_name(layout: Layout) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(paths) for name, paths in found.items()}
 
 
-def _nearest(found: Iterable[str], path: str) -> tuple[str, ...]:
+def _find_nearest(candidates: Iterable[str], path: str) -> tuple[str, ...]:
     """Those that share the most folders with a file."""
-    shared = {each: _shared(each, path) for each in found if each != path}
+    shared = {each: _count_shared_folders(each, path) for each in candidates if each != path}
     most = max(shared.values(), default=0)
     return tuple(sorted(each for each, count in shared.items() if count == most))
 
 
-def _shared(one: str, other: str) -> int:
+def _count_shared_folders(one: str, other: str) -> int:
     count = 0
     for left, right in zip(one.split("/")[:-1], other.split("/")[:-1], strict=False):
         if left != right:

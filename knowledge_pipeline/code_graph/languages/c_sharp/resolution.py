@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from knowledge_pipeline.code_graph.languages.c_sharp.facts import BUILTINS, SHARED
-from knowledge_pipeline.code_graph.languages.package_language import Packaged
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.c_sharp.facts import BUILTINS, GLOBAL_USING
+from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
+from knowledge_pipeline.code_graph.languages.words import split_words
 
 
-class CSharp(Packaged):
+class CSharp(PackageLanguage):
     """C#, as its specification says, chapters 7, 14 and 15."""
 
     name = "c_sharp"
-    heads: Mapping[str, str] = {"this": "@self", "base": "@super"}
+    receiver_keywords: Mapping[str, str] = {"this": "@self", "base": "@super"}
     builtins = BUILTINS
     constructors_named_after_type = True
     nested_packages = True
-    scattered = True
-    extensions = True
-    shared_imports = SHARED
-    elements = ("@held[]", "GetEnumerator().Current")
-    containers: Mapping[str, str] = {
+    has_scattered_members = True
+    has_extensions = True
+    shared_imports = GLOBAL_USING
+    element_accessors = ("@held[]", "GetEnumerator().Current")
+    container_methods: Mapping[str, str] = {
         **dict.fromkeys(
-            words(
+            split_words(
                 """
                 First FirstOrDefault Last LastOrDefault Single SingleOrDefault ElementAt Find FindLast Max Min
                 MaxBy MinBy Pop Peek Dequeue Value Result GetValueOrDefault Invoke Current GetOrAdd Aggregate
@@ -33,7 +33,7 @@ class CSharp(Packaged):
             "[]",
         ),
         **dict.fromkeys(
-            words(
+            split_words(
                 """
                 Where OrderBy OrderByDescending ThenBy Distinct Skip Take Reverse ToList ToArray AsEnumerable
                 Values Concat Union Except Append Prepend ToHashSet AsQueryable ConfigureAwait FindAll
@@ -42,7 +42,7 @@ class CSharp(Packaged):
             "",
         ),
     }
-    common = words(
+    common_methods = split_words(
         """
         Add Remove Clear Contains ContainsKey TryGetValue ToString Equals GetHashCode GetType CompareTo
         Dispose Close Read Write WriteLine ReadLine Select Where First FirstOrDefault ToList ToArray Any All
@@ -51,4 +51,4 @@ class CSharp(Packaged):
         Load Save Execute Send Name Value Key Push Pop Peek Enqueue Dequeue Find Concat Clone
         """
     )
-    standard = ("System.", "Microsoft.")
+    standard_prefixes = ("System.", "Microsoft.")

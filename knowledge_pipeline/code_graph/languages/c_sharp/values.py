@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer, part_of
-from knowledge_pipeline.code_graph.languages.declared_types import Types, Values, children, promised
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, part_of
+from knowledge_pipeline.code_graph.languages.declared_types import (
+    TypeSyntax,
+    Values,
+    children_of_type,
+    values_of_type,
+)
+from knowledge_pipeline.code_graph.languages.words import split_words
 
-TYPES = Types(
+TYPES = TypeSyntax(
     generic={"generic_name": "type_argument_list"},
     arrays={"array_type": "type"},
-    same={"nullable_type": "type", "ref_type": "type", "scoped_type": "type"},
-    skipped=frozenset({"var", "dynamic", "object"}),
+    transparent={"nullable_type": "type", "ref_type": "type", "scoped_type": "type"},
+    ignored=frozenset({"var", "dynamic", "object"}),
 )
 
-_HANDS_OUT = words(
+_CALLBACK_METHODS = split_words(
     """
     Where Select SelectMany Any All First FirstOrDefault Last LastOrDefault Single SingleOrDefault OrderBy
     OrderByDescending ThenBy GroupBy ToDictionary ToLookup Sum Max Min Average Count TakeWhile SkipWhile
@@ -24,15 +29,15 @@ _HANDS_OUT = words(
 )
 
 
-def types_of(writer: Writer, node: Node | None) -> Values:
+def values_of_type_name(writer: PathWriter, node: Node | None) -> Values:
     """What a type promises. Its names are those of types: a property may have the name of its type."""
     return [
         (suffix, f"@type.{value}" if value[0] != "@" else value)
-        for suffix, value in promised(TYPES, writer, node)
+        for suffix, value in values_of_type(TYPES, writer, node)
     ]
 
 
-def handed_to(writer: Writer, node: Node) -> Values:
+def lambda_argument_values(writer: PathWriter, node: Node) -> Values:
     """What a method of a collection hands to a lambda: one of its elements."""
     call = node.parent.parent.parent if node.parent is not None and node.parent.parent is not None else None
     called = call.child_by_field_name("function") if call is not None else None
@@ -40,31 +45,31 @@ def handed_to(writer: Writer, node: Node) -> Values:
         return []
     name, of = called.child_by_field_name("name"), called.child_by_field_name("expression")
     path = writer.path(of)
-    known = name is not None and writer.path(name) in _HANDS_OUT
+    known = name is not None and writer.path(name) in _CALLBACK_METHODS
     return [("", f"{path}[]")] if path and known else []
 
 
-def _generic(writer: Writer, node: Node) -> str | None:
+def _generic_path(writer: PathWriter, node: Node) -> str | None:
     return writer.path(part_of(node, 0))
 
 
-def _qualified(writer: Writer, node: Node) -> str | None:
+def _qualified_path(writer: PathWriter, node: Node) -> str | None:
     parts = [writer.path(node.child_by_field_name(part)) for part in ("qualifier", "name")]
     return ".".join(part for part in parts if part) or None
 
 
-def _access(writer: Writer, node: Node) -> str | None:
+def _access_path(writer: PathWriter, node: Node) -> str | None:
     of, name = writer.path(node.child_by_field_name("expression")), node.child_by_field_name("name")
     member = writer.path(name)
     return f"{of}.{member}" if of and member else None
 
 
-def _conditional(writer: Writer, node: Node) -> str | None:
+def _conditional_path(writer: PathWriter, node: Node) -> str | None:
     """`a?.b`: the part after the question mark knows what is before it."""
     return writer.path(part_of(node, -1))
 
 
-def _binding(writer: Writer, node: Node) -> str | None:
+def _binding_path(writer: PathWriter, node: Node) -> str | None:
     """`.b` of `a?.b` as `a.b`."""
     name = writer.path(node.child_by_field_name("name"))
     around, inner = node.parent, node
@@ -75,57 +80,57 @@ def _binding(writer: Writer, node: Node) -> str | None:
     return f"{of}.{name}" if of and name else None
 
 
-def _indexed(writer: Writer, node: Node) -> str | None:
+def _indexed_path(writer: PathWriter, node: Node) -> str | None:
     path = writer.path(node.child_by_field_name("expression"))
     return f"{path}[]" if path else None
 
 
-def _cast(writer: Writer, node: Node) -> str | None:
-    values = _of_cast(writer, node)
+def _cast_path(writer: PathWriter, node: Node) -> str | None:
+    values = _cast_values(writer, node)
     return next((value for suffix, value in values if not suffix), None)
 
 
-def _of_cast(writer: Writer, node: Node) -> Values:
-    return types_of(writer, node.child_by_field_name("type") or node.child_by_field_name("right"))
+def _cast_values(writer: PathWriter, node: Node) -> Values:
+    return values_of_type_name(writer, node.child_by_field_name("type") or node.child_by_field_name("right"))
 
 
-def _binary(writer: Writer, node: Node) -> str | None:
+def _binary_path(writer: PathWriter, node: Node) -> str | None:
     """`a ?? b` is a."""
-    return writer.path(node.child_by_field_name("left")) if _is_choice(node) else None
+    return writer.path(node.child_by_field_name("left")) if _is_null_coalescing(node) else None
 
 
-def _of_binary(writer: Writer, node: Node) -> Values:
-    sides = ("left", "right") if _is_choice(node) else ()
+def _binary_values(writer: PathWriter, node: Node) -> Values:
+    sides = ("left", "right") if _is_null_coalescing(node) else ()
     return [value for side in sides for value in writer.values(node.child_by_field_name(side))]
 
 
-def _is_choice(node: Node) -> bool:
+def _is_null_coalescing(node: Node) -> bool:
     operator = node.child_by_field_name("operator")
     return operator is not None and operator.type == "??"
 
 
-def _of_array(writer: Writer, node: Node) -> Values:
-    kind = next(children(node, "array_type"), None)
-    return types_of(writer, kind)
+def _array_values(writer: PathWriter, node: Node) -> Values:
+    kind = next(children_of_type(node, "array_type"), None)
+    return values_of_type_name(writer, kind)
 
 
-def _new(writer: Writer, node: Node) -> Values:
+def _new_values(writer: PathWriter, node: Node) -> Values:
     """`new List<Item>()` holds items, too."""
-    return types_of(writer, node.child_by_field_name("type"))
+    return values_of_type_name(writer, node.child_by_field_name("type"))
 
 
-def _await(writer: Writer, node: Node) -> str | None:
+def _await_path(writer: PathWriter, node: Node) -> str | None:
     """What a task gives."""
     path = writer.path(part_of(node, 0))
     return f"{path}[]" if path else None
 
 
-EXPRESSIONS = Expressions(
+EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"identifier", "this", "base"}),
     members={},
     calls={"invocation_expression": ("function",), "object_creation_expression": ("type",)},
     indexes={},
-    same={
+    transparent={
         "parenthesized_expression": 0,
         "postfix_unary_expression": 0,
         "checked_expression": 0,
@@ -134,23 +139,23 @@ EXPRESSIONS = Expressions(
     },
     choices={"conditional_expression": ("consequence", "alternative")},
     contents={
-        "binary_expression": _of_binary,
-        "cast_expression": _of_cast,
-        "as_expression": _of_cast,
-        "array_creation_expression": _of_array,
-        "object_creation_expression": _new,
+        "binary_expression": _binary_values,
+        "cast_expression": _cast_values,
+        "as_expression": _cast_values,
+        "array_creation_expression": _array_values,
+        "object_creation_expression": _new_values,
     },
-    written={
-        "generic_name": _generic,
-        "qualified_name": _qualified,
+    path_writers={
+        "generic_name": _generic_path,
+        "qualified_name": _qualified_path,
         "alias_qualified_name": lambda writer, node: writer.path(node.child_by_field_name("name")),
-        "member_access_expression": _access,
-        "conditional_access_expression": _conditional,
-        "member_binding_expression": _binding,
-        "element_access_expression": _indexed,
-        "cast_expression": _cast,
-        "as_expression": _cast,
-        "binary_expression": _binary,
-        "await_expression": _await,
+        "member_access_expression": _access_path,
+        "conditional_access_expression": _conditional_path,
+        "member_binding_expression": _binding_path,
+        "element_access_expression": _indexed_path,
+        "cast_expression": _cast_path,
+        "as_expression": _cast_path,
+        "binary_expression": _binary_path,
+        "await_expression": _await_path,
     },
 )

@@ -4,46 +4,50 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts_builder import Reading
-from knowledge_pipeline.code_graph.languages.ecmascript.names import plain
-from knowledge_pipeline.code_graph.languages.ecmascript.types import parameters, promised, under
-from knowledge_pipeline.code_graph.languages.ecmascript.values import bare
-from knowledge_pipeline.syntax.outline import TYPES
+from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
+from knowledge_pipeline.code_graph.languages.ecmascript.names import to_segment
+from knowledge_pipeline.code_graph.languages.ecmascript.types import (
+    add_prefix,
+    callback_parameter_values,
+    values_of_type,
+)
+from knowledge_pipeline.code_graph.languages.ecmascript.values import unwrap_expression
+from knowledge_pipeline.syntax.outline import TYPE_KINDS
 
-_BIGINT_BYTES = 6
+_BIGINT_NAME_BYTES = 6
 _NAMES = frozenset({"identifier", "type_identifier", "member_expression", "nested_type_identifier"})
 
 
-def of_heritage(reading: Reading, node: Node) -> None:
+def read_heritage(builder: FactsBuilder, node: Node) -> None:
     """`extends A.B<C> implements D`, of classes and interfaces."""
-    scope = reading.scope(node)
+    scope = builder.scope(node)
     if node.type == "extends_type_clause":
-        _bases(reading, scope, node.children_by_field_name("type"), "extends")
+        _read_bases(builder, scope, node.children_by_field_name("type"), "extends")
         return
     for clause in node.named_children:
         if clause.type == "extends_clause":
-            _bases(reading, scope, clause.children_by_field_name("value"), "extends")
+            _read_bases(builder, scope, clause.children_by_field_name("value"), "extends")
         elif clause.type == "implements_clause":
-            _bases(reading, scope, clause.named_children, "implements")
+            _read_bases(builder, scope, clause.named_children, "implements")
         else:
-            _bases(reading, scope, [clause], "extends")
+            _read_bases(builder, scope, [clause], "extends")
 
 
-def _bases(reading: Reading, scope: str, bases: list[Node], kind: str) -> None:
+def _read_bases(builder: FactsBuilder, scope: str, bases: list[Node], kind: str) -> None:
     for each in bases:
         named = each.child_by_field_name("name") if each.type == "generic_type" else each
-        named = bare(named)
+        named = unwrap_expression(named)
         if named is None or named.type not in _NAMES:
             continue
-        path = "".join((reading.writer.path(named) or "").split())
-        reading.use("extends" if kind == "extends" else "implements", path, named, scope)
-        reading.skip(named)
+        path = "".join((builder.writer.path(named) or "").split())
+        builder.add_use("extends" if kind == "extends" else "implements", path, named, scope)
+        builder.skip_reference(named)
 
 
-def of_super(reading: Reading, node: Node) -> None:
+def read_super_call(builder: FactsBuilder, node: Node) -> None:
     """`super(…)` calls what the class extends."""
-    around = reading.outline.innermost(reading.syntax.start(node))
-    while around is not None and around.kind not in TYPES:
+    around = builder.outline.innermost_definition(builder.syntax.start(node))
+    while around is not None and around.kind not in TYPE_KINDS:
         around = around.parent
     body = around.node if around is not None else None
     if body is not None and body.type == "variable_declarator":
@@ -53,84 +57,86 @@ def of_super(reading: Reading, node: Node) -> None:
         return
     clause = heritage.named_children[0]
     base = clause.child_by_field_name("value") if clause.type == "extends_clause" else clause
-    reading.use("calls", reading.writer.path(base), node)
+    builder.add_use("calls", builder.writer.path(base), node)
 
 
-def of_field(reading: Reading, node: Node) -> None:
+def read_field(builder: FactsBuilder, node: Node) -> None:
     """A field of a class."""
     named = node.child_by_field_name("name") or node.child_by_field_name("property")
     if named is None:
         return
-    scope, name = reading.scope(node), plain(reading.text(named))
+    scope, name = builder.scope(node), to_segment(builder.text(named))
     declared, value = node.child_by_field_name("type"), node.child_by_field_name("value")
-    if (node.start_byte, node.end_byte) in reading.writer.defined or scope not in reading.types:
+    if (node.start_byte, node.end_byte) in builder.writer.definition_names or scope not in builder.type_names:
         return
-    reading.define(f"{scope}.{name}", "variable", node)
-    for suffix, path in promised(reading.writer, declared):
-        reading.bind(scope, name + suffix, path, declared=True)
-    for suffix, path in reading.writer.values(value):
-        reading.bind(scope, name + suffix, path)
+    builder.add_definition(f"{scope}.{name}", "variable", node)
+    for suffix, path in values_of_type(builder.writer, declared):
+        builder.bind(scope, name + suffix, path, declared=True)
+    for suffix, path in builder.writer.values(value):
+        builder.bind(scope, name + suffix, path)
 
 
-def of_type_name(reading: Reading, node: Node) -> None:
+def read_type_name(builder: FactsBuilder, node: Node) -> None:
     """`bigint` is TypeScript's own, though its grammar takes it for a name."""
-    if node.end_byte - node.start_byte == _BIGINT_BYTES and reading.text(node) == "bigint":
-        reading.skip(node)
+    if node.end_byte - node.start_byte == _BIGINT_NAME_BYTES and builder.text(node) == "bigint":
+        builder.skip_reference(node)
 
 
-def of_property(reading: Reading, node: Node) -> None:
+def read_property(builder: FactsBuilder, node: Node) -> None:
     """A property that an interface, or a type of an object, declares."""
     named = node.child_by_field_name("name")
-    scope = reading.scope(node)
+    scope = builder.scope(node)
     if named is None or not scope:
         return
-    name = plain(reading.text(named))
-    reading.define(f"{scope}.{name}", "variable", node)
-    for suffix, path in promised(reading.writer, node.child_by_field_name("type")):
-        reading.bind(scope, name + suffix, path, declared=True)
+    name = to_segment(builder.text(named))
+    builder.add_definition(f"{scope}.{name}", "variable", node)
+    for suffix, path in values_of_type(builder.writer, node.child_by_field_name("type")):
+        builder.bind(scope, name + suffix, path, declared=True)
 
 
-def of_signature(reading: Reading, node: Node) -> None:
+def read_call_signature(builder: FactsBuilder, node: Node) -> None:
     """What an interface says of its instances when they are called: `(store: Store): Rows`."""
-    scope = reading.scope(node)
-    if scope not in reading.types:
+    scope = builder.scope(node)
+    if scope not in builder.type_names:
         return
-    for suffix, path in under("()", promised(reading.writer, node.child_by_field_name("return_type"))):
-        reading.bind(scope, f"@call{suffix}", path, declared=True)
-    for suffix, path in parameters(reading.writer, node):
-        reading.bind(scope, suffix[1:], path, declared=True)
+    for suffix, path in add_prefix(
+        "()", values_of_type(builder.writer, node.child_by_field_name("return_type"))
+    ):
+        builder.bind(scope, f"@call{suffix}", path, declared=True)
+    for suffix, path in callback_parameter_values(builder.writer, node):
+        builder.bind(scope, suffix[1:], path, declared=True)
 
 
-def of_member(reading: Reading, node: Node) -> None:
+def read_enum_member(builder: FactsBuilder, node: Node) -> None:
     """A member of an enumeration."""
-    scope = reading.scope(node)
-    reading.define(f"{scope}.{plain(reading.text(node))}", "variable", node)
+    scope = builder.scope(node)
+    builder.add_definition(f"{scope}.{to_segment(builder.text(node))}", "variable", node)
 
 
-def of_alias(reading: Reading, node: Node) -> None:
+def read_type_alias(builder: FactsBuilder, node: Node) -> None:
     """What a name for a type stands for; one for a type of an object is itself what has its members."""
-    value, scope = node.child_by_field_name("value"), reading.scope(node)
+    value, scope = node.child_by_field_name("value"), builder.scope(node)
     if value is None or not scope:
         return
     parts = value.named_children if value.type == "intersection_type" else [value]
     if any(each.type == "object_type" for each in parts):
-        reading.bind(scope, "@()", "@", declared=True)
+        builder.bind(scope, "@()", "@", declared=True)
     for each in parts:
-        for suffix, path in promised(reading.writer, each) if each.type != "object_type" else ():
-            reading.bind(scope, "@()" + suffix, path, declared=True)
+        for suffix, path in values_of_type(builder.writer, each) if each.type != "object_type" else ():
+            builder.bind(scope, "@()" + suffix, path, declared=True)
 
 
-def of_type_parameter(reading: Reading, node: Node) -> None:
+def read_type_parameter(builder: FactsBuilder, node: Node) -> None:
     """A type's parameter is what it extends, as far as is known."""
     named, limit = node.child_by_field_name("name"), node.child_by_field_name("constraint")
     if named is None:
         return
-    scope, name = reading.scope(node), reading.text(named)
-    found = [value for suffix, value in promised(reading.writer, limit) if not suffix]
+    scope, name = builder.scope(node), builder.text(named)
+    found = [value for suffix, value in values_of_type(builder.writer, limit) if not suffix]
     for each in found:
         if each.endswith("()"):
-            reading.bind(scope, name, each[:-2], declared=True)
+            builder.bind(scope, name, each[:-2], declared=True)
         else:
-            reading.bind(scope, f"{name}()", each, declared=True)
+            builder.bind(scope, f"{name}()", each, declared=True)
     if not found:
-        reading.bind(scope, name, "")
+        builder.bind(scope, name, "")

@@ -4,46 +4,46 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.ecmascript.classes import (
-    of_alias,
-    of_field,
-    of_heritage,
-    of_member,
-    of_property,
-    of_signature,
-    of_super,
-    of_type_name,
-    of_type_parameter,
+    read_call_signature,
+    read_enum_member,
+    read_field,
+    read_heritage,
+    read_property,
+    read_super_call,
+    read_type_alias,
+    read_type_name,
+    read_type_parameter,
 )
 from knowledge_pipeline.code_graph.languages.ecmascript.functions import (
-    hand,
-    of_function,
-    of_return,
-    of_yield,
+    bind_callback_parameters,
+    read_function,
+    read_return,
+    read_yield,
 )
 from knowledge_pipeline.code_graph.languages.ecmascript.imports import (
-    of_assignment,
-    of_call,
-    of_export,
-    of_import,
-    required,
-    take_required,
+    find_required_module,
+    read_dynamic_import,
+    read_export,
+    read_export_assignment,
+    read_import,
+    read_require_declaration,
 )
-from knowledge_pipeline.code_graph.languages.ecmascript.names import named, plain
-from knowledge_pipeline.code_graph.languages.ecmascript.patterns import give, names_in
-from knowledge_pipeline.code_graph.languages.ecmascript.types import MAX_PARAMETERS, promised
-from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import elements, results
+from knowledge_pipeline.code_graph.languages.ecmascript.names import qualify_within, to_segment
+from knowledge_pipeline.code_graph.languages.ecmascript.patterns import bind_pattern, iter_declared_names
+from knowledge_pipeline.code_graph.languages.ecmascript.types import MAX_PARAMETERS, values_of_type
+from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import call_values, element_values
 from knowledge_pipeline.code_graph.languages.ecmascript.values import (
+    CALLBACK_METHODS,
     EXPRESSIONS,
-    TAKES_ELEMENT,
-    arguments,
-    bare,
+    list_arguments,
+    unwrap_expression,
 )
-from knowledge_pipeline.code_graph.languages.visibility import not_exported
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.visibility import is_not_exported
+from knowledge_pipeline.code_graph.languages.words import split_words
 
-BUILTINS = words(
+BUILTINS = split_words(
     """
     Object Array Promise Map Set WeakMap WeakSet WeakRef Proxy Reflect JSON Math Date RegExp Symbol
     String Number Boolean BigInt Function Error TypeError RangeError SyntaxError ReferenceError
@@ -63,146 +63,154 @@ BUILTINS = words(
     HTMLElement Element Node NodeJS JSX PropertyDescriptor TemplateStringsArray module exports
     """
 )
-_MAX_CHAIN = 8  # a = b = c
-_FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function"})
-_HOLDERS = _FUNCTIONS | {"object"}
+_MAX_CHAINED_ASSIGNMENTS = 8  # a = b = c
+_FUNCTION_NODES = frozenset({"arrow_function", "function_expression", "generator_function"})
+_CALLBACK_NODES = _FUNCTION_NODES | {"object"}
 
 
-def _variable(reading: Reading, node: Node) -> None:
+def _read_variable(builder: FactsBuilder, node: Node) -> None:
     target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     if target is None:
         return
-    if take_required(reading, target, value):
+    if read_require_declaration(builder, target, value):
         return
-    scope = reading.scope(target)
+    scope = builder.scope(target)
     declared = node.child_by_field_name("type")
-    is_function = (node.start_byte, node.end_byte) in reading.writer.defined
+    is_function = (node.start_byte, node.end_byte) in builder.writer.definition_names
     if declared is not None:
-        _declared(reading, scope, node, declared, is_function=is_function)
+        _bind_declared_variable(builder, scope, node, declared, is_function=is_function)
     if value is not None and not is_function:
-        give(reading, scope, target, reading.writer.values(value))
-        _define_object(reading, scope, target, value)
+        bind_pattern(builder, scope, target, builder.writer.values(value))
+        _define_local_object(builder, scope, target, value)
     elif value is None and declared is None:
-        give(reading, scope, target, [])
+        bind_pattern(builder, scope, target, [])
 
 
-def _declared(reading: Reading, scope: str, node: Node, declared: Node, *, is_function: bool) -> None:
+def _bind_declared_variable(
+    builder: FactsBuilder, scope: str, node: Node, declared: Node, *, is_function: bool
+) -> None:
     """What `const f: Handler = …` says of the variable, of what it gives, and of its parameters."""
     target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-    values = promised(reading.writer, declared)
+    values = values_of_type(builder.writer, declared)
     if is_function:
-        for suffix, path in results(values):
-            reading.bind(scope, "@()" + suffix, path, declared=True)
+        for suffix, path in call_values(values):
+            builder.bind(scope, "@()" + suffix, path, declared=True)
     elif target is not None:
-        give(reading, scope, target, values, declared=True)
+        bind_pattern(builder, scope, target, values, declared=True)
     if value is not None:
-        hand(reading, value, values)
+        bind_callback_parameters(builder, value, values)
 
 
-def _define_object(reading: Reading, scope: str, target: Node, value: Node) -> None:
+def _define_local_object(builder: FactsBuilder, scope: str, target: Node, value: Node) -> None:
     """A local object with functions of its own is a definition, for they are named after it."""
-    literal = bare(value)
+    literal = unwrap_expression(value)
     if not scope or target.type != "identifier" or literal is None or literal.type != "object":
         return
-    defined = reading.writer.defined
+    defined = builder.writer.definition_names
     if any((each.start_byte, each.end_byte) in defined for each in literal.named_children):
-        reading.define(f"{scope}.{reading.text(target)}", "variable", target)
+        builder.add_definition(f"{scope}.{builder.text(target)}", "variable", target)
 
 
-def _global(reading: Reading, node: Node) -> None:
+def _read_global(builder: FactsBuilder, node: Node) -> None:
     target = node.child_by_field_name("name")
     value = node.child_by_field_name("value")
-    if target is None or (node.start_byte, node.end_byte) in reading.writer.defined:
+    if target is None or (node.start_byte, node.end_byte) in builder.writer.definition_names:
         return
-    if required(reading, value)[0] is not None:
+    if find_required_module(builder, value)[0] is not None:
         return  # an import
-    scope = reading.scope(target)
-    for each in names_in(target):
-        name = plain(reading.text(each))
-        reading.define(f"{scope}.{name}" if scope else name, "variable", node)
+    scope = builder.scope(target)
+    for each in iter_declared_names(target):
+        name = to_segment(builder.text(each))
+        builder.add_definition(f"{scope}.{name}" if scope else name, "variable", node)
 
 
-def _assignment(reading: Reading, node: Node) -> None:
+def _read_assignment(builder: FactsBuilder, node: Node) -> None:
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     if left is None or right is None:
         return
     value: Node = right
-    for _ in range(_MAX_CHAIN):
+    for _ in range(_MAX_CHAINED_ASSIGNMENTS):
         if value.type != "assignment_expression":
             break
         value = value.child_by_field_name("right") or value
-    defines = (node.start_byte, node.end_byte) in reading.writer.defined
+    defines = (node.start_byte, node.end_byte) in builder.writer.definition_names
     if defines:
-        reading.skip(left)
-    if of_assignment(reading, left, value) or defines:
+        builder.skip_reference(left)
+    if read_export_assignment(builder, left, value) or defines:
         return
-    give(reading, reading.scope(node), left, reading.writer.values(value))
+    bind_pattern(builder, builder.scope(node), left, builder.writer.values(value))
 
 
-def _loop(reading: Reading, node: Node) -> None:
+def _read_loop(builder: FactsBuilder, node: Node) -> None:
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     if left is None:
         return
     sign = node.child_by_field_name("operator")
     of = sign is not None and sign.type == "of"
-    give(reading, reading.scope(node), left, elements(reading.writer.values(right)) if of else [])
+    bind_pattern(
+        builder, builder.scope(node), left, element_values(builder.writer.values(right)) if of else []
+    )
 
 
-def _decorator(reading: Reading, node: Node) -> None:
+def _read_decorator(builder: FactsBuilder, node: Node) -> None:
     """A decorator without arguments is called, too."""
     named = node.named_children[0] if node.named_child_count else None
     if named is not None and named.type in ("identifier", "member_expression"):
-        reading.use("calls", reading.writer.path(named), named)
-        reading.skip(named)
+        builder.add_use("calls", builder.writer.path(named), named)
+        builder.skip_reference(named)
 
 
-def _element(reading: Reading, node: Node) -> None:
+def _read_jsx_element(builder: FactsBuilder, node: Node) -> None:
     """`<Button/>` calls Button; `<div>` is the browser's."""
     named = node.child_by_field_name("name")
     if named is None:
         return
-    path = reading.writer.path(named) or ""
-    reading.skip(named)
+    path = builder.writer.path(named) or ""
+    builder.skip_reference(named)
     if "." in path or not path[:1].islower():
-        reading.use("calls", path, named)
+        builder.add_use("calls", path, named)
 
 
-def _invoked(reading: Reading, node: Node) -> None:
-    of_call(reading, node)
-    called, given = node.child_by_field_name("function"), arguments(node)
+def _read_call(builder: FactsBuilder, node: Node) -> None:
+    read_dynamic_import(builder, node)
+    called, given = node.child_by_field_name("function"), list_arguments(node)
     if called is None or not given:
         return
-    _hand_on(reading, called, given)
+    _bind_callbacks(builder, called, given)
     if called.type != "member_expression":
         return
     method, of = called.child_by_field_name("property"), called.child_by_field_name("object")
-    name = reading.text(method) if method is not None and method.end_byte - method.start_byte < 24 else ""
+    name = builder.text(method) if method is not None and method.end_byte - method.start_byte < 24 else ""
     if name in ("push", "unshift", "add", "set"):
-        _added(reading, of, given[1 if name == "set" else 0 :])
-    elif given[0].type in _FUNCTIONS and (name in TAKES_ELEMENT or name == "then"):
-        values = reading.writer.values(of)
-        _hand(reading, given[0], values if name == "then" else elements(values))
+        _read_addition(builder, of, given[1 if name == "set" else 0 :])
+    elif given[0].type in _FUNCTION_NODES and (name in CALLBACK_METHODS or name == "then"):
+        values = builder.writer.values(of)
+        _bind_first_parameter(builder, given[0], values if name == "then" else element_values(values))
 
 
-def _hand_on(reading: Reading, called: Node | None, given: list[Node]) -> None:
+def _bind_callbacks(builder: FactsBuilder, callee: Node | None, call_arguments: list[Node]) -> None:
     """What is called says with its types what it gives to functions that it is given."""
-    functions = [(place, each) for place, each in enumerate(given[:MAX_PARAMETERS]) if each.type in _HOLDERS]
-    path = reading.writer.path(called) if functions else None
+    functions = [
+        (place, each)
+        for place, each in enumerate(call_arguments[:MAX_PARAMETERS])
+        if each.type in _CALLBACK_NODES
+    ]
+    path = builder.writer.path(callee) if functions else None
     for place, each in functions if path else ():
-        hand(reading, each, [("", f"{path}.@{place}")])
+        bind_callback_parameters(builder, each, [("", f"{path}.@{place}")])
 
 
-def _made(reading: Reading, node: Node) -> None:
-    _hand_on(reading, node.child_by_field_name("constructor"), arguments(node))
+def _read_new(builder: FactsBuilder, node: Node) -> None:
+    _bind_callbacks(builder, node.child_by_field_name("constructor"), list_arguments(node))
 
 
-def _added(reading: Reading, of: Node | None, given: list[Node]) -> None:
-    path = reading.writer.path(of) if given else None
-    for suffix, value in reading.writer.values(given[0]) if path else ():
-        reading.bind(reading.scope(given[0]), f"{path}[]{suffix}", value)
+def _read_addition(builder: FactsBuilder, container: Node | None, call_arguments: list[Node]) -> None:
+    path = builder.writer.path(container) if call_arguments else None
+    for suffix, value in builder.writer.values(call_arguments[0]) if path else ():
+        builder.bind(builder.scope(call_arguments[0]), f"{path}[]{suffix}", value)
 
 
-def _hand(reading: Reading, function: Node, values: list[tuple[str, str]]) -> None:
+def _bind_first_parameter(builder: FactsBuilder, function: Node, values: list[tuple[str, str]]) -> None:
     """Give the first parameter of a function values, where it declares no type."""
     single, several = function.child_by_field_name("parameter"), function.child_by_field_name("parameters")
     target = single or (
@@ -211,36 +219,36 @@ def _hand(reading: Reading, function: Node, values: list[tuple[str, str]]) -> No
     if target is None or target.child_by_field_name("type") is not None:
         return
     pattern = target.child_by_field_name("pattern") or target
-    give(reading, reading.scope(function), pattern, values)
+    bind_pattern(builder, builder.scope(function), pattern, values)
 
 
-EXTRACTION = Extraction(
-    private=not_exported,
+EXTRACTION = ExtractionRules(
+    is_private=is_not_exported,
     expressions=EXPRESSIONS,
     handlers={
-        "import": of_import,
-        "export": of_export,
-        "global": _global,
-        "variable": _variable,
-        "assignment": _assignment,
-        "loop": _loop,
-        "function": of_function,
-        "return": of_return,
-        "yield": of_yield,
-        "heritage": of_heritage,
-        "super": of_super,
-        "field": of_field,
-        "property": of_property,
-        "member": of_member,
-        "alias": of_alias,
-        "typename": of_type_name,
-        "parameter": of_type_parameter,
-        "decorator": _decorator,
-        "element": _element,
-        "invoked": _invoked,
-        "made": _made,
-        "signature": of_signature,
+        "import": read_import,
+        "export": read_export,
+        "global": _read_global,
+        "variable": _read_variable,
+        "assignment": _read_assignment,
+        "loop": _read_loop,
+        "function": read_function,
+        "return": read_return,
+        "yield": read_yield,
+        "heritage": read_heritage,
+        "super": read_super_call,
+        "field": read_field,
+        "property": read_property,
+        "member": read_enum_member,
+        "alias": read_type_alias,
+        "typename": read_type_name,
+        "parameter": read_type_parameter,
+        "decorator": _read_decorator,
+        "element": _read_jsx_element,
+        "invoked": _read_call,
+        "made": _read_new,
+        "signature": read_call_signature,
     },
     builtins=BUILTINS,
-    named=named,
+    qualify_within=qualify_within,
 )

@@ -7,199 +7,204 @@ from functools import partial
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.facts_builder import Reading
-from knowledge_pipeline.code_graph.languages.ecmascript.values import bare, imported, module_name, string
+from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
+from knowledge_pipeline.code_graph.languages.ecmascript.values import (
+    imported_module,
+    loaded_module_name,
+    string_value,
+    unwrap_expression,
+)
 
-_MODULE = "module.exports"
+_MODULE_EXPORTS = "module.exports"
 
 
-def of_import(reading: Reading, node: Node) -> None:
+def read_import(builder: FactsBuilder, node: Node) -> None:
     """`import a, { b as c } from "./m"`, `import "./m"`, `import m = require("./m")`, `import a = b.c`."""
     if node.type == "import_alias":
         parts = node.named_children
         if len(parts) == 2:
-            reading.bind(reading.scope(node), reading.text(parts[0]), reading.writer.path(parts[1]) or "")
+            builder.bind(builder.scope(node), builder.text(parts[0]), builder.writer.path(parts[1]) or "")
         return
     clause = next((each for each in node.named_children if each.type.startswith("import_")), None)
     source = node.child_by_field_name("source") or (clause and clause.child_by_field_name("source"))
-    module = string(reading.writer, source)
+    module = string_value(builder.writer, source)
     if module is None:
         return
     if clause is None or clause.type == "import_attribute":
-        _take(reading, node, module, "", "")
+        _add_import(builder, node, module, "", "")
     elif clause.type == "import_require_clause":
-        take_all(reading, node, module, reading.text(clause.named_children[0]))
+        add_module_import(builder, node, module, builder.text(clause.named_children[0]))
     else:
         for each in clause.named_children:
-            _clause(reading, each, module)
+            _read_import_clause(builder, each, module)
 
 
-def _clause(reading: Reading, node: Node, module: str) -> None:
+def _read_import_clause(builder: FactsBuilder, node: Node, module: str) -> None:
     if node.type == "identifier":
-        _take(reading, node, module, "default", reading.text(node))
+        _add_import(builder, node, module, "default", builder.text(node))
     elif node.type == "namespace_import":
-        _take(reading, node, module, "", reading.text(node.named_children[0]))
+        _add_import(builder, node, module, "", builder.text(node.named_children[0]))
     elif node.type == "named_imports":
         if not node.named_child_count:
-            _take(reading, node, module, "", "")
+            _add_import(builder, node, module, "", "")
         for each in node.named_children:
-            name, local = _names(reading, each)
+            name, local = _import_names(builder, each)
             if name:
-                _take(reading, each, module, name, local)
+                _add_import(builder, each, module, name, local)
 
 
-def of_export(reading: Reading, node: Node) -> None:
+def read_export(builder: FactsBuilder, node: Node) -> None:
     """`export { a as b }`, `export * from "./m"`, `export default a`, `export = a`."""
-    module = string(reading.writer, node.child_by_field_name("source"))
+    module = string_value(builder.writer, node.child_by_field_name("source"))
     clause = next((each for each in node.named_children if each.type == "export_clause"), None)
     if module is not None:
-        _re_export(reading, node, clause, module)
+        _read_re_export(builder, node, clause, module)
     elif clause is not None:
         for each in clause.named_children:
-            name, other = _names(reading, each)
+            name, other = _import_names(builder, each)
             if name and name != other:
-                _rename(reading, reading.scope(node), other, name)
+                _bind_export_name(builder, builder.scope(node), other, name)
     elif any(each.type == "default" for each in node.children):
-        _default(reading, node)
+        _read_default_export(builder, node)
     elif any(each.type == "=" for each in node.children) and node.named_child_count:
-        for path in (_MODULE, "default"):
-            reading.bind_values("", path, node.named_children[-1])
+        for path in (_MODULE_EXPORTS, "default"):
+            builder.bind_values("", path, node.named_children[-1])
 
 
-def _re_export(reading: Reading, node: Node, clause: Node | None, module: str) -> None:
+def _read_re_export(builder: FactsBuilder, node: Node, clause: Node | None, module: str) -> None:
     space = next((each for each in node.named_children if each.type == "namespace_export"), None)
     if clause is not None:
         for each in clause.named_children:
-            name, local = _names(reading, each)
+            name, local = _import_names(builder, each)
             if name:
-                _take(reading, each, module, name, local, exported=True)
+                _add_import(builder, each, module, name, local, exported=True)
     elif space is not None:
-        _take(reading, node, module, "", reading.text(space.named_children[0]), exported=True)
+        _add_import(builder, node, module, "", builder.text(space.named_children[0]), exported=True)
     else:
-        _take(reading, node, module, "*", "*", exported=True)
+        _add_import(builder, node, module, "*", "*", exported=True)
 
 
-def _default(reading: Reading, node: Node) -> None:
+def _read_default_export(builder: FactsBuilder, node: Node) -> None:
     declared = node.child_by_field_name("declaration")
     if declared is not None:
         named = declared.child_by_field_name("name")
         if named is not None:
-            _rename(reading, "", "default", reading.text(named))
+            _bind_export_name(builder, "", "default", builder.text(named))
         return
-    value = bare(node.child_by_field_name("value"))
+    value = unwrap_expression(node.child_by_field_name("value"))
     if value is not None and value.type == "identifier":
-        _rename(reading, "", "default", reading.text(value))
-    elif value is not None and (value.start_byte, value.end_byte) not in reading.writer.defined:
-        reading.bind_values("", "default", value)
+        _bind_export_name(builder, "", "default", builder.text(value))
+    elif value is not None and (value.start_byte, value.end_byte) not in builder.writer.definition_names:
+        builder.bind_values("", "default", value)
 
 
-def _rename(reading: Reading, scope: str, other: str, name: str) -> None:
+def _bind_export_name(builder: FactsBuilder, scope: str, exported_name: str, name: str) -> None:
     """Another name for what a file exports: the very same, rather than a value that it may have."""
-    reading.bind(scope, other, name if scope else f"@file.{name}", declared=True)
+    builder.bind(scope, exported_name, name if scope else f"@file.{name}", declared=True)
 
 
-def take_required(reading: Reading, target: Node, value: Node | None) -> bool:
+def read_require_declaration(builder: FactsBuilder, target: Node, value: Node | None) -> bool:
     """`const { a } = require("./m")`: whether a variable is given a module, or parts of one."""
-    module, member = required(reading, value)
+    module, member = find_required_module(builder, value)
     if module is None or target.type not in (("identifier",) if member else ("identifier", "object_pattern")):
         return False
-    reading.notes.setdefault("taken", set()).add(_call_within(value, member))
-    _take(reading, target, module, "", "")
+    builder.shared_state.setdefault("taken", set()).add(_find_call_start(value, member))
+    _add_import(builder, target, module, "", "")
     if target.type == "identifier" and not member:
-        take_all(reading, target, module, reading.text(target))
+        add_module_import(builder, target, module, builder.text(target))
         return True
-    taken = map(partial(_parts, reading), target.named_children)
-    for name, local in [(member, reading.text(target))] if member else taken:
-        for prefix in ("", f"{_MODULE}.") if name else ():
-            _take(reading, target, module, prefix + name, local)
+    taken = map(partial(_names_in_pattern, builder), target.named_children)
+    for name, local in [(member, builder.text(target))] if member else taken:
+        for prefix in ("", f"{_MODULE_EXPORTS}.") if name else ():
+            _add_import(builder, target, module, prefix + name, local)
     return True
 
 
-def _call_within(value: Node | None, member: str) -> int:
+def _find_call_start(value: Node | None, member: str) -> int:
     """The byte at which the call starts that loads a module."""
-    called = bare(value)
+    called = unwrap_expression(value)
     if member and called is not None:
-        called = bare(called.child_by_field_name("object"))
+        called = unwrap_expression(called.child_by_field_name("object"))
     return called.start_byte if called is not None else -1
 
 
-def required(reading: Reading, value: Node | None) -> tuple[str | None, str]:
+def find_required_module(builder: FactsBuilder, value: Node | None) -> tuple[str | None, str]:
     """The module that an expression loads, and what it takes out of it: `require("./m").a`."""
-    value = bare(value)
+    value = unwrap_expression(value)
     member = ""
     if value is not None and value.type == "member_expression":
         named = value.child_by_field_name("property")
-        member = reading.text(named) if named is not None else ""
-        value = bare(value.child_by_field_name("object"))
-    module = imported(reading.writer, value) if value is not None else None
+        member = builder.text(named) if named is not None else ""
+        value = unwrap_expression(value.child_by_field_name("object"))
+    module = imported_module(builder.writer, value) if value is not None else None
     return module, member
 
 
-def take_all(reading: Reading, node: Node, module: str, local: str) -> None:
+def add_module_import(builder: FactsBuilder, node: Node, module: str, local: str) -> None:
     """A module as a value: its names, and what CommonJS makes of it."""
-    _take(reading, node, module, "", local)
-    _take(reading, node, module, _MODULE, local)
+    _add_import(builder, node, module, "", local)
+    _add_import(builder, node, module, _MODULE_EXPORTS, local)
 
 
-def of_call(reading: Reading, node: Node) -> None:
+def read_dynamic_import(builder: FactsBuilder, node: Node) -> None:
     """`require("./m")` and `import("./m")` within expressions."""
-    module = imported(reading.writer, node)
-    if module is not None and node.start_byte not in reading.notes.get("taken", ()):
-        take_all(reading, node, module, module_name(module))
+    module = imported_module(builder.writer, node)
+    if module is not None and node.start_byte not in builder.shared_state.get("taken", ()):
+        add_module_import(builder, node, module, loaded_module_name(module))
 
 
-def of_assignment(reading: Reading, left: Node, right: Node) -> bool:
+def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bool:
     """`module.exports = a`, `exports.b = c`: whether an assignment exports something."""
-    text = reading.text(left) if left.end_byte - left.start_byte < 120 else ""
+    text = builder.text(left) if left.end_byte - left.start_byte < 120 else ""
     owner, _, name = text.rpartition(".")
-    if text in (_MODULE, "exports"):
-        function = reading.writer.defined.get(_span(left.parent))
-        named = bare(right)
-        same = function or (reading.text(named) if named is not None and named.type == "identifier" else "")
-        for path in (_MODULE, "default"):
+    if text in (_MODULE_EXPORTS, "exports"):
+        function = builder.writer.definition_names.get(_span_of(left.parent))
+        named = unwrap_expression(right)
+        same = function or (builder.text(named) if named is not None and named.type == "identifier" else "")
+        for path in (_MODULE_EXPORTS, "default"):
             if same:
-                _rename(reading, "", path, same)
+                _bind_export_name(builder, "", path, same)
             else:
-                reading.bind_values("", path, right)
+                builder.bind_values("", path, right)
         return True
-    if owner not in (_MODULE, "exports") or not name:
+    if owner not in (_MODULE_EXPORTS, "exports") or not name:
         return False
-    function = reading.writer.defined.get(_span(left.parent))
-    if function is None and bare(right) is not None:
-        reading.bind_values("", f"{_MODULE}.{name}", right)
-        if reading.text(right)[:200] != name:
-            reading.bind_values("", name, right)
+    function = builder.writer.definition_names.get(_span_of(left.parent))
+    if function is None and unwrap_expression(right) is not None:
+        builder.bind_values("", f"{_MODULE_EXPORTS}.{name}", right)
+        if builder.text(right)[:200] != name:
+            builder.bind_values("", name, right)
     else:
-        reading.bind("", f"{_MODULE}.{name}", function or "")
+        builder.bind("", f"{_MODULE_EXPORTS}.{name}", function or "")
     return True
 
 
-def _span(node: Node | None) -> tuple[int, int]:
+def _span_of(node: Node | None) -> tuple[int, int]:
     return (node.start_byte, node.end_byte) if node is not None else (-1, -1)
 
 
-def _parts(reading: Reading, node: Node) -> tuple[str, str]:
+def _names_in_pattern(builder: FactsBuilder, node: Node) -> tuple[str, str]:
     """The name and the local name of a part of `{ a, b: c, d = 1 }`."""
     if node.type == "shorthand_property_identifier_pattern":
-        return reading.text(node), reading.text(node)
+        return builder.text(node), builder.text(node)
     if node.type == "object_assignment_pattern" and (left := node.child_by_field_name("left")):
-        return reading.text(left), reading.text(left)
+        return builder.text(left), builder.text(left)
     key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
     if node.type == "pair_pattern" and key is not None and value is not None and value.type == "identifier":
-        return reading.text(key), reading.text(value)
+        return builder.text(key), builder.text(value)
     return "", ""
 
 
-def _names(reading: Reading, node: Node) -> tuple[str, str]:
+def _import_names(builder: FactsBuilder, node: Node) -> tuple[str, str]:
     named, alias = node.child_by_field_name("name"), node.child_by_field_name("alias")
     if named is None:
         return "", ""
-    name = reading.text(named).strip("\"'")
-    return name, reading.text(alias).strip("\"'") if alias is not None else name
+    name = builder.text(named).strip("\"'")
+    return name, builder.text(alias).strip("\"'") if alias is not None else name
 
 
-def _take(
-    reading: Reading, node: Node, module: str, name: str, local: str, *, exported: bool = False
+def _add_import(
+    builder: FactsBuilder, node: Node, module: str, name: str, local: str, *, exported: bool = False
 ) -> None:
     line = node.start_point.row + 1
-    reading.imports.append(Import(module, name, local, line, reading.scope(node), exported))
+    builder.imports.append(Import(module, name, local, line, builder.scope(node), exported))

@@ -19,7 +19,7 @@ def is_manifest(path: str) -> bool:
     return name == "package.json" or (name.startswith(("tsconfig", "jsconfig")) and name.endswith(".json"))
 
 
-def settings_of(path: str, text: str) -> dict[str, str]:
+def parse_manifest(path: str, text: str) -> dict[str, str]:
     """What a manifest says; empty for a text that is none.
 
     "name", "entries" (targets of the package itself by how good they are, by line), "exports"
@@ -27,67 +27,71 @@ def settings_of(path: str, text: str) -> dict[str, str]:
     by line) of a TypeScript project.
     """
     try:
-        read = json.loads(_plain(text)) if len(text) < _MAX_CHARS else None
+        read = json.loads(_strip_json_comments(text)) if len(text) < _MAX_CHARS else None
     except (ValueError, RecursionError):
         return {}
     if not isinstance(read, dict):
         return {}
     found = cast("dict[str, Any]", read)
-    settings = _package(found) if path.endswith("package.json") else _project(found)
+    settings = _parse_package(found) if path.endswith("package.json") else _parse_tsconfig(found)
     return {key: value for key, value in settings.items() if value}
 
 
-def _plain(text: str) -> str:
+def _strip_json_comments(text: str) -> str:
     """JSON with comments and commas at the end of lists, without them."""
     text = _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " ", text.lstrip("\ufeff"))
     return _LAST_COMMA.sub(lambda found: found[0] if found[0][0] == '"' else "", text)
 
 
-def _package(read: dict[str, Any]) -> dict[str, str]:
-    entries = [read[key] for key in _ENTRIES if isinstance(read.get(key), str)]
-    exports = list(_exports(read.get("exports")))
+def _parse_package(manifest: dict[str, Any]) -> dict[str, str]:
+    entries = [manifest[key] for key in _ENTRIES if isinstance(manifest.get(key), str)]
+    exports = list(_iter_exports(manifest.get("exports")))
     entries = [*(target for key, target in exports if key == "."), *entries]
     lines = (f"{key}\t{target}" for key, target in exports if key != ".")
-    return {"name": _text(read.get("name")), "entries": "\n".join(entries), "exports": "\n".join(lines)}
+    return {
+        "name": _string_or_empty(manifest.get("name")),
+        "entries": "\n".join(entries),
+        "exports": "\n".join(lines),
+    }
 
 
-def _exports(read: object) -> Iterator[tuple[str, str]]:
-    if isinstance(read, dict):
-        table = cast("dict[str, Any]", read)
+def _iter_exports(exports: object) -> Iterator[tuple[str, str]]:
+    if isinstance(exports, dict):
+        table = cast("dict[str, Any]", exports)
         if any(key.startswith(".") for key in table):
             for key, value in table.items():
-                yield from ((key, target) for target in _targets(value))
+                yield from ((key, target) for target in _iter_targets(value))
             return
-    yield from ((".", target) for target in _targets(read))
+    yield from ((".", target) for target in _iter_targets(exports))
 
 
-def _targets(read: object, depth: int = 0) -> Iterator[str]:
-    if isinstance(read, str):
-        yield read
-    elif isinstance(read, dict) and depth < 6:
-        for each in cast("dict[str, Any]", read).values():
-            yield from _targets(each, depth + 1)
-    elif isinstance(read, list) and depth < 6:
-        for each in cast("list[Any]", read):
-            yield from _targets(each, depth + 1)
+def _iter_targets(target: object, depth: int = 0) -> Iterator[str]:
+    if isinstance(target, str):
+        yield target
+    elif isinstance(target, dict) and depth < 6:
+        for each in cast("dict[str, Any]", target).values():
+            yield from _iter_targets(each, depth + 1)
+    elif isinstance(target, list) and depth < 6:
+        for each in cast("list[Any]", target):
+            yield from _iter_targets(each, depth + 1)
 
 
-def _project(read: dict[str, Any]) -> dict[str, str]:
-    options = read.get("compilerOptions")
+def _parse_tsconfig(manifest: dict[str, Any]) -> dict[str, str]:
+    options = manifest.get("compilerOptions")
     told = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
-    extends = read.get("extends")
+    extends = manifest.get("extends")
     every = cast("list[Any]", extends) if isinstance(extends, list) else [extends]
     lines: list[str] = []
     paths = told.get("paths")
     for pattern, targets in cast("dict[str, Any]", paths).items() if isinstance(paths, dict) else ():
         if isinstance(targets, list):
-            lines.append("\t".join([pattern, *map(_text, cast("list[Any]", targets))]))
+            lines.append("\t".join([pattern, *map(_string_or_empty, cast("list[Any]", targets))]))
     return {
-        "extends": "\n".join(_text(each) for each in every if each),
-        "base": _text(told.get("baseUrl")),
+        "extends": "\n".join(_string_or_empty(each) for each in every if each),
+        "base": _string_or_empty(told.get("baseUrl")),
         "paths": "\n".join(lines),
     }
 
 
-def _text(value: object) -> str:
+def _string_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""

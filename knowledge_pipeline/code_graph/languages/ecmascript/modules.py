@@ -12,69 +12,73 @@ from typing import TypeVar
 
 from knowledge_pipeline.code_graph.project_layout import Layout
 
-Held = TypeVar("Held")
+FolderValue = TypeVar("FolderValue")
 
-_SUFFIXES = (
+_RESOLVED_SUFFIXES = (
     ".ts", ".tsx", ".mts", ".cts", ".d.ts", ".d.mts", ".d.cts", ".js", ".jsx", ".mjs", ".cjs"
 )  # fmt: skip
-SUFFIXES = (*_SUFFIXES, ".es6")
-_WRITTEN_FOR = {
+SUFFIXES = (*_RESOLVED_SUFFIXES, ".es6")
+_SOURCE_SUFFIXES = {
     ".js": (".ts", ".tsx", ".d.ts", ".jsx"),
     ".jsx": (".tsx", ".d.ts"),
     ".mjs": (".mts", ".d.mts"),
     ".cjs": (".cts", ".d.cts"),
 }
-_SOURCES = ("src", "lib", "source", "")
-_BUILT = frozenset({"dist", "lib", "build", "out", "esm", "cjs", "es", "types", "umd", "module", "typings"})
+_SOURCE_FOLDERS = ("src", "lib", "source", "")
+_BUILD_FOLDERS = frozenset(
+    {"dist", "lib", "build", "out", "esm", "cjs", "es", "types", "umd", "module", "typings"}
+)
 _MAX_EXTENDS = 5
 
 
-def files_of(name: str, path: str, layout: Layout) -> tuple[str, ...]:
+def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     """The file that a module's name means within a file; empty for one outside of the source."""
     folder = path.rpartition("/")[0]
     if name.startswith(".") or name.startswith("/"):
-        found = _file(_joined(folder, name), layout) if name[0] == "." else None
+        found = _find_file(_join_path(folder, name), layout) if name[0] == "." else None
         return (found,) if found else ()
-    found = _aliased(name, folder, layout) or _in_packages(name, folder, layout)
+    found = _resolve_alias(name, folder, layout) or _resolve_package_import(name, folder, layout)
     return (found,) if found else ()
 
 
-def package_of(path: str, layout: Layout) -> tuple[str, str]:
+def find_package(path: str, layout: Layout) -> tuple[str, str]:
     """The folder and the name of the package that a file is in; two empty texts without any."""
-    found = _nearest(path.rpartition("/")[0], layout.once("ecmascript named packages", _named_packages))
+    found = _find_nearest(
+        path.rpartition("/")[0], layout.get_or_build("ecmascript named packages", _index_named_packages)
+    )
     return found or ("", "")
 
 
-def entry_of(folder: str, layout: Layout) -> str | None:
+def find_entry_file(folder: str, layout: Layout) -> str | None:
     """The file that the package in a folder is known by."""
-    return layout.once(f"ecmascript entry {folder}", partial(_entry, folder))
+    return layout.get_or_build(f"ecmascript entry {folder}", partial(_resolve_entry_file, folder))
 
 
-def _file(base: str | None, layout: Layout) -> str | None:
+def _find_file(base: str | None, layout: Layout) -> str | None:
     """A module's file by its path, with or without its suffix, or a folder's index."""
     if base is None:
         return None
     stem, dot, last = base.rpartition(".")
-    for suffix in _WRITTEN_FOR.get(dot + last, ()):
+    for suffix in _SOURCE_SUFFIXES.get(dot + last, ()):
         if stem + suffix in layout.paths:
             return stem + suffix
     if base in layout.paths and base.endswith(SUFFIXES):
         return base
     for start in (base, f"{base}/index".lstrip("/")):
-        for suffix in _SUFFIXES:
+        for suffix in _RESOLVED_SUFFIXES:
             if start + suffix in layout.paths:
                 return start + suffix
-    return entry_of(base, layout) if f"{base}/package.json" in layout.paths else None
+    return find_entry_file(base, layout) if f"{base}/package.json" in layout.paths else None
 
 
-def _joined(folder: str, name: str) -> str | None:
+def _join_path(folder: str, name: str) -> str | None:
     joined = posixpath.normpath(f"{folder}/{name}".lstrip("/"))
     return None if joined.startswith("..") else "" if joined == "." else joined
 
 
-def _aliased(name: str, folder: str, layout: Layout) -> str | None:
+def _resolve_alias(name: str, folder: str, layout: Layout) -> str | None:
     """By `paths` and `baseUrl` of the nearest tsconfig.json."""
-    project = _nearest(folder, layout.once("ecmascript projects", _projects))
+    project = _find_nearest(folder, layout.get_or_build("ecmascript projects", _load_tsconfigs))
     if project is None:
         return None
     base, paths = project[1]
@@ -85,37 +89,37 @@ def _aliased(name: str, folder: str, layout: Layout) -> str | None:
         if matches and len(name) >= len(start) + len(end):
             middle = name[len(start) : len(name) - len(end)] if star else ""
             for target in targets:
-                if found := _file(_joined("", target.replace("*", middle)), layout):
+                if found := _find_file(_join_path("", target.replace("*", middle)), layout):
                     return found
-    return _file(_joined(base, name), layout) if base is not None else None
+    return _find_file(_join_path(base, name), layout) if base is not None else None
 
 
-_Project = tuple[str | None, Mapping[str, tuple[str, ...]]]
+_TsConfig = tuple[str | None, Mapping[str, tuple[str, ...]]]
 
 
-def _projects(layout: Layout) -> dict[str, tuple[str, _Project]]:
+def _load_tsconfigs(layout: Layout) -> dict[str, tuple[str, _TsConfig]]:
     """Folders with a tsconfig.json: what it says."""
-    found: dict[str, tuple[str, _Project]] = {}
+    found: dict[str, tuple[str, _TsConfig]] = {}
     for path in sorted(layout.paths):
         folder, _, name = path.rpartition("/")
         if name in ("tsconfig.json", "jsconfig.json") and folder not in found:
-            found[folder] = (folder, _project(path, layout, 0))
+            found[folder] = (folder, _load_tsconfig(path, layout, 0))
     return found
 
 
-def _project(path: str, layout: Layout, depth: int) -> _Project:
+def _load_tsconfig(path: str, layout: Layout, depth: int) -> _TsConfig:
     settings = layout.facts(path).settings
     folder = path.rpartition("/")[0]
     base: str | None = None
     paths: dict[str, tuple[str, ...]] = {}
     for each in settings.get("extends", "").split("\n") if depth < _MAX_EXTENDS else ():
-        joined = _joined(folder, each) if each.startswith(".") else None
+        joined = _join_path(folder, each) if each.startswith(".") else None
         parent = next((p for p in (joined, f"{joined}.json") if p in layout.paths), None)
         if parent is not None:
-            base, inherited = _project(parent, layout, depth + 1)
+            base, inherited = _load_tsconfig(parent, layout, depth + 1)
             paths |= inherited
     if "base" in settings:
-        base = _joined(folder, settings["base"])
+        base = _join_path(folder, settings["base"])
     lines = [line.split("\t") for line in settings.get("paths", "").split("\n") if line]
     if lines:
         start = base if "base" in settings and base is not None else folder
@@ -126,25 +130,25 @@ def _project(path: str, layout: Layout, depth: int) -> _Project:
     return base, paths
 
 
-def _in_packages(name: str, folder: str, layout: Layout) -> str | None:
+def _resolve_package_import(name: str, folder: str, layout: Layout) -> str | None:
     """By the name of a package of the source."""
-    packages = layout.once("ecmascript packages", _packages)
+    packages = layout.get_or_build("ecmascript packages", _index_packages)
     parts = name.split("/")
     own = 2 if name.startswith("@") else 1
     home = packages.get("/".join(parts[:own]))
     if home is None:
         return None
     rest = "/".join(parts[own:])
-    return _exported(home, rest, layout) if rest else entry_of(home, layout)
+    return _resolve_package_export(home, rest, layout) if rest else find_entry_file(home, layout)
 
 
-def _packages(layout: Layout) -> dict[str, str]:
+def _index_packages(layout: Layout) -> dict[str, str]:
     """Folders of packages by their names."""
-    named = layout.once("ecmascript named packages", _named_packages)
+    named = layout.get_or_build("ecmascript named packages", _index_named_packages)
     return {name: folder for folder, (_, name) in sorted(named.items(), key=lambda each: -len(each[0]))}
 
 
-def _named_packages(layout: Layout) -> dict[str, tuple[str, str]]:
+def _index_named_packages(layout: Layout) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for path in layout.paths:
         folder, _, last = path.rpartition("/")
@@ -153,16 +157,16 @@ def _named_packages(layout: Layout) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _entry(folder: str, layout: Layout) -> str | None:
+def _resolve_entry_file(folder: str, layout: Layout) -> str | None:
     settings = layout.facts(f"{folder}/package.json".lstrip("/")).settings
     targets = [each for each in settings.get("entries", "").split("\n") if each]
     for target in [*targets, "index", "src/index", "lib/index", "src/main"]:
-        if found := _built_from(folder, target, layout):
+        if found := _find_source_file(folder, target, layout):
             return found
     return None
 
 
-def _exported(folder: str, rest: str, layout: Layout) -> str | None:
+def _resolve_package_export(folder: str, rest: str, layout: Layout) -> str | None:
     """A file within a package: by its exports, or by its path."""
     settings = layout.facts(f"{folder}/package.json".lstrip("/")).settings
     for line in settings.get("exports", "").split("\n"):
@@ -171,26 +175,26 @@ def _exported(folder: str, rest: str, layout: Layout) -> str | None:
         matches = rest.startswith(start) and rest.endswith(end) if star else rest == start
         if target and matches:
             middle = rest[len(start) : len(rest) - len(end)] if star else ""
-            if found := _built_from(folder, target.replace("*", middle), layout):
+            if found := _find_source_file(folder, target.replace("*", middle), layout):
                 return found
-    return _built_from(folder, rest, layout)
+    return _find_source_file(folder, rest, layout)
 
 
-def _built_from(folder: str, target: str, layout: Layout) -> str | None:
+def _find_source_file(folder: str, target: str, layout: Layout) -> str | None:
     """The source of what a package offers, which may be built into another folder."""
-    joined = _joined(folder, target) if not target.startswith("/") else None
-    found = _file(joined, layout) if joined != folder else None
+    joined = _join_path(folder, target) if not target.startswith("/") else None
+    found = _find_file(joined, layout) if joined != folder else None
     if found is not None:
         return found
-    for inner in _inner(target):
-        for root in _SOURCES:
-            joined = _joined(folder, f"{root}/{inner}".lstrip("/"))
-            if joined != folder and (found := _file(joined, layout)):
+    for inner in _iter_source_paths(target):
+        for root in _SOURCE_FOLDERS:
+            joined = _join_path(folder, f"{root}/{inner}".lstrip("/"))
+            if joined != folder and (found := _find_file(joined, layout)):
                 return found
     return None
 
 
-def _inner(target: str) -> Iterator[str]:
+def _iter_source_paths(target: str) -> Iterator[str]:
     """A path without the folders that things are built into, and without its suffix."""
     parts = [part for part in target.split("/") if part not in (".", "")]
     stem = parts[-1].removesuffix(".map") if parts else ""
@@ -199,12 +203,12 @@ def _inner(target: str) -> Iterator[str]:
             stem = stem.removesuffix(suffix)
             break
     parts = [*parts[:-1], stem]
-    while len(parts) > 1 and parts[0] in _BUILT:
+    while len(parts) > 1 and parts[0] in _BUILD_FOLDERS:
         parts = parts[1:]
         yield "/".join(parts)
 
 
-def _nearest(folder: str, by_folder: Mapping[str, Held]) -> Held | None:
+def _find_nearest(folder: str, by_folder: Mapping[str, FolderValue]) -> FolderValue | None:
     while True:
         if folder in by_folder:
             return by_folder[folder]

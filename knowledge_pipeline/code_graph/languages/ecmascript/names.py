@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.access_paths import parent_of
-from knowledge_pipeline.code_graph.facts_builder import VARIABLES
-from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.syntax.outline import TYPES, Definition
+from knowledge_pipeline.code_graph.access_paths import parent_scope
+from knowledge_pipeline.code_graph.facts_builder import VARIABLE_KINDS
+from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.syntax.outline import TYPE_KINDS, OutlineDefinition
 
 _MAX_STEPS = 12
 _MAX_PARTS = 19
-_PASSED = words(
+_TRANSPARENT_NODES = split_words(
     """
     object arguments call_expression new_expression as_expression satisfies_expression array
     parenthesized_expression non_null_expression await_expression ternary_expression
@@ -27,33 +27,35 @@ _PASSED = words(
 _FIELDS = frozenset({"public_field_definition", "field_definition"})
 _NOT_OWNERS = frozenset({"module", "exports", "prototype", "this", "window", "self", "globalThis"})
 _WORDS = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
-_NO_NAME = re.compile(r"[.()\[\]]")
+_UNSAFE_CHARS = re.compile(r"[.()\[\]]")
 
 
-def plain(name: str) -> str:
+def to_segment(name: str) -> str:
     """A name as one segment of a path: `[Symbol.iterator]` is "@@iterator"."""
     name = " ".join(name.split()).strip("\"'`")[:80]
     if name.startswith("["):
-        return "@@" + _NO_NAME.sub("_", name.strip("[]").rpartition(".")[2].strip("\"'`"))
-    return _NO_NAME.sub("_", name)
+        return "@@" + _UNSAFE_CHARS.sub("_", name.strip("[]").rpartition(".")[2].strip("\"'`"))
+    return _UNSAFE_CHARS.sub("_", name)
 
 
-def named(definition: Definition, around: str) -> str:
+def qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
     """The qualified name of a definition, by that of the definition around it; of its last twenty parts."""
     parent = definition.parent
-    while parent is not None and parent.kind in VARIABLES:  # what holds a function names it, by `_holders`
-        parent, around = parent.parent, parent_of(around)
-    parts = around.split(".")[-_MAX_PARTS:] if around else []
-    if _is_of_this(definition.node):
+    while (
+        parent is not None and parent.kind in VARIABLE_KINDS
+    ):  # what holds a function names it, by `_holders`
+        parent, enclosing = parent.parent, parent_scope(enclosing)
+    parts = enclosing.split(".")[-_MAX_PARTS:] if enclosing else []
+    if _is_this_assignment(definition.node):
         outer = parent.parent if parent is not None else None
-        parts = parts[:-1] if outer is not None and outer.kind in TYPES else parts
+        parts = parts[:-1] if outer is not None and outer.kind in TYPE_KINDS else parts
     else:
-        parts += _holders(definition.node)
-    owner = [plain(definition.owner)] if definition.owner else []
-    return ".".join(part for part in (*parts, *owner, plain(definition.name)) if part)
+        parts += _list_holder_names(definition.node)
+    owner = [to_segment(definition.owner)] if definition.owner else []
+    return ".".join(part for part in (*parts, *owner, to_segment(definition.name)) if part)
 
 
-def _is_of_this(node: Node) -> bool:
+def _is_this_assignment(node: Node) -> bool:
     if node.type != "assignment_expression":
         return False
     left = node.child_by_field_name("left")
@@ -61,33 +63,35 @@ def _is_of_this(node: Node) -> bool:
     return of is not None and of.type == "this"
 
 
-def _holders(node: Node) -> list[str]:
+def _list_holder_names(node: Node) -> list[str]:
     """The names of what holds a function of an object literal, outermost first."""
     around = node.parent if node.type in ("pair", "method_definition") else None
     if around is None or around.type != "object":
         return []
-    return list(_names_around(around))[::-1]
+    return list(_iter_enclosing_names(around))[::-1]
 
 
-def _names_around(node: Node) -> Iterator[str]:
+def _iter_enclosing_names(node: Node) -> Iterator[str]:
     for _ in range(_MAX_STEPS):
         around = node.parent
-        if around is None or around.type not in _PASSED | _NAMED:
+        if around is None or around.type not in _TRANSPARENT_NODES | _NAMING_NODES:
             return
-        name, goes_on = _name_of(around)
+        name, goes_on = _naming_of(around)
         if name:
-            yield plain(name)
+            yield to_segment(name)
         if not goes_on:
             return
         node = around
 
 
-_NAMED = frozenset({"pair", "variable_declarator", "assignment_expression", "export_statement", *_FIELDS})
+_NAMING_NODES = frozenset(
+    {"pair", "variable_declarator", "assignment_expression", "export_statement", *_FIELDS}
+)
 
 
-def _name_of(node: Node) -> tuple[str, bool]:
+def _naming_of(node: Node) -> tuple[str, bool]:
     """The name that a node gives to what it holds, and whether what is around it gives one, too."""
-    if node.type in _PASSED:
+    if node.type in _TRANSPARENT_NODES:
         return "", True
     if node.type == "export_statement":
         return "default", False

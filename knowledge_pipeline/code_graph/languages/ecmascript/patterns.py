@@ -6,33 +6,33 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts_builder import Reading
+from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
 from knowledge_pipeline.code_graph.languages.ecmascript.types import Values
-from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import taken
+from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import step_values
 
 _MAX_DEPTH = 6
-_NAMES = frozenset({"identifier", "shorthand_property_identifier_pattern"})
-_PLACES = frozenset({"member_expression", "subscript_expression"})
+_NAME_NODES = frozenset({"identifier", "shorthand_property_identifier_pattern"})
+_PLACE_NODES = frozenset({"member_expression", "subscript_expression"})
 
 
-def give(
-    reading: Reading, scope: str, target: Node, values: Values, *, declared: bool = False, depth: int = 0
+def bind_pattern(
+    builder: FactsBuilder, scope: str, target: Node, values: Values, *, declared: bool = False, depth: int = 0
 ) -> None:
     """Bind a target to values; the parts of a pattern to the parts of theirs."""
     kind = target.type
     if depth > _MAX_DEPTH:
         return
-    if kind in _NAMES or kind in _PLACES:
-        path = reading.text(target) if kind in _NAMES else reading.writer.path(target)
-        _bind(reading, scope, path, values, declared=declared)
+    if kind in _NAME_NODES or kind in _PLACE_NODES:
+        path = builder.text(target) if kind in _NAME_NODES else builder.writer.path(target)
+        _bind_path(builder, scope, path, values, declared=declared)
         return
-    for part, inner in _parts(reading, target, values):
-        give(reading, scope, part, inner, declared=declared, depth=depth + 1)
+    for part, inner in _iter_parts(builder, target, values):
+        bind_pattern(builder, scope, part, inner, declared=declared, depth=depth + 1)
 
 
-def names_in(target: Node, depth: int = 0) -> Iterator[Node]:
+def iter_declared_names(target: Node, depth: int = 0) -> Iterator[Node]:
     """The names that a pattern declares."""
-    if target.type in _NAMES:
+    if target.type in _NAME_NODES:
         yield target
         return
     if depth > _MAX_DEPTH:
@@ -42,46 +42,51 @@ def names_in(target: Node, depth: int = 0) -> Iterator[Node]:
             continue
         if target.type in ("assignment_pattern", "object_assignment_pattern"):
             each = target.child_by_field_name("left") or each
-            yield from names_in(each, depth + 1)
+            yield from iter_declared_names(each, depth + 1)
             return
-        yield from names_in(each, depth + 1)
+        yield from iter_declared_names(each, depth + 1)
 
 
-def _parts(reading: Reading, target: Node, values: Values) -> Iterator[tuple[Node, Values]]:
+def _iter_parts(builder: FactsBuilder, target: Node, values: Values) -> Iterator[tuple[Node, Values]]:
     kind = target.type
     if kind == "object_pattern":
-        yield from _properties(reading, target, values)
+        yield from _iter_properties(builder, target, values)
     elif kind == "array_pattern":
         for place, each in enumerate(target.named_children[:20]):
-            yield each, [] if each.type == "rest_pattern" else taken(values, f"[{place}]")
+            yield each, [] if each.type == "rest_pattern" else step_values(values, f"[{place}]")
     elif kind in ("assignment_pattern", "object_assignment_pattern"):
         left = target.child_by_field_name("left")
         if left is not None:
-            yield left, values + reading.writer.values(target.child_by_field_name("right"))
+            yield left, values + builder.writer.values(target.child_by_field_name("right"))
     elif kind in ("rest_pattern", "parenthesized_expression", "non_null_expression"):
         yield from ((each, values) for each in target.named_children[:1])
 
 
-def _properties(reading: Reading, target: Node, values: Values) -> Iterator[tuple[Node, Values]]:
+def _iter_properties(builder: FactsBuilder, target: Node, values: Values) -> Iterator[tuple[Node, Values]]:
     for each in target.named_children[:60]:
         if each.type == "shorthand_property_identifier_pattern":
-            yield each, taken(values, f".{reading.text(each)}")
+            yield each, step_values(values, f".{builder.text(each)}")
         elif each.type == "object_assignment_pattern":
             left = each.child_by_field_name("left")
-            name = reading.text(left) if left is not None else ""
-            yield each, taken(values, f".{name}")
+            name = builder.text(left) if left is not None else ""
+            yield each, step_values(values, f".{name}")
         elif each.type == "pair_pattern":
             key, value = each.child_by_field_name("key"), each.child_by_field_name("value")
             if key is not None and value is not None:
-                yield value, taken(values, f".{reading.text(key)}") if key.type.endswith("identifier") else []
+                yield (
+                    value,
+                    step_values(values, f".{builder.text(key)}") if key.type.endswith("identifier") else [],
+                )
         elif each.type == "rest_pattern":
             yield each, [value for value in values if value[0][:1] in ("", ".")]
 
 
-def _bind(reading: Reading, scope: str, path: str | None, values: Values, *, declared: bool) -> None:
+def _bind_path(
+    builder: FactsBuilder, scope: str, path: str | None, values: Values, *, declared: bool
+) -> None:
     if not path:
         return
     for suffix, value in values:
-        reading.bind(scope, path + suffix, value, declared=declared)
+        builder.bind(scope, path + suffix, value, declared=declared)
     if not any(not suffix for suffix, _ in values):
-        reading.bind(scope, path, "")
+        builder.bind(scope, path, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from knowledge_pipeline.code_graph.languages.ecmascript.types import Values
 
 
-def results(values: Values) -> Values:
+def call_values(values: Values) -> Values:
     """What calling any of the values gives."""
     found: Values = []
     for suffix, value in values:
@@ -16,7 +16,7 @@ def results(values: Values) -> Values:
     return found
 
 
-def elements(values: Values) -> Values:
+def element_values(values: Values) -> Values:
     """What values give that are iterated over."""
     found: Values = []
     for suffix, value in values:
@@ -27,7 +27,7 @@ def elements(values: Values) -> Values:
     return found
 
 
-def taken(values: Values, step: str) -> Values:
+def step_values(values: Values, step: str) -> Values:
     """What a step takes out of values: ".rows" or "[1]"."""
     steps = (step, "[]") if step[0] == "[" else (step,)
     found: Values = []

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer
-from knowledge_pipeline.code_graph.languages.ecmascript.names import plain
-from knowledge_pipeline.code_graph.languages.ecmascript.types import Values, promised, under
-from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import elements, results
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
+from knowledge_pipeline.code_graph.languages.ecmascript.names import to_segment
+from knowledge_pipeline.code_graph.languages.ecmascript.types import Values, add_prefix, values_of_type
+from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import call_values, element_values
+from knowledge_pipeline.code_graph.languages.words import split_words
 
 _MAX_PARTS = 100
-_MAX_PLACES = 8
-_UNSAFE = re.compile(r"[.()\[\]\s]")
+_MAX_TUPLE_PLACES = 8
+_UNSAFE_CHARS = re.compile(r"[.()\[\]\s]")
 
 # Calls that hand on their first argument, or what it holds.
-_HAND_ON = words(
+_PASS_THROUGH_CALLS = split_words(
     """
     Object.freeze Object.seal Object.assign Object.create Object.preventExtensions Array.from
     Promise.resolve Promise.all Promise.race Promise.any Promise.allSettled structuredClone
@@ -26,23 +26,23 @@ _HAND_ON = words(
     shallowReadonly Object.values
     """
 )
-_RESULT = words("useMemo React.useMemo lazy React.lazy computed")
-_STATES = words("useState React.useState")
-_REFERENCES = words("useRef React.useRef createRef React.createRef")
-_SAME_METHODS = words(
+_MEMO_CALLS = split_words("useMemo React.useMemo lazy React.lazy computed")
+_STATE_CALLS = split_words("useState React.useState")
+_REF_CALLS = split_words("useRef React.useRef createRef React.createRef")
+_SAME_METHODS = split_words(
     """
     filter slice reverse sort concat toSorted toReversed values splice catch finally toArray fill
     """
 )
-_ELEMENT_METHODS = words("find findLast at pop shift")
-_MAPPING_METHODS = words("map flatMap then")
-TAKES_ELEMENT = words(
+_ELEMENT_METHODS = split_words("find findLast at pop shift")
+_MAPPING_METHODS = split_words("map flatMap then")
+CALLBACK_METHODS = split_words(
     "forEach map flatMap filter find findIndex findLast findLastIndex some every sort toSorted partition"
 )
 """Methods of containers that give what they hold to the function that they are given."""
 
 
-def arguments(node: Node) -> list[Node]:
+def list_arguments(node: Node) -> list[Node]:
     """What a call is given."""
     given = node.child_by_field_name("arguments")
     if given is None or given.type != "arguments":
@@ -50,18 +50,18 @@ def arguments(node: Node) -> list[Node]:
     return [each for each in given.named_children if each.type != "comment"]
 
 
-def imported(writer: Writer, node: Node) -> str | None:
+def imported_module(writer: PathWriter, node: Node) -> str | None:
     """The module of `require("./m")` or `import("./m")`; None for other expressions."""
     if node.type != "call_expression":
         return None
     called = node.child_by_field_name("function")
     if called is None or not (called.type == "import" or _is_require(writer, called)):
         return None
-    given = arguments(node)
-    return string(writer, given[0]) if given else None
+    given = list_arguments(node)
+    return string_value(writer, given[0]) if given else None
 
 
-def string(writer: Writer, node: Node | None) -> str | None:
+def string_value(writer: PathWriter, node: Node | None) -> str | None:
     """What a string literal says."""
     if node is None or node.type not in ("string", "template_string"):
         return None
@@ -69,37 +69,37 @@ def string(writer: Writer, node: Node | None) -> str | None:
     return text if text and "${" not in text and "\n" not in text and "\t" not in text else None
 
 
-def module_name(module: str) -> str:
+def loaded_module_name(module: str) -> str:
     """The name by which a file knows a module that it loads within an expression."""
-    return "require " + _UNSAFE.sub("·", module)
+    return "require " + _UNSAFE_CHARS.sub("·", module)
 
 
-def bare(node: Node | None) -> Node | None:
+def unwrap_expression(node: Node | None) -> Node | None:
     """An expression without what says nothing of its value: parentheses, `await`, `!`, `as const`."""
     for _ in range(10):
-        if node is None or node.type not in _SAME:
+        if node is None or node.type not in _TRANSPARENT_NODES:
             return node
         node = node.named_children[0] if node.named_child_count else None
     return node
 
 
-def _is_require(writer: Writer, node: Node) -> bool:
+def _is_require(writer: PathWriter, node: Node) -> bool:
     return (
         node.type == "identifier" and node.end_byte - node.start_byte == 7 and writer.text(node) == "require"
     )
 
 
-def _called(writer: Writer, node: Node) -> str:
+def _callee_text(writer: PathWriter, node: Node) -> str:
     called = node.child_by_field_name("function")
     small = called is not None and called.end_byte - called.start_byte < 60
     return writer.text(called) if called is not None and small else ""
 
 
-def rewritten(writer: Writer, node: Node) -> str | None:
+def rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`require("./m")` as its module, `f.bind(x)` as `f`; None for other calls."""
-    module = imported(writer, node)
+    module = imported_module(writer, node)
     if module is not None:
-        return module_name(module)
+        return loaded_module_name(module)
     called = node.child_by_field_name("function")
     if called is not None and called.type == "member_expression":
         method = called.child_by_field_name("property")
@@ -109,54 +109,60 @@ def rewritten(writer: Writer, node: Node) -> str | None:
     return None
 
 
-def _of_call(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
+def _call_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
     called = node.child_by_field_name("function")
     if called is None:
         return
-    name, given = _called(writer, node), arguments(node)
-    if name in _HAND_ON and given:
+    name, given = _callee_text(writer, node), list_arguments(node)
+    if name in _PASS_THROUGH_CALLS and given:
         for each in given[:4] if name == "Object.assign" else given[:1]:
             yield from writer.values(each)
-    elif name in _RESULT and given:
-        yield from results(writer.values(given[0]))
-    elif name in _STATES:
-        yield from _stated(writer, node, given)
-    elif name in _REFERENCES:
-        held = _type_argument(writer, node)
-        yield from under(".current", held or (writer.values(given[0]) if given else []))
+    elif name in _MEMO_CALLS and given:
+        yield from call_values(writer.values(given[0]))
+    elif name in _STATE_CALLS:
+        yield from _state_values(writer, node, given)
+    elif name in _REF_CALLS:
+        held = _type_argument_values(writer, node)
+        yield from add_prefix(".current", held or (writer.values(given[0]) if given else []))
     elif called.type == "member_expression":
-        yield from _of_method(writer, called, given)
+        yield from _method_values(writer, called, given)
 
 
-def _stated(writer: Writer, node: Node, given: list[Node]) -> Iterator[tuple[str, str]]:
-    held = _type_argument(writer, node)
-    yield from under("[0]", held or (writer.values(given[0]) if given else []))
+def _state_values(writer: PathWriter, node: Node, call_arguments: list[Node]) -> Iterator[tuple[str, str]]:
+    held = _type_argument_values(writer, node)
+    yield from add_prefix("[0]", held or (writer.values(call_arguments[0]) if call_arguments else []))
 
 
-def _of_method(writer: Writer, called: Node, given: list[Node]) -> Iterator[tuple[str, str]]:
-    method, of = called.child_by_field_name("property"), called.child_by_field_name("object")
+def _method_values(writer: PathWriter, callee: Node, call_arguments: list[Node]) -> Iterator[tuple[str, str]]:
+    method, of = callee.child_by_field_name("property"), callee.child_by_field_name("object")
     name = writer.text(method) if method is not None and method.end_byte - method.start_byte < 20 else ""
     if name in _SAME_METHODS:
-        path = writer.path(called)
+        path = writer.path(callee)
         if path:
             yield "", f"{path}()"
         yield from (each for each in writer.values(of) if each[0])
     elif name in _ELEMENT_METHODS and of is not None:
-        path = writer.path(called)
+        path = writer.path(callee)
         if path:
             yield "", f"{path}()"
-        yield from ((suffix, value) for suffix, value in elements(writer.values(of)) if suffix or not path)
-    elif name in _MAPPING_METHODS and given and of is not None:
-        held = results(writer.values(given[0]))
-        yield from held if name == "then" else under("[]", held)
+        yield from (
+            (suffix, value) for suffix, value in element_values(writer.values(of)) if suffix or not path
+        )
+    elif name in _MAPPING_METHODS and call_arguments and of is not None:
+        held = call_values(writer.values(call_arguments[0]))
+        yield from held if name == "then" else add_prefix("[]", held)
 
 
-def _type_argument(writer: Writer, node: Node) -> Values:
+def _type_argument_values(writer: PathWriter, node: Node) -> Values:
     given = node.child_by_field_name("type_arguments")
-    return promised(writer, given.named_children[0]) if given is not None and given.named_child_count else []
+    return (
+        values_of_type(writer, given.named_children[0])
+        if given is not None and given.named_child_count
+        else []
+    )
 
 
-def _of_new(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
+def _new_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
     called = node.child_by_field_name("constructor")
     path, given = writer.path(node), node.child_by_field_name("type_arguments")
     if path:
@@ -165,13 +171,13 @@ def _of_new(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
         return
     name, held = writer.text(called), given.named_children
     if name in ("Map", "WeakMap") and held:
-        yield from under("[]", promised(writer, held[-1]))
-        yield from under("[][1]", promised(writer, held[-1]))
+        yield from add_prefix("[]", values_of_type(writer, held[-1]))
+        yield from add_prefix("[][1]", values_of_type(writer, held[-1]))
     elif name in ("Set", "WeakSet", "Array") and held:
-        yield from under("[]", promised(writer, held[0]))
+        yield from add_prefix("[]", values_of_type(writer, held[0]))
 
 
-def _of_object(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
+def _object_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
     for each in node.named_children[:_MAX_PARTS]:
         if each.type == "shorthand_property_identifier":
             name = writer.text(each)
@@ -180,63 +186,63 @@ def _of_object(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
             yield from writer.values(each.named_children[0] if each.named_child_count else None)
         elif each.type in ("pair", "method_definition"):
             named = each.child_by_field_name("key") or each.child_by_field_name("name")
-            key = plain(writer.text(named)) if named is not None else ""
-            defined = writer.defined.get((each.start_byte, each.end_byte))
+            key = to_segment(writer.text(named)) if named is not None else ""
+            defined = writer.definition_names.get((each.start_byte, each.end_byte))
             if defined and key:
                 yield f".{key}", f"@file.{defined}"
             elif key:
-                yield from under(f".{key}", writer.values(each.child_by_field_name("value")))
+                yield from add_prefix(f".{key}", writer.values(each.child_by_field_name("value")))
 
 
-def _of_array(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
+def _array_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
     parts = [each for each in node.named_children[:_MAX_PARTS] if each.type != "comment"]
     spread = any(each.type == "spread_element" for each in parts)
     for place, each in enumerate(parts):
         if each.type == "spread_element":
-            held = elements(writer.values(each.named_children[0] if each.named_child_count else None))
-            yield from under("[]", held)
+            held = element_values(writer.values(each.named_children[0] if each.named_child_count else None))
+            yield from add_prefix("[]", held)
         else:
-            at = "[]" if spread or len(parts) > _MAX_PLACES else f"[{place}]"
-            yield from under(at, writer.values(each))
+            at = "[]" if spread or len(parts) > _MAX_TUPLE_PLACES else f"[{place}]"
+            yield from add_prefix(at, writer.values(each))
 
 
-def _of_function(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
+def _function_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
     """What a function without a name gives; one with a name is followed by it."""
-    declared = promised(writer, node.child_by_field_name("return_type"))
+    declared = values_of_type(writer, node.child_by_field_name("return_type"))
     body = node.child_by_field_name("body")
     if declared:
-        yield from under("()", declared)
+        yield from add_prefix("()", declared)
     elif body is not None and body.type != "statement_block":
-        yield from under("()", writer.values(body))
+        yield from add_prefix("()", writer.values(body))
     elif body is not None:
         for each in body.named_children[-3:]:
             if each.type == "return_statement" and each.named_child_count:
-                yield from under("()", writer.values(each.named_children[0]))
+                yield from add_prefix("()", writer.values(each.named_children[0]))
 
 
-def _of_choice(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
+def _choice_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
     sign = node.child_by_field_name("operator")
     if sign is not None and sign.type in ("&&", "||", "??"):
         left = writer.values(node.child_by_field_name("left")) if sign.type != "&&" else []
         yield from [*left, *writer.values(node.child_by_field_name("right"))]
 
 
-def _of_cast(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
+def _cast_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
     parts = node.named_children
     if node.type == "type_assertion":
         parts = parts[::-1]
     said: Values = []
     if node.type != "satisfies_expression" and len(parts) > 1:
         types = parts[1].named_children if parts[1].type == "type_arguments" else parts[1:2]
-        said = [each for kind in types for each in promised(writer, kind)]
+        said = [each for kind in types for each in values_of_type(writer, kind)]
     yield from said or writer.values(parts[0] if parts else None)
 
 
-def _written_cast(writer: Writer, node: Node) -> str | None:
-    return next((value for suffix, value in _of_cast(writer, node) if not suffix), None)
+def _cast_path(writer: PathWriter, node: Node) -> str | None:
+    return next((value for suffix, value in _cast_values(writer, node) if not suffix), None)
 
 
-_SAME = {
+_TRANSPARENT_NODES = {
     "parenthesized_expression": 0,
     "await_expression": 0,
     "non_null_expression": 0,
@@ -245,7 +251,7 @@ _SAME = {
     "sequence_expression": -1,
 }
 
-EXPRESSIONS = Expressions(
+EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"identifier", "this", "type_identifier", "shorthand_property_identifier"}),
     members={
         "member_expression": ("object", "property"),
@@ -254,20 +260,20 @@ EXPRESSIONS = Expressions(
     },
     calls={"call_expression": ("function",), "new_expression": ("constructor",)},
     indexes={"subscript_expression": ("object", "index")},
-    same=_SAME,
+    transparent=_TRANSPARENT_NODES,
     choices={"ternary_expression": ("consequence", "alternative")},
     contents={
-        "call_expression": _of_call,
-        "new_expression": _of_new,
-        "object": _of_object,
-        "array": _of_array,
-        "arrow_function": _of_function,
-        "function_expression": _of_function,
-        "binary_expression": _of_choice,
-        "as_expression": _of_cast,
-        "satisfies_expression": _of_cast,
-        "type_assertion": _of_cast,
+        "call_expression": _call_values,
+        "new_expression": _new_values,
+        "object": _object_values,
+        "array": _array_values,
+        "arrow_function": _function_values,
+        "function_expression": _function_values,
+        "binary_expression": _choice_values,
+        "as_expression": _cast_values,
+        "satisfies_expression": _cast_values,
+        "type_assertion": _cast_values,
     },
-    written=dict.fromkeys(("as_expression", "satisfies_expression", "type_assertion"), _written_cast),
-    rewrite=rewritten,
+    path_writers=dict.fromkeys(("as_expression", "satisfies_expression", "type_assertion"), _cast_path),
+    rewrite_call=rewrite_call,
 )

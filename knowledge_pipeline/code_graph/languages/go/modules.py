@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 _MODULE = re.compile(r'^\s*module\s+"?([^\s"/][^\s"]*)', re.MULTILINE)
-TESTS = "_test/"
+TESTS_SUFFIX = "_test/"
 """What stands after the folder of a package whose tests are meant, too."""
 
 
@@ -20,19 +20,19 @@ def is_manifest(path: str) -> bool:
     return path.rpartition("/")[2] == "go.mod"
 
 
-def settings_of(path: str, text: str) -> dict[str, str]:
+def parse_manifest(path: str, text: str) -> dict[str, str]:
     """The name of the module."""
     found = _MODULE.search(text)
     return {"module": found[1]} if found else {}
 
 
-def package_folder(name: str, path: str, layout: Layout) -> str | None:
+def find_package_folder(name: str, path: str, layout: Layout) -> str | None:
     """The folder of an imported package, "" for the source's own; None where it has none."""
     if name.startswith("."):
         return None
-    folders = layout.once("go folders", _folders)
+    folders = layout.get_or_build("go folders", _index_folders)
     vendored = f"vendor/{name}"
-    for module, root in layout.once("go modules", _modules):
+    for module, root in layout.get_or_build("go modules", _index_modules):
         if name == module or name.startswith(f"{module}/") or module == "std":
             rest = name if module == "std" else name[len(module) + 1 :]
             folder = f"{root}/{rest}".strip("/")
@@ -40,34 +40,36 @@ def package_folder(name: str, path: str, layout: Layout) -> str | None:
                 return folder
     if vendored in folders:
         return vendored
-    return None if layout.once("go modules", _modules) else _by_end(name, folders)
+    return (
+        None if layout.get_or_build("go modules", _index_modules) else _find_folder_by_suffix(name, folders)
+    )
 
 
-def files_of(folder: str, layout: Layout, *, tests: bool) -> frozenset[str]:
+def list_package_files(folder: str, layout: Layout, *, tests: bool) -> frozenset[str]:
     """The files of a folder's package."""
-    found = layout.once("go folders", _folders).get(folder, frozenset())
+    found = layout.get_or_build("go folders", _index_folders).get(folder, frozenset())
     return found if tests else frozenset(each for each in found if not each.endswith("_test.go"))
 
 
-def front_of(folder: str, layout: Layout) -> str | None:
+def find_front_file(folder: str, layout: Layout) -> str | None:
     """The file that stands for a package: the one with its name, or `doc.go`, or the first."""
-    files = files_of(folder, layout, tests=False)
+    files = list_package_files(folder, layout, tests=False)
     last = folder.rpartition("/")[2]
     named = [f"{folder}/{name}.go".lstrip("/") for name in (last, "doc")]
     return next((each for each in (*named, *sorted(files)) if each in files), None)
 
 
-def full_package(path: str, layout: Layout) -> str:
+def import_path_of(path: str, layout: Layout) -> str:
     """The import path of a file's package; its folder where no module is around it."""
     folder = path.rpartition("/")[0]
-    for module, root in layout.once("go modules", _modules):
+    for module, root in layout.get_or_build("go modules", _index_modules):
         if not root or folder == root or folder.startswith(f"{root}/"):
             rest = folder[len(root) :].strip("/")
             return rest if module == "std" else f"{module}/{rest}".rstrip("/")
     return folder
 
 
-def local_names(name: str) -> list[str]:
+def guess_package_names(name: str) -> list[str]:
     """What a package may be called of which only the import path is known."""
     parts = [part for part in name.split("/") if part]
     if len(parts) > 1 and re.fullmatch(r"v\d+", parts[-1]):
@@ -83,7 +85,7 @@ def local_names(name: str) -> list[str]:
     return sorted(each for each in found if each.isidentifier())
 
 
-def _folders(layout: Layout) -> Mapping[str, frozenset[str]]:
+def _index_folders(layout: Layout) -> Mapping[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for path in layout.paths:
         if path.endswith(".go"):
@@ -91,7 +93,7 @@ def _folders(layout: Layout) -> Mapping[str, frozenset[str]]:
     return {folder: frozenset(files) for folder, files in found.items()}
 
 
-def _modules(layout: Layout) -> tuple[tuple[str, str], ...]:
+def _index_modules(layout: Layout) -> tuple[tuple[str, str], ...]:
     """Modules and their folders; what lies deeper, first."""
     found: list[tuple[str, str]] = []
     for path in layout.paths:
@@ -100,7 +102,7 @@ def _modules(layout: Layout) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found, key=lambda each: (-len(each[1]), -len(each[0]), each)))
 
 
-def _by_end(name: str, folders: Mapping[str, frozenset[str]]) -> str | None:
+def _find_folder_by_suffix(name: str, folders: Mapping[str, frozenset[str]]) -> str | None:
     """Without any go.mod: the folder with which the name ends, if a host stands before it."""
     parts = name.split("/")
     if "." not in parts[0]:

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer, part_of
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, part_of
 from knowledge_pipeline.code_graph.languages.declared_types import (
-    Types,
+    TypeSyntax,
     Values,
-    children,
-    plain_text,
-    promised,
-    under,
+    add_prefix,
+    children_of_type,
+    dotted_text,
+    values_of_type,
 )
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 
-BUILTINS = words(
+BUILTINS = split_words(
     """
     any bool byte comparable complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune
     string _ uint uint8 uint16 uint32 uint64 uintptr true false iota nil append cap clear close complex
@@ -26,22 +26,22 @@ BUILTINS = words(
 )
 
 
-def _results(writer: Writer, node: Node, depth: int) -> Values | None:
+def _result_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     """What several results promise: ("[0]", "Store()"), ("[1]", "error()")."""
     if node.type != "parameter_list":
         return None
     kinds = [
         each.child_by_field_name("type")
-        for each in children(node, "parameter_declaration")
+        for each in children_of_type(node, "parameter_declaration")
         for _ in each.children_by_field_name("name") or [each]
     ]
-    found = [promised(TYPES, writer, kind, depth + 1) for kind in kinds]
+    found = [values_of_type(TYPES, writer, kind, depth + 1) for kind in kinds]
     if len(found) == 1:
         return found[0]
-    return [value for place, values in enumerate(found) for value in under(f"[{place}]", values)]
+    return [value for place, values in enumerate(found) for value in add_prefix(f"[{place}]", values)]
 
 
-TYPES = Types(
+TYPES = TypeSyntax(
     generic={"generic_type": "type_arguments"},
     arrays={
         "slice_type": "element",
@@ -50,90 +50,90 @@ TYPES = Types(
         "map_type": "value",
         "channel_type": "value",
     },
-    same={"pointer_type": 0, "parenthesized_type": 0, "type_elem": 0, "type_constraint": 0},
+    transparent={"pointer_type": 0, "parenthesized_type": 0, "type_elem": 0, "type_constraint": 0},
     functions={"function_type": "result"},
-    own=_results,
+    read_special=_result_values,
 )
 
 
-def _assertion(writer: Writer, node: Node) -> str | None:
-    return _one(promised(TYPES, writer, node.child_by_field_name("type")))
+def _typed_path(writer: PathWriter, node: Node) -> str | None:
+    return _own_value(values_of_type(TYPES, writer, node.child_by_field_name("type")))
 
 
-def _literal(writer: Writer, node: Node) -> str | None:
+def _literal_path(writer: PathWriter, node: Node) -> str | None:
     """`Store{…}` is a `Store()`."""
-    return _one(promised(TYPES, writer, node.child_by_field_name("type")))
+    return _own_value(values_of_type(TYPES, writer, node.child_by_field_name("type")))
 
 
-def _one(values: Values) -> str | None:
+def _own_value(values: Values) -> str | None:
     return next((value for suffix, value in values if not suffix), None)
 
 
-def _unary(writer: Writer, node: Node) -> str | None:
+def _unary_path(writer: PathWriter, node: Node) -> str | None:
     """`&x` and `*x` are x; `<-x` is what it holds."""
     path = writer.path(node.child_by_field_name("operand"))
     return f"{path}[]" if path and node.children[0].type == "<-" else path
 
 
-def _called(writer: Writer, node: Node) -> str | None:
+def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`new(T)` as `T()`, `append(x, y)` as `x`; None for other calls."""
-    name, given = _name_of(writer, node), _arguments(node)
+    name, given = _callee_name(writer, node), _list_arguments(node)
     if name == "new" and given:
-        return _one(promised(TYPES, writer, given[0]))
+        return _own_value(values_of_type(TYPES, writer, given[0]))
     if name == "append" and given:
         return writer.path(given[0])
     return None
 
 
-def _of_call(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
-    name, given = _name_of(writer, node), _arguments(node)
+def _call_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+    name, given = _callee_name(writer, node), _list_arguments(node)
     if name in ("make", "new") and given:
-        yield from promised(TYPES, writer, given[0])
+        yield from values_of_type(TYPES, writer, given[0])
     elif name == "append" and given:
         yield from writer.values(given[0])
         for each in given[1:]:
             yield from ((f"[]{suffix}", value) for suffix, value in writer.values(each))
 
 
-def _of_conversion(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
+def _conversion_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
     kind = node.child_by_field_name("type")
     if kind is not None and kind.type in TYPES.arrays:
-        yield from promised(TYPES, writer, kind)
+        yield from values_of_type(TYPES, writer, kind)
 
 
-def _of_typed(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
-    yield from promised(TYPES, writer, node.child_by_field_name("type"))
+def _typed_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+    yield from values_of_type(TYPES, writer, node.child_by_field_name("type"))
 
 
-def _of_function(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
-    yield from under("()", promised(TYPES, writer, node.child_by_field_name("result")))
+def _function_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+    yield from add_prefix("()", values_of_type(TYPES, writer, node.child_by_field_name("result")))
 
 
-def _of_unary(writer: Writer, node: Node) -> Iterator[tuple[str, str]]:
+def _unary_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
     if node.children[0].type in ("&", "*"):
         yield from writer.values(node.child_by_field_name("operand"))
 
 
-def _name_of(writer: Writer, node: Node) -> str:
+def _callee_name(writer: PathWriter, node: Node) -> str:
     called = node.child_by_field_name("function")
     return writer.text(called) if called is not None and called.type == "identifier" else ""
 
 
-def _arguments(node: Node) -> list[Node]:
+def _list_arguments(node: Node) -> list[Node]:
     given = node.child_by_field_name("arguments")
     return [each for each in given.named_children if each.type != "comment"] if given is not None else []
 
 
-def _first(writer: Writer, node: Node) -> str | None:
+def _first_path(writer: PathWriter, node: Node) -> str | None:
     return writer.path(part_of(node, 0))
 
 
-EXPRESSIONS = Expressions(
+EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"identifier", "type_identifier", "package_identifier"}),
     members={"selector_expression": ("operand", "field")},
     calls={"call_expression": ("function",), "type_conversion_expression": ("type",)},
     indexes={"index_expression": ("operand", "index")},
-    same={
+    transparent={
         "parenthesized_expression": 0,
         "pointer_type": 0,
         "slice_expression": "operand",
@@ -142,18 +142,18 @@ EXPRESSIONS = Expressions(
         "literal_element": 0,
     },
     contents={
-        "call_expression": _of_call,
-        "type_conversion_expression": _of_conversion,
-        "composite_literal": _of_typed,
-        "type_assertion_expression": _of_typed,
-        "func_literal": _of_function,
-        "unary_expression": _of_unary,
+        "call_expression": _call_values,
+        "type_conversion_expression": _conversion_values,
+        "composite_literal": _typed_values,
+        "type_assertion_expression": _typed_values,
+        "func_literal": _function_values,
+        "unary_expression": _unary_values,
     },
-    written={
-        "qualified_type": plain_text,
-        "type_assertion_expression": _assertion,
-        "composite_literal": _literal,
-        "unary_expression": _unary,
+    path_writers={
+        "qualified_type": dotted_text,
+        "type_assertion_expression": _typed_path,
+        "composite_literal": _literal_path,
+        "unary_expression": _unary_path,
     },
-    rewrite=_called,
+    rewrite_call=_rewrite_call,
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.languages.java.values import BUILTINS
-from knowledge_pipeline.code_graph.languages.package_language import Packaged
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
+from knowledge_pipeline.code_graph.languages.words import split_words
 
-COLLECTIONS: Mapping[str, str] = {
+COLLECTION_METHODS: Mapping[str, str] = {
     **dict.fromkeys(
-        words(
+        split_words(
             """
             get getFirst getLast getOrDefault getValue next previous poll pop peek remove take element
             first last pollFirst pollLast peekFirst peekLast removeFirst removeLast orElse orElseGet
@@ -22,7 +22,7 @@ COLLECTIONS: Mapping[str, str] = {
         "[]",
     ),
     **dict.fromkeys(
-        words(
+        split_words(
             """
             values entrySet iterator listIterator stream parallelStream filter sorted distinct limit skip
             peek findFirst findAny min max toList subList headSet tailSet descendingIterator reversed
@@ -34,7 +34,7 @@ COLLECTIONS: Mapping[str, str] = {
 }
 """What methods of collections, optionals, suppliers and futures give of what they hold."""
 
-COMMON = words(
+COMMON_METHODS = split_words(
     """
     add addAll append apply accept asList call charAt clear clone close collect compareTo compare
     contains containsKey containsAll copyOf count create delete endsWith entrySet equals equalsIgnoreCase
@@ -50,14 +50,14 @@ COMMON = words(
 )
 
 
-class Java(Packaged):
+class Java(PackageLanguage):
     """Java, as its specification says, chapters 6 to 9: https://docs.oracle.com/javase/specs/."""
 
     name = "java"
-    heads: Mapping[str, str] = {"this": "@self", "super": "@super"}
+    receiver_keywords: Mapping[str, str] = {"this": "@self", "super": "@super"}
     builtins = BUILTINS
     constructors_named_after_type = True
-    containers = COLLECTIONS
-    elements = ("iterator().next()", "get()")
-    common = COMMON
-    standard = ("java.", "javax.")
+    container_methods = COLLECTION_METHODS
+    element_accessors = ("iterator().next()", "get()")
+    common_methods = COMMON_METHODS
+    standard_prefixes = ("java.", "javax.")

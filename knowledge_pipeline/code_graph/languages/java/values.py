@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer
-from knowledge_pipeline.code_graph.languages.declared_types import Types, plain_text, promised
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
+from knowledge_pipeline.code_graph.languages.declared_types import TypeSyntax, dotted_text, values_of_type
+from knowledge_pipeline.code_graph.languages.words import split_words
 
-BUILTINS = words(
+BUILTINS = split_words(
     """
     String Object Integer Long Short Byte Character Boolean Float Double Number Void Math StrictMath
     System Thread Runnable Iterable Comparable CharSequence StringBuilder StringBuffer Class
@@ -27,15 +27,15 @@ BUILTINS = words(
 )
 """Names of `java.lang`, which every file sees."""
 
-TYPES = Types(
+TYPES = TypeSyntax(
     generic={"generic_type": "type_arguments"},
     arrays={"array_type": "element"},
-    same={"annotated_type": -1, "wildcard": -1},
-    skipped=frozenset({"var"}),
+    transparent={"annotated_type": -1, "wildcard": -1},
+    ignored=frozenset({"var"}),
 )
 
 
-def _access(writer: Writer, node: Node) -> str | None:
+def _access_path(writer: PathWriter, node: Node) -> str | None:
     """`a.b`; `Outer.this` as an instance of `Outer`."""
     of, field = writer.path(node.child_by_field_name("object")), node.child_by_field_name("field")
     if of is None or field is None:
@@ -43,24 +43,24 @@ def _access(writer: Writer, node: Node) -> str | None:
     return f"{of}()" if field.type == "this" else f"{of}.{writer.text(field)}"
 
 
-def _cast(writer: Writer, node: Node) -> str | None:
+def _cast_path(writer: PathWriter, node: Node) -> str | None:
     kind = node.child_by_field_name("type")
     path = writer.path(kind)
     return f"{path}()" if path else None
 
 
-def _scoped(writer: Writer, node: Node) -> str | None:
+def _scoped_path(writer: PathWriter, node: Node) -> str | None:
     """`Map.Entry`, its annotations and arguments left out."""
     parts = [writer.path(each) for each in node.named_children if "annotation" not in each.type]
     return ".".join(part for part in parts if part) or None
 
 
-EXPRESSIONS = Expressions(
+EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"identifier", "type_identifier", "this", "super"}),
     members={},
     calls={"method_invocation": ("object", "name"), "object_creation_expression": ("type",)},
     indexes={"array_access": ("array", "index")},
-    same={
+    transparent={
         "parenthesized_expression": 0,
         "assignment_expression": "right",
         "generic_type": 0,
@@ -68,13 +68,15 @@ EXPRESSIONS = Expressions(
     },
     choices={"ternary_expression": ("consequence", "alternative")},
     contents={
-        "cast_expression": lambda writer, node: promised(TYPES, writer, node.child_by_field_name("type"))
+        "cast_expression": lambda writer, node: values_of_type(
+            TYPES, writer, node.child_by_field_name("type")
+        )
     },
-    written={
-        "field_access": _access,
-        "cast_expression": _cast,
-        "scoped_type_identifier": _scoped,
-        "scoped_identifier": plain_text,
+    path_writers={
+        "field_access": _access_path,
+        "cast_expression": _cast_path,
+        "scoped_type_identifier": _scoped_path,
+        "scoped_identifier": dotted_text,
     },
-    bare="@around.",
+    implicit_receiver="@around.",
 )

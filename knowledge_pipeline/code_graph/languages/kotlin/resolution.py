@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from knowledge_pipeline.code_graph.languages.java.resolution import COLLECTIONS, COMMON
+from knowledge_pipeline.code_graph.languages.java.resolution import COLLECTION_METHODS, COMMON_METHODS
 from knowledge_pipeline.code_graph.languages.kotlin.values import BUILTINS
-from knowledge_pipeline.code_graph.languages.package_language import Packaged
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
+from knowledge_pipeline.code_graph.languages.words import split_words
 
 
-class Kotlin(Packaged):
+class Kotlin(PackageLanguage):
     """Kotlin, as its specification says: https://kotlinlang.org/spec/."""
 
     name = "kotlin"
     builtins = BUILTINS
-    extensions = True
+    has_extensions = True
     receiver_in_scope = True
     private_to_file = True
-    when_called = "invoke"
-    elements = ("iterator().next()", "get()")
-    containers: Mapping[str, str] = {
-        **COLLECTIONS,
+    call_method = "invoke"
+    element_accessors = ("iterator().next()", "get()")
+    container_methods: Mapping[str, str] = {
+        **COLLECTION_METHODS,
         **dict.fromkeys(
-            words(
+            split_words(
                 """
                 first firstOrNull last lastOrNull single singleOrNull find findLast getOrNull getOrElse random
                 maxByOrNull minByOrNull elementAt removeAt invoke getOrPut await component1 component2
@@ -33,7 +33,7 @@ class Kotlin(Packaged):
             "[]",
         ),
         **dict.fromkeys(
-            words(
+            split_words(
                 """
                 filter filterNot filterNotNull sortedBy sortedByDescending sortedWith take drop takeLast
                 reversed shuffled distinctBy asSequence asIterable toMutableList toSet toList
@@ -43,5 +43,7 @@ class Kotlin(Packaged):
             "",
         ),
     }
-    common = COMMON | words("let also apply run with to map forEach use invoke plus minus")
-    standard = ("kotlin.", "kotlinx.", "java.", "javax.")
+    common_methods = COMMON_METHODS | split_words(
+        "let also apply run with to map forEach use invoke plus minus"
+    )
+    standard_prefixes = ("kotlin.", "kotlinx.", "java.", "javax.")

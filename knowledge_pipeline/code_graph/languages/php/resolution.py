@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from knowledge_pipeline.code_graph.languages.package_language import Packaged
+from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
 from knowledge_pipeline.code_graph.languages.php.facts import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 
-class Php(Packaged):
+class Php(PackageLanguage):
     """PHP, as its manual says: https://www.php.net/manual/en/language.namespaces.rules.php.
 
     Classes are found by the namespaces that files declare, which is where PSR-4 looks, too.
     """
 
     name = "php"
-    heads: Mapping[str, str] = {
+    receiver_keywords: Mapping[str, str] = {
         "$this": "@self",
         "self": "@class",
         "static": "@class",
@@ -26,20 +26,20 @@ class Php(Packaged):
     builtins = BUILTINS
     members_in_scope = False
     members_in_body = False
-    elements = ("getIterator()[]", "current()", "offsetGet()")
-    when_called = "__invoke"
-    containers: Mapping[str, str] = dict.fromkeys(words("first last get pop current find"), "[]")
-    common = words(
+    element_accessors = ("getIterator()[]", "current()", "offsetGet()")
+    call_method = "__invoke"
+    container_methods: Mapping[str, str] = dict.fromkeys(split_words("first last get pop current find"), "[]")
+    common_methods = split_words(
         """
         get set add has remove all count first last map filter each push pop __construct toArray toString
         getName getId setName execute run handle save delete find create update load make render format
         """
     )
 
-    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """A namespace; a file that is required."""
         if not name.endswith((".php", ".inc")):
-            return super().modules(name, path, layout)
+            return super().find_modules(name, path, layout)
         folder = path.rpartition("/")[0].split("/") if "/" in path else []
         parts = [part for part in name.split("/") if part not in ("", ".")]
         while parts and parts[0] == "..":
@@ -47,11 +47,11 @@ class Php(Packaged):
         written = ("/".join([*folder, *parts]), "/".join(parts))
         return tuple(each for each in dict.fromkeys(written) if each in layout.paths)[:1]
 
-    def siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the namespace that define a name; of none, as functions are looked up."""
-        return super().siblings(name, path, layout) or super().siblings(name, "/", layout)
+        return super().find_siblings(name, path, layout) or super().find_siblings(name, "/", layout)
 
-    def outside(self, module: str, name: str, path: str, layout: Layout) -> str:
+    def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`Psr\\Log\\LoggerInterface`; a file that is not there is nothing."""
         if module.endswith((".php", ".inc")):
             return ""

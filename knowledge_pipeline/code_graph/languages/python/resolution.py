@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.python.facts import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 _SUFFIXES = (".py", ".pyi", ".pyw")
-_COMMON_OF = (str, bytes, dict, list, set, frozenset, tuple, int, float, bool, object)
-_COMMON_MORE = words(
+_BUILTIN_TYPES = (str, bytes, dict, list, set, frozenset, tuple, int, float, bool, object)
+_COMMON_METHODS = split_words(
     """
     close read write readline readlines seek tell flush open fileno start join run acquire release
     wait notify send recv put get_nowait info debug warning error exception log group match search sub
@@ -28,61 +28,61 @@ class Python(Language):
     """Python, as its reference says: https://docs.python.org/3/reference/import.html."""
 
     name = "python"
-    heads: Mapping[str, str] = {"super": "@super"}
+    receiver_keywords: Mapping[str, str] = {"super": "@super"}
     builtins = BUILTINS
-    elements = ("__getitem__()", "__iter__()[]", "__next__()")
-    when_called = "__call__"
-    containers: Mapping[str, str] = {
+    element_accessors = ("__getitem__()", "__iter__()[]", "__next__()")
+    call_method = "__call__"
+    container_methods: Mapping[str, str] = {
         **dict.fromkeys(("get", "pop", "popleft", "setdefault", "get_nowait", "__getitem__"), "[]"),
         **dict.fromkeys(("values", "copy", "keys"), ""),
     }
-    common = frozenset(name for of in _COMMON_OF for name in dir(of)) | _COMMON_MORE
+    common_methods = frozenset(name for of in _BUILTIN_TYPES for name in dir(of)) | _COMMON_METHODS
 
-    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """A module's file, its package's `__init__`, or its folder where it has none."""
         if name.startswith("."):
-            return _relative(name, path, layout)
+            return _resolve_relative(name, path, layout)
         parts = name.split(".")
-        roots = layout.once("python tops", _tops).get(parts[0], ())
+        roots = layout.get_or_build("python tops", _index_import_roots).get(parts[0], ())
         if parts[0] in sys.stdlib_module_names:
             roots = tuple(root for root in roots if root == path.rpartition("/")[0])
-        ranked = sorted(roots, key=lambda root: (-_shared(root, path), len(root), root))
+        ranked = sorted(roots, key=lambda root: (-_count_shared_folders(root, path), len(root), root))
         for root in ranked:
-            if found := _file(f"{root}/{'/'.join(parts)}".lstrip("/"), layout):
+            if found := _find_module_file(f"{root}/{'/'.join(parts)}".lstrip("/"), layout):
                 return (found,)
         return ()
 
-    def submodule(self, name: str) -> str:
+    def submodule_name(self, name: str) -> str:
         """As it is written within a package."""
         return f".{name}"
 
-    def outside(self, module: str, name: str, path: str, layout: Layout) -> str:
+    def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`requests.sessions.Session`; nothing for a module that should lie beside the file."""
         if module.startswith("."):
             return ""
         return f"{module}.{name}" if name else module
 
-    def beyond(self, outside: str, step: str) -> str:
+    def extend_external_name(self, external: str, step: str) -> str:
         """Nothing is known of what a type of `typing` makes: it stands for others."""
-        if step == "()" and outside.startswith(("typing.", "typing_extensions.")):
+        if step == "()" and external.startswith(("typing.", "typing_extensions.")):
             return ""
-        return super().beyond(outside, step)
+        return super().extend_external_name(external, step)
 
-    def is_standard(self, outside: str) -> bool:
+    def is_standard_library(self, external: str) -> bool:
         """Whether it is of a module of the standard library."""
-        return outside.partition(".")[0] in sys.stdlib_module_names
+        return external.partition(".")[0] in sys.stdlib_module_names
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`package.module.Class.method`, counted from the outermost folder with an `__init__`."""
         stem = path.rpartition(".")[0]
         folder, _, last = stem.rpartition("/")
-        root = _root(folder, layout)
+        root = _find_root(folder, layout)
         module = [] if last == "__init__" else [last]
         inner = folder[len(root) :].strip("/").split("/") if folder != root else []
         return ".".join([*inner, *module, *([name] if name else [])])
 
 
-def _relative(name: str, path: str, layout: Layout) -> tuple[str, ...]:
+def _resolve_relative(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     folder = path.rstrip("/") if path.endswith("/") else path.rpartition("/")[0]
     dots = len(name) - len(name.lstrip("."))
     for _ in range(dots - 1):
@@ -90,21 +90,21 @@ def _relative(name: str, path: str, layout: Layout) -> tuple[str, ...]:
             return ()
         folder = folder.rpartition("/")[0]
     rest = name[dots:].replace(".", "/")
-    found = _file(f"{folder}/{rest}".strip("/"), layout)
+    found = _find_module_file(f"{folder}/{rest}".strip("/"), layout)
     return (found,) if found else ()
 
 
-def _file(base: str, layout: Layout) -> str | None:
+def _find_module_file(base: str, layout: Layout) -> str | None:
     """The file of a module by its path without suffix."""
     for suffix in _SUFFIXES:
         if (path := f"{base}/__init__{suffix}".lstrip("/")) in layout.paths:
             return path
         if (path := f"{base}{suffix}") in layout.paths:
             return path
-    return f"{base}/" if base in layout.once("python folders", _folders) else None
+    return f"{base}/" if base in layout.get_or_build("python folders", _list_folders) else None
 
 
-def _folders(layout: Layout) -> frozenset[str]:
+def _list_folders(layout: Layout) -> frozenset[str]:
     """All folders with Python files somewhere within."""
     found: set[str] = set()
     for path in layout.paths:
@@ -115,7 +115,7 @@ def _folders(layout: Layout) -> frozenset[str]:
     return frozenset(found)
 
 
-def _tops(layout: Layout) -> dict[str, tuple[str, ...]]:
+def _index_import_roots(layout: Layout) -> dict[str, tuple[str, ...]]:
     """The folders from which an absolute import may start, by its first name: no packages."""
     found: dict[str, set[str]] = {}
     for path in layout.paths:
@@ -123,7 +123,7 @@ def _tops(layout: Layout) -> dict[str, tuple[str, ...]]:
             folder, _, name = path.rpartition("/")
             if not _is_package(folder, layout):
                 found.setdefault(name.rpartition(".")[0], set()).add(folder)
-    for each in layout.once("python folders", _folders):
+    for each in layout.get_or_build("python folders", _list_folders):
         folder, _, name = each.rpartition("/")
         if not _is_package(folder, layout):
             found.setdefault(name, set()).add(folder)
@@ -134,14 +134,14 @@ def _is_package(folder: str, layout: Layout) -> bool:
     return any(f"{folder}/__init__{suffix}".lstrip("/") in layout.paths for suffix in _SUFFIXES)
 
 
-def _root(folder: str, layout: Layout) -> str:
+def _find_root(folder: str, layout: Layout) -> str:
     """The folder that a file's full name starts in."""
     while folder and _is_package(folder, layout):
         folder = folder.rpartition("/")[0]
     return folder
 
 
-def _shared(root: str, path: str) -> int:
+def _count_shared_folders(root: str, path: str) -> int:
     """How much of a root a path lies in."""
     shared = 0
     for one, other in zip(root.split("/") if root else [], path.split("/"), strict=False):

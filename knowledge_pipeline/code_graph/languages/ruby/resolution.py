@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.ruby.facts import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 
@@ -14,15 +14,17 @@ class Ruby(Language):
     """Ruby; see https://docs.ruby-lang.org/en/master/syntax/modules_and_classes_rdoc.html."""
 
     name = "ruby"
-    heads: Mapping[str, str] = {"self": "@self", "super": "@super"}
+    receiver_keywords: Mapping[str, str] = {"self": "@self", "super": "@super"}
     builtins = BUILTINS
     members_in_scope = True
-    scattered = True
-    containers: Mapping[str, str] = {
-        **dict.fromkeys(words("first last pop shift find detect fetch sample min_by max_by"), "[]"),
-        **dict.fromkeys(words("select reject sort_by sort reverse values to_a compact uniq dup freeze"), ""),
+    has_scattered_members = True
+    container_methods: Mapping[str, str] = {
+        **dict.fromkeys(split_words("first last pop shift find detect fetch sample min_by max_by"), "[]"),
+        **dict.fromkeys(
+            split_words("select reject sort_by sort reverse values to_a compact uniq dup freeze"), ""
+        ),
     }
-    common = words(
+    common_methods = split_words(
         """
         new each map select reject find first last push pop shift size length count empty? nil? to_s to_a to_h
         to_i to_sym inspect join split strip gsub sub merge key? keys values fetch dig include? any? all? call
@@ -31,7 +33,7 @@ class Ruby(Language):
         """
     )
 
-    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The file beside another one, or on a path where libraries are looked for."""
         file = name if name.endswith(".rb") else f"{name}.rb"
         if name.startswith("."):
@@ -40,16 +42,16 @@ class Ruby(Language):
                 folder = folder[:-1] if part == ".." else folder if part in ("", ".") else [*folder, part]
             found = "/".join(folder)
             return (found,) if found in layout.paths else ()
-        places = layout.once("ruby folders", _folders)
+        places = layout.get_or_build("ruby folders", _list_load_paths)
         return tuple(f"{each}{file}" for each in places if f"{each}{file}" in layout.paths)[:1]
 
-    def siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files that define a constant, or a method of one that others open, too."""
         return tuple(
-            sorted(each for each in layout.project.defining(name) if each.endswith((".rb", ".rake")))
+            sorted(each for each in layout.project.files_defining(name) if each.endswith((".rb", ".rake")))
         )
 
-    def outside(self, module: str, name: str, path: str, layout: Layout) -> str:
+    def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """The library as it is required; nothing for a file that is not there."""
         return "" if module.startswith(".") else module
 
@@ -61,7 +63,7 @@ class Ruby(Language):
         return f"{'::'.join(around)}{'::' if last[:1].isupper() else '#'}{last}"
 
 
-def _folders(layout: Layout) -> tuple[str, ...]:
+def _list_load_paths(layout: Layout) -> tuple[str, ...]:
     """Where libraries lie: the source, and its folders `lib` and `app`'s."""
     found = {""}
     for path in layout.paths:

@@ -11,10 +11,10 @@ from typing import Any
 
 from knowledge_pipeline.code_graph.project_layout import Layout
 
-_ROOTS = ("lib.rs", "main.rs", "build.rs")
-_OWN_CRATES = ("tests", "examples", "benches", "src/bin")
+_ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
+_CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
 
-Root = tuple[str, str]
+CrateRoot = tuple[str, str]
 """A crate: the folder of its modules, and its root file ("src", "src/lib.rs")."""
 
 
@@ -23,94 +23,94 @@ def is_manifest(path: str) -> bool:
     return path.rpartition("/")[2] == "Cargo.toml"
 
 
-def settings_of(path: str, text: str) -> dict[str, str]:
+def parse_manifest(path: str, text: str) -> dict[str, str]:
     """The name of the crate, and the root file of its library where that is another than usual."""
     try:
         read: dict[str, Any] = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
-    package, library = _table(read, "package"), _table(read, "lib")
+    package, library = _get_table(read, "package"), _get_table(read, "lib")
     name = library.get("name") or package.get("name")
     found = {"crate": name.replace("-", "_")} if isinstance(name, str) else {}
     root = library.get("path")
     return found | ({"lib": root} if isinstance(root, str) else {})
 
 
-def modules_of(name: str, path: str, layout: Layout) -> tuple[str, ...]:
+def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     """The file that a module's path means in a file."""
     first, *rest = name.split(".")
-    (folder, root), at = place_of(path, layout)
+    (folder, root), at = locate_module(path, layout)
     if first == "crate":
-        return _file(folder, root, rest, layout)
+        return _find_module_file(folder, root, rest, layout)
     if first in ("self", "super"):
         for part in (first, *rest):
             if part == "super":
                 at = at[:-1]
         rest = [part for part in rest if part != "super"]
-        return _file(folder, root, [*at, *rest], layout)
-    if found := _file(folder, root, [*at, first, *rest], layout):
+        return _find_module_file(folder, root, [*at, *rest], layout)
+    if found := _find_module_file(folder, root, [*at, first, *rest], layout):
         return found
-    other = layout.once("rust crates", _crates).get(first)
-    return _file(*other, rest, layout) if other else ()
+    other = layout.get_or_build("rust crates", _index_crates).get(first)
+    return _find_module_file(*other, rest, layout) if other else ()
 
 
-def crate_of(path: str, layout: Layout) -> str:
+def find_crate_folder(path: str, layout: Layout) -> str:
     """The folder of the package that a file is of."""
-    return _package(path, layout)
+    return _find_package_folder(path, layout)
 
 
-def module_of(path: str, layout: Layout) -> tuple[str, list[str]]:
+def module_path_of(path: str, layout: Layout) -> tuple[str, list[str]]:
     """The name of a file's crate, and the path of its module."""
-    (_, root), at = place_of(path, layout)
-    manifest = f"{_package(path, layout)}/Cargo.toml".lstrip("/")
+    (_, root), at = locate_module(path, layout)
+    manifest = f"{_find_package_folder(path, layout)}/Cargo.toml".lstrip("/")
     known = manifest in layout.paths
     name = layout.facts(manifest).settings.get("crate", "crate") if known else "crate"
     stem = root.rpartition("/")[2].removesuffix(".rs")
     return name if stem in ("lib", "main", "mod", "") else f"{name}::{stem}", at
 
 
-def place_of(path: str, layout: Layout) -> tuple[Root, list[str]]:
+def locate_module(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
     """The crate of a file, and the path of the module that it is."""
-    package = _package(path, layout)
+    package = _find_package_folder(path, layout)
     inner = path[len(package) :].lstrip("/")
-    for own in _OWN_CRATES:
+    for own in _CRATE_PER_FILE_FOLDERS:
         if inner.startswith(f"{own}/"):
-            return _of_own(f"{package}/{own}".lstrip("/"), inner[len(own) + 1 :])
+            return _locate_in_own_crate(f"{package}/{own}".lstrip("/"), inner[len(own) + 1 :])
     folder = f"{package}/src".lstrip("/") if inner.startswith("src/") else package
     inside = inner.removeprefix("src/")
-    roots = [f"{folder}/{each}".lstrip("/") for each in _ROOTS]
+    roots = [f"{folder}/{each}".lstrip("/") for each in _ROOT_FILES]
     root = path if path in roots else next((each for each in roots if each in layout.paths), "")
-    return (folder, root), [] if path == root else _segments(inside)
+    return (folder, root), [] if path == root else _module_segments(inside)
 
 
-def _of_own(folder: str, inside: str) -> tuple[Root, list[str]]:
+def _locate_in_own_crate(folder: str, inside: str) -> tuple[CrateRoot, list[str]]:
     """Each file in `tests` is a crate; what lies deeper is a module of all of them."""
     if "/" not in inside:
         return (folder, f"{folder}/{inside}"), []
-    return (folder, ""), _segments(inside)
+    return (folder, ""), _module_segments(inside)
 
 
-def _segments(inside: str) -> list[str]:
+def _module_segments(inside: str) -> list[str]:
     parts = inside.removesuffix(".rs").split("/")
     return parts[:-1] if parts[-1] == "mod" else parts
 
 
-def _file(folder: str, root: str, segments: list[str], layout: Layout) -> tuple[str, ...]:
+def _find_module_file(folder: str, root: str, segments: list[str], layout: Layout) -> tuple[str, ...]:
     if not segments:
         return (root,) if root else ()
     stem = f"{folder}/{'/'.join(segments)}".lstrip("/")
     return tuple(each for each in (f"{stem}.rs", f"{stem}/mod.rs") if each in layout.paths)[:1]
 
 
-def _package(path: str, layout: Layout) -> str:
-    folders = layout.once("rust packages", _packages)
+def _find_package_folder(path: str, layout: Layout) -> str:
+    folders = layout.get_or_build("rust packages", _list_package_folders)
     around = path.rpartition("/")[0]
     while around and around not in folders:
         around = around.rpartition("/")[0]
     return around
 
 
-def _packages(layout: Layout) -> frozenset[str]:
+def _list_package_folders(layout: Layout) -> frozenset[str]:
     found = {
         each.rpartition("/")[0]
         for each in layout.paths
@@ -122,9 +122,9 @@ def _packages(layout: Layout) -> frozenset[str]:
     return frozenset(each.rpartition("src/")[0].rstrip("/") for each in roots)
 
 
-def _crates(layout: Layout) -> Mapping[str, Root]:
+def _index_crates(layout: Layout) -> Mapping[str, CrateRoot]:
     """The libraries of the source by name."""
-    found: dict[str, Root] = {}
+    found: dict[str, CrateRoot] = {}
     for each in sorted(layout.paths):
         if not is_manifest(each):
             continue
@@ -135,6 +135,6 @@ def _crates(layout: Layout) -> Mapping[str, Root]:
     return found
 
 
-def _table(read: dict[str, Any], name: str) -> dict[str, Any]:
-    found = read.get(name)
+def _get_table(manifest: dict[str, Any], name: str) -> dict[str, Any]:
+    found = manifest.get(name)
     return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]

@@ -10,24 +10,24 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.access_paths import head_of
+from knowledge_pipeline.code_graph.access_paths import first_segment
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.facts_builder import Captures, Extraction, Reading
+from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.declared_types import (
     Values,
-    children,
-    declare,
-    elements,
-    promised,
+    bind_declared,
+    children_of_type,
+    element_values,
+    values_of_type,
 )
-from knowledge_pipeline.code_graph.languages.rust.imports import imported, module
-from knowledge_pipeline.code_graph.languages.rust.patterns import matched
+from knowledge_pipeline.code_graph.languages.rust.imports import read_import, read_module
+from knowledge_pipeline.code_graph.languages.rust.patterns import bind_pattern
 from knowledge_pipeline.code_graph.languages.rust.values import EXPRESSIONS, TYPES
-from knowledge_pipeline.code_graph.languages.visibility import not_pub
-from knowledge_pipeline.code_graph.languages.words import words
-from knowledge_pipeline.syntax.outline import Definition
+from knowledge_pipeline.code_graph.languages.visibility import lacks_pub
+from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-BUILTINS = words(
+BUILTINS = split_words(
     """
     Some None Ok Err Option Result Vec String Box Clone Copy Send Sync Sized Drop Fn FnMut FnOnce Iterator
     IntoIterator Extend DoubleEndedIterator ExactSizeIterator Default Eq PartialEq Ord PartialOrd AsRef
@@ -39,7 +39,7 @@ BUILTINS = words(
     """
 )
 _WORD = re.compile(r"[^\W\d]\w*")
-_HANDS_OUT = words(
+_CALLBACK_METHODS = split_words(
     """
     map for_each filter filter_map flat_map any all find position take_while skip_while inspect and_then
     is_some_and map_or map_or_else retain max_by_key min_by_key sort_by_key
@@ -47,180 +47,184 @@ _HANDS_OUT = words(
 )
 
 
-def qualified(each: Definition) -> str:
+def qualify(definition: OutlineDefinition) -> str:
     """Names of the definitions around; an `impl` goes by the last name of its type."""
-    return ".".join(_plain(one) for one in each.scope)
+    return ".".join(_simple_name(one) for one in definition.scope)
 
 
-def _plain(each: Definition) -> str:
-    if each.kind != "impl":
-        return each.name
-    found = _WORD.findall(each.name)
+def _simple_name(definition: OutlineDefinition) -> str:
+    if definition.kind != "impl":
+        return definition.name
+    found = _WORD.findall(definition.name)
     return found[-1] if found else "impl"
 
 
-def _impl(reading: Reading, node: Node) -> None:
+def _read_impl(builder: FactsBuilder, node: Node) -> None:
     """`impl Trait for Store`: within it, `Self` is `Store`, and `self` one of them."""
     kind, trait = node.child_by_field_name("type"), node.child_by_field_name("trait")
-    path, scope = reading.writer.path(kind), reading.scope(node)
-    for each in _functions(node):
+    path, scope = builder.writer.path(kind), builder.scope(node)
+    for each in _iter_functions(node):
         if path:
-            inner = reading.scope(each)
-            reading.bind(inner, "Self", path)
-            reading.bind(inner, "self", f"{path}()", declared=True)
+            inner = builder.scope(each)
+            builder.bind(inner, "Self", path)
+            builder.bind(inner, "self", f"{path}()", declared=True)
     if trait is not None:
-        known = path == scope.rpartition(".")[2] and scope in reading.types
+        known = path == scope.rpartition(".")[2] and scope in builder.type_names
         use, of = ("implements", scope) if known else ("references", "")
-        reading.use(use, reading.writer.path(trait), trait, of)
-        _skip_head(reading, trait)
+        builder.add_use(use, builder.writer.path(trait), trait, of)
+        _skip_first_name(builder, trait)
 
 
-def _skip_head(reading: Reading, node: Node) -> None:
-    reading.skipped.add(node.start_byte)
+def _skip_first_name(builder: FactsBuilder, node: Node) -> None:
+    builder.skipped_bytes.add(node.start_byte)
 
 
-def _functions(node: Node) -> Iterator[Node]:
-    yield from children(node.child_by_field_name("body"), "function_item", "function_signature_item")
+def _iter_functions(node: Node) -> Iterator[Node]:
+    yield from children_of_type(node.child_by_field_name("body"), "function_item", "function_signature_item")
 
 
-def _trait(reading: Reading, node: Node) -> None:
-    scope = reading.scope(node)
-    for each in _functions(node):
-        reading.bind(reading.scope(each), "Self", "@class")
-        reading.bind(reading.scope(each), "self", "@self")
+def _read_trait(builder: FactsBuilder, node: Node) -> None:
+    scope = builder.scope(node)
+    for each in _iter_functions(node):
+        builder.bind(builder.scope(each), "Self", "@class")
+        builder.bind(builder.scope(each), "self", "@self")
     bounds = node.child_by_field_name("bounds")
     for each in bounds.named_children if bounds is not None else ():
         if each.type != "lifetime":
-            reading.use("extends", reading.writer.path(each), each, scope)
-            _skip_head(reading, each)
+            builder.add_use("extends", builder.writer.path(each), each, scope)
+            _skip_first_name(builder, each)
 
 
-def _promised(reading: Reading, node: Node | None) -> Values:
-    return promised(TYPES, reading.writer, node)
+def _values_of_type(builder: FactsBuilder, node: Node | None) -> Values:
+    return values_of_type(TYPES, builder.writer, node)
 
 
-def _function(reading: Reading, node: Node) -> None:
-    scope = reading.scope(node)
-    for suffix, value in _promised(reading, node.child_by_field_name("return_type")):
-        reading.bind(scope, "@()" + suffix, value, declared=True)
+def _read_function(builder: FactsBuilder, node: Node) -> None:
+    scope = builder.scope(node)
+    for suffix, value in _values_of_type(builder, node.child_by_field_name("return_type")):
+        builder.bind(scope, "@()" + suffix, value, declared=True)
 
 
-def _bound(reading: Reading, node: Node) -> None:
+def _read_bound(builder: FactsBuilder, node: Node) -> None:
     """`T: Store` stands for a `Store`."""
     name = node.child_by_field_name("name") or node.child_by_field_name("left")
     bounds = node.child_by_field_name("bounds")
     if name is None or name.type != "type_identifier":
         return
-    paths = [reading.writer.path(each) for each in (bounds.named_children if bounds is not None else ())]
-    for path in [path for path in paths if path and path != reading.text(name)] or [""]:
-        reading.bind(reading.scope(node), reading.text(name), path)
+    paths = [builder.writer.path(each) for each in (bounds.named_children if bounds is not None else ())]
+    for path in [path for path in paths if path and path != builder.text(name)] or [""]:
+        builder.bind(builder.scope(node), builder.text(name), path)
 
 
-def _field(reading: Reading, node: Node) -> None:
-    scope, name = reading.scope(node), node.child_by_field_name("name")
-    if scope not in reading.types or name is None:
+def _read_field(builder: FactsBuilder, node: Node) -> None:
+    scope, name = builder.scope(node), node.child_by_field_name("name")
+    if scope not in builder.type_names or name is None:
         return
     around = node.parent.parent if node.parent is not None else None
     if around is not None and around.type == "enum_variant":
         return
-    reading.define(f"{scope}.{reading.text(name)}", "variable", node)
-    declare(
-        reading, scope, reading.text(name), _promised(reading, node.child_by_field_name("type")), local=False
+    builder.add_definition(f"{scope}.{builder.text(name)}", "variable", node)
+    bind_declared(
+        builder,
+        scope,
+        builder.text(name),
+        _values_of_type(builder, node.child_by_field_name("type")),
+        local=False,
     )
 
 
-def _variant(reading: Reading, node: Node) -> None:
-    scope, name = reading.scope(node), node.child_by_field_name("name")
-    if scope in reading.types and name is not None:
-        reading.define(f"{scope}.{reading.text(name)}", "variable", node)
-        reading.bind(scope, reading.text(name), "@class()", declared=True)
+def _read_variant(builder: FactsBuilder, node: Node) -> None:
+    scope, name = builder.scope(node), node.child_by_field_name("name")
+    if scope in builder.type_names and name is not None:
+        builder.add_definition(f"{scope}.{builder.text(name)}", "variable", node)
+        builder.bind(scope, builder.text(name), "@class()", declared=True)
 
 
-def _constant(reading: Reading, node: Node) -> None:
+def _read_constant(builder: FactsBuilder, node: Node) -> None:
     name, kind = node.child_by_field_name("name"), node.child_by_field_name("type")
-    around = reading.scope(node)
+    around = builder.scope(node)
     if name is not None:
-        scope = around.rpartition(".")[0] if around.rpartition(".")[2] == reading.text(name) else around
-        declare(reading, scope, reading.text(name), _promised(reading, kind), local=False)
+        scope = around.rpartition(".")[0] if around.rpartition(".")[2] == builder.text(name) else around
+        bind_declared(builder, scope, builder.text(name), _values_of_type(builder, kind), local=False)
 
 
-def _alias(reading: Reading, node: Node) -> None:
+def _read_alias(builder: FactsBuilder, node: Node) -> None:
     name, kind = node.child_by_field_name("name"), node.child_by_field_name("type")
-    scope = reading.scope(node)
+    scope = builder.scope(node)
     if name is None:
         return
-    for suffix, value in _promised(reading, kind):
-        if not suffix and head_of(value) != reading.text(name):
-            reading.bind(scope.rpartition(".")[0], reading.text(name), value.removesuffix("()"))
+    for suffix, value in _values_of_type(builder, kind):
+        if not suffix and first_segment(value) != builder.text(name):
+            builder.bind(scope.rpartition(".")[0], builder.text(name), value.removesuffix("()"))
 
 
-def _parameter(reading: Reading, node: Node) -> None:
-    values = _promised(reading, node.child_by_field_name("type"))
+def _read_parameter(builder: FactsBuilder, node: Node) -> None:
+    values = _values_of_type(builder, node.child_by_field_name("type"))
     around = node.parent.parent if node.parent is not None else None
     if around is not None and around.type != "function_type":
-        matched(reading, node.child_by_field_name("pattern"), values, declared=True)
+        bind_pattern(builder, node.child_by_field_name("pattern"), values, declared=True)
 
 
-def _closure(reading: Reading, node: Node) -> None:
+def _read_closure(builder: FactsBuilder, node: Node) -> None:
     given = node.child_by_field_name("parameters")
     for each in given.named_children if given is not None else ():
         if each.type != "parameter":
-            matched(reading, each, _given(reading, node))
+            bind_pattern(builder, each, _closure_argument_values(builder, node))
 
 
-def _given(reading: Reading, node: Node) -> Values:
+def _closure_argument_values(builder: FactsBuilder, node: Node) -> Values:
     """What an iterator hands to a closure: one of its elements."""
     call = node.parent.parent if node.parent is not None else None
     called = call.child_by_field_name("function") if call is not None else None
     if called is None or called.type != "field_expression":
         return []
-    name, of = called.child_by_field_name("field"), reading.writer.path(called.child_by_field_name("value"))
-    return [("", f"{of}[]")] if of and name is not None and reading.text(name) in _HANDS_OUT else []
+    name, of = called.child_by_field_name("field"), builder.writer.path(called.child_by_field_name("value"))
+    return [("", f"{of}[]")] if of and name is not None and builder.text(name) in _CALLBACK_METHODS else []
 
 
-def _let(reading: Reading, node: Node) -> None:
+def _read_let(builder: FactsBuilder, node: Node) -> None:
     kind, value = node.child_by_field_name("type"), node.child_by_field_name("value")
     pattern = node.child_by_field_name("pattern")
     if kind is not None:
-        matched(reading, pattern, _promised(reading, kind), declared=True)
+        bind_pattern(builder, pattern, _values_of_type(builder, kind), declared=True)
     else:
-        matched(reading, pattern, reading.writer.values(value))
+        bind_pattern(builder, pattern, builder.writer.values(value))
 
 
-def _loop(reading: Reading, node: Node) -> None:
-    held = elements(reading.writer.values(node.child_by_field_name("value")))
-    matched(reading, node.child_by_field_name("pattern"), held)
+def _read_loop(builder: FactsBuilder, node: Node) -> None:
+    held = element_values(builder.writer.values(node.child_by_field_name("value")))
+    bind_pattern(builder, node.child_by_field_name("pattern"), held)
 
 
-def _match(reading: Reading, node: Node) -> None:
-    values = reading.writer.values(node.child_by_field_name("value"))
-    for arm in children(node.child_by_field_name("body"), "match_arm"):
-        matched(reading, arm.child_by_field_name("pattern"), values)
+def _read_match(builder: FactsBuilder, node: Node) -> None:
+    values = builder.writer.values(node.child_by_field_name("value"))
+    for arm in children_of_type(node.child_by_field_name("body"), "match_arm"):
+        bind_pattern(builder, arm.child_by_field_name("pattern"), values)
 
 
-def _literal(reading: Reading, node: Node) -> None:
+def _read_struct_literal(builder: FactsBuilder, node: Node) -> None:
     """`Store { rows }` makes a `Store`, and names its fields."""
-    path = reading.writer.path(node.child_by_field_name("name"))
+    path = builder.writer.path(node.child_by_field_name("name"))
     if not path:
         return
-    for each in children(node.child_by_field_name("body"), "field_initializer"):
+    for each in children_of_type(node.child_by_field_name("body"), "field_initializer"):
         field = each.child_by_field_name("field")
         if field is not None:
-            reading.use("references", f"{path}().{reading.text(field)}", each)
+            builder.add_use("references", f"{path}().{builder.text(field)}", each)
 
 
-def _macro(reading: Reading, node: Node) -> None:
+def _read_macro(builder: FactsBuilder, node: Node) -> None:
     name = node.child_by_field_name("macro")
     if name is not None:
-        reading.skip(name)
-        reading.use("references", reading.writer.path(name), name)
+        builder.skip_reference(name)
+        builder.add_use("references", builder.writer.path(name), name)
 
 
-def _tokens(reading: Reading, node: Node) -> None:
+def _read_macro_tokens(builder: FactsBuilder, node: Node) -> None:
     """Calls within a macro's arguments, which are read as mere tokens."""
     path, last = "", node
     for each in node.children:
-        text = reading.text(each) if each.type in ("identifier", "self", "super", "crate") else ""
+        text = builder.text(each) if each.type in ("identifier", "self", "super", "crate") else ""
         if text and (not path or path.endswith(".")):
             path, last = f"{path}{text}", each
         elif text:
@@ -228,50 +232,50 @@ def _tokens(reading: Reading, node: Node) -> None:
         elif each.type in (".", "::") and path:
             path += "."
         elif each.type == "token_tree" and path and not path.endswith(".") and each.children[0].type == "(":
-            reading.use("calls", path, last)
+            builder.add_use("calls", path, last)
             path = f"{path}()" if len(path) < 100 else ""
         else:
             path = ""
 
 
-def _crates(reading: Reading, captures: Captures) -> None:
+def _add_crate_imports(builder: FactsBuilder, captures: Captures) -> None:
     """`serde_json::from_str()` takes from a crate that no `use` names."""
-    if any(each.name == "*" for each in reading.imports):
+    if any(each.name == "*" for each in builder.imports):
         return
-    known = {each.local for each in reading.imports} | set(map(reading.name, reading.outline.definitions))
+    known = {each.local for each in builder.imports} | set(map(builder.name, builder.outline.definitions))
     for node in captures.get("crate", ()):
-        name = reading.text(node)
+        name = builder.text(node)
         if name not in known and name[:1].islower():
             known.add(name)
-            reading.imports.append(Import(name, "", name, node.start_point.row + 1))
+            builder.imports.append(Import(name, "", name, node.start_point.row + 1))
 
 
-EXTRACTION = Extraction(
-    private=not_pub,
+EXTRACTION = ExtractionRules(
+    is_private=lacks_pub,
     expressions=EXPRESSIONS,
     handlers={
-        "import": imported,
-        "module": module,
-        "impl": _impl,
-        "trait": _trait,
-        "function": _function,
-        "bound": _bound,
-        "field": _field,
-        "variant": _variant,
-        "constant": _constant,
-        "alias": _alias,
-        "parameter": _parameter,
-        "closure": _closure,
-        "let": _let,
-        "loop": _loop,
-        "match": _match,
-        "literal": _literal,
-        "macro": _macro,
-        "tokens": _tokens,
+        "import": read_import,
+        "module": read_module,
+        "impl": _read_impl,
+        "trait": _read_trait,
+        "function": _read_function,
+        "bound": _read_bound,
+        "field": _read_field,
+        "variant": _read_variant,
+        "constant": _read_constant,
+        "alias": _read_alias,
+        "parameter": _read_parameter,
+        "closure": _read_closure,
+        "let": _read_let,
+        "loop": _read_loop,
+        "match": _read_match,
+        "literal": _read_struct_literal,
+        "macro": _read_macro,
+        "tokens": _read_macro_tokens,
     },
     builtins=BUILTINS,
-    hides_siblings=True,
-    qualified=qualified,
-    parts=frozenset({"impl"}),
-    finish=_crates,
+    sees_sibling_names=True,
+    qualify=qualify,
+    type_part_kinds=frozenset({"impl"}),
+    finish=_add_crate_imports,
 )

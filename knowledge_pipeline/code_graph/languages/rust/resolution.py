@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from knowledge_pipeline.code_graph.access_paths import head_of
-from knowledge_pipeline.code_graph.facts import Facts
+from knowledge_pipeline.code_graph.access_paths import first_segment
+from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.languages.base import Language
-from knowledge_pipeline.code_graph.languages.rust.crates import crate_of, module_of, modules_of
+from knowledge_pipeline.code_graph.languages.rust.crates import (
+    find_crate_folder,
+    find_module_files,
+    module_path_of,
+)
 from knowledge_pipeline.code_graph.languages.rust.facts import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
-_HOLDERS: Mapping[str, str] = {
+_CONTAINER_METHODS: Mapping[str, str] = {
     **dict.fromkeys(
-        words("unwrap expect unwrap_or unwrap_or_default unwrap_or_else borrow borrow_mut"), "[]"
+        split_words("unwrap expect unwrap_or unwrap_or_default unwrap_or_else borrow borrow_mut"), "[]"
     ),
     **dict.fromkeys(
-        words(
+        split_words(
             """
             get get_mut first last first_mut last_mut pop pop_front pop_back next next_back peek find nth
             remove insert take replace iter iter_mut into_iter values values_mut clone cloned copied collect
@@ -35,13 +39,13 @@ class Rust(Language):
 
     name = "rust"
     builtins = BUILTINS
-    dotted = True
-    scattered = True
-    named_alike = True
+    has_dotted_modules = True
+    has_scattered_members = True
+    has_duplicate_type_names = True
     members_in_body = False
-    elements = ("next()[]",)
-    containers = _HOLDERS
-    common = words(
+    element_accessors = ("next()[]",)
+    container_methods = _CONTAINER_METHODS
+    common_methods = split_words(
         """
         new clone into from as_ref as_mut to_string to_owned unwrap expect iter iter_mut into_iter next map
         filter collect len is_empty push pop insert remove get get_mut contains contains_key extend clear
@@ -54,52 +58,52 @@ class Rust(Language):
         """
     )
 
-    def holds(self, facts: Facts) -> str:
+    def member_home(self, facts: FileFacts) -> str:
         """The crate of the file."""
         return f"crate of {facts.path}"
 
-    def modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The file of `crate.a.b`, `self.b`, `super.b`, another crate's, or one below the file."""
-        return modules_of(name, path, layout)
+        return find_module_files(name, path, layout)
 
-    def submodule(self, name: str) -> str:
+    def submodule_name(self, name: str) -> str:
         """A module in a file of its own."""
         return f"self.{name}"
 
-    def siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the crate that define a member; a macro is seen in all files, without import."""
         if not path.startswith("crate of "):
             is_macro = name[:1].islower() and name not in BUILTINS
-            found = layout.project.defining(name) if is_macro else ()
-            home = crate_of(path, layout)
+            found = layout.project.files_defining(name) if is_macro else ()
+            home = find_crate_folder(path, layout)
         else:
-            found = layout.project.defining(name)
-            home = crate_of(path.removeprefix("crate of "), layout)
+            found = layout.project.files_defining(name)
+            home = find_crate_folder(path.removeprefix("crate of "), layout)
         return tuple(
-            sorted(each for each in found if each.endswith(".rs") and crate_of(each, layout) == home)
+            sorted(each for each in found if each.endswith(".rs") and find_crate_folder(each, layout) == home)
         )
 
-    def outside(self, module: str, name: str, path: str, layout: Layout) -> str:
+    def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`std::fmt::Display`; nothing for what the crate itself should have."""
         if module.partition(".")[0] in ("self", "super", "crate"):
             return ""
         parts = module.split(".")
         return "::".join([*parts, name] if name not in ("", "*") else parts)
 
-    def beyond(self, outside: str, step: str) -> str:
+    def extend_external_name(self, external: str, step: str) -> str:
         """`serde_json::Value` called is one; its members follow `::`."""
-        if step[0] == "." and head_of(outside) in BUILTINS:
-            return outside + step
+        if step[0] == "." and first_segment(external) in BUILTINS:
+            return external + step
         if step[0] == ".":
-            return f"{outside}::{step[1:]}" if not outside.endswith(")") else ""
-        is_type = outside.rpartition("::")[2][:1].isupper()
-        return outside if is_type and step == "()" else outside + step
+            return f"{external}::{step[1:]}" if not external.endswith(")") else ""
+        is_type = external.rpartition("::")[2][:1].isupper()
+        return external if is_type and step == "()" else external + step
 
-    def is_standard(self, outside: str) -> bool:
+    def is_standard_library(self, external: str) -> bool:
         """Whether it is of `std`, `core` or `alloc`."""
-        return outside.partition("::")[0] in ("std", "core", "alloc")
+        return external.partition("::")[0] in ("std", "core", "alloc")
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`shop::store::Store::get`."""
-        crate, module = module_of(path, layout)
+        crate, module = module_path_of(path, layout)
         return "::".join(part for part in (crate, *module, *name.split(".")) if part) or path

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from knowledge_pipeline.code_graph.languages.java.resolution import COLLECTIONS, COMMON
-from knowledge_pipeline.code_graph.languages.package_language import Packaged
+from knowledge_pipeline.code_graph.languages.java.resolution import COLLECTION_METHODS, COMMON_METHODS
+from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
 from knowledge_pipeline.code_graph.languages.scala.values import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 
 
-class Scala(Packaged):
+class Scala(PackageLanguage):
     """Scala 2 and 3, as https://docs.scala-lang.org says."""
 
     name = "scala"
-    heads: Mapping[str, str] = {"this": "@self", "super": "@super"}
+    receiver_keywords: Mapping[str, str] = {"this": "@self", "super": "@super"}
     builtins = BUILTINS
     nested_packages = True
-    extensions = True
+    has_extensions = True
     calls_index = True
-    when_called = "apply"
-    elements = ("iterator().next()",)
-    containers: Mapping[str, str] = {
-        **COLLECTIONS,
+    call_method = "apply"
+    element_accessors = ("iterator().next()",)
+    container_methods: Mapping[str, str] = {
+        **COLLECTION_METHODS,
         **dict.fromkeys(
-            words(
+            split_words(
                 """
                 head headOption last lastOption find getOrElse get apply maxBy minBy max min next reduce
                 getOrElseUpdate _2 value
@@ -33,7 +33,7 @@ class Scala(Packaged):
             "[]",
         ),
         **dict.fromkeys(
-            words(
+            split_words(
                 """
                 filter filterNot tail init take drop reverse sorted sortBy sortWith distinct toList toSeq
                 toSet toVector toArray iterator values par view takeWhile dropWhile withFilter toIndexedSeq
@@ -42,5 +42,7 @@ class Scala(Packaged):
             "",
         ),
     }
-    common = COMMON | words("map flatMap foreach filter apply unapply foldLeft mkString exists toList head")
-    standard = ("scala.", "java.", "javax.")
+    common_methods = COMMON_METHODS | split_words(
+        "map flatMap foreach filter apply unapply foldLeft mkString exists toList head"
+    )
+    standard_prefixes = ("scala.", "java.", "javax.")

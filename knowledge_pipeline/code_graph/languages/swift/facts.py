@@ -11,191 +11,204 @@ from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.facts_builder import Extraction, Reading
+from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.declared_types import (
     Values,
-    children,
-    declare,
-    give,
-    plain_text,
-    promised,
-    under,
+    add_prefix,
+    bind_declared,
+    bind_observed,
+    children_of_type,
+    dotted_text,
+    values_of_type,
 )
-from knowledge_pipeline.code_graph.languages.swift.context import handed_to
-from knowledge_pipeline.code_graph.languages.swift.patterns import caught, conditions, looped, switched
-from knowledge_pipeline.code_graph.languages.swift.properties import receive, required, stored_or_computed
-from knowledge_pipeline.code_graph.languages.swift.types import TYPES, result_of, type_after
+from knowledge_pipeline.code_graph.languages.swift.context import closure_argument_path
+from knowledge_pipeline.code_graph.languages.swift.patterns import (
+    read_catch,
+    read_conditions,
+    read_loop,
+    read_switch,
+)
+from knowledge_pipeline.code_graph.languages.swift.properties import (
+    bind_receiver,
+    read_property,
+    read_requirement,
+)
+from knowledge_pipeline.code_graph.languages.swift.types import TYPES, find_parameter_type, find_result_type
 from knowledge_pipeline.code_graph.languages.swift.values import BUILTINS, EXPRESSIONS
-from knowledge_pipeline.code_graph.languages.visibility import said_private
-from knowledge_pipeline.syntax.outline import Definition
+from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
+from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 
-def named(each: Definition, around: str) -> str:
+def qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
     """`Store.get`; a subscript has no other name than that."""
-    name = "subscript" if each.node.type == "subscript_declaration" else each.name
-    return f"{around}.{name}" if around else name
+    name = "subscript" if definition.node.type == "subscript_declaration" else definition.name
+    return f"{enclosing}.{name}" if enclosing else name
 
 
-def _promised(reading: Reading, node: Node | None) -> Values:
-    return promised(TYPES, reading.writer, node)
+def _values_of_type(builder: FactsBuilder, node: Node | None) -> Values:
+    return values_of_type(TYPES, builder.writer, node)
 
 
-def _import(reading: Reading, node: Node) -> None:
+def _read_import(builder: FactsBuilder, node: Node) -> None:
     """A module brings all that it exports; `import struct Shop.Item` one thing."""
-    path = plain_text(reading.writer, next(children(node, "identifier"), node))
+    path = dotted_text(builder.writer, next(children_of_type(node, "identifier"), node))
     if not path:
         return
-    line, exported = node.start_point.row + 1, "@_exported" in reading.text(node)
+    line, exported = node.start_point.row + 1, "@_exported" in builder.text(node)
     module, _, name = path.rpartition(".")
-    if module and any(each.type in _IMPORTED for each in node.children):
-        reading.imports.append(Import(module, name, name, line, exported=exported))
+    if module and any(each.type in _IMPORT_KINDS for each in node.children):
+        builder.imports.append(Import(module, name, name, line, exported=exported))
         return
-    reading.imports.append(Import(path, "*", "*", line, exported=exported))
-    reading.imports.append(Import(path, "", path, line))
+    builder.imports.append(Import(path, "*", "*", line, exported=exported))
+    builder.imports.append(Import(path, "", path, line))
 
 
-_IMPORTED = frozenset({"struct", "class", "enum", "protocol", "typealias", "func", "let", "var"})
+_IMPORT_KINDS = frozenset({"struct", "class", "enum", "protocol", "typealias", "func", "let", "var"})
 
 
-def _base(reading: Reading, node: Node) -> None:
+def _read_base(builder: FactsBuilder, node: Node) -> None:
     """What a type extends or conforms to: which of both, the kind of what is named says."""
-    kind, scope = node.child_by_field_name("inherits_from"), reading.scope(node)
-    path = reading.writer.path(kind)
+    kind, scope = node.child_by_field_name("inherits_from"), builder.scope(node)
+    path = builder.writer.path(kind)
     around = node.parent
     if kind is None or not path or around is None:
         return
-    if scope not in reading.types:  # an extension of another file's type
-        reading.use("references", path, kind, "")
+    if scope not in builder.type_names:  # an extension of another file's type
+        builder.add_use("references", path, kind, "")
     else:
         extends = around.type == "protocol_declaration" or _is_first_of_class(around, node)
-        reading.use("extends" if extends else "implements", path, kind, scope)
-    reading.skip(kind)
+        builder.add_use("extends" if extends else "implements", path, kind, scope)
+    builder.skip_reference(kind)
 
 
-def _is_first_of_class(around: Node, node: Node) -> bool:
-    declared = around.child_by_field_name("declaration_kind")
-    first = next(children(around, "inheritance_specifier"), None)
+def _is_first_of_class(declaration: Node, node: Node) -> bool:
+    declared = declaration.child_by_field_name("declaration_kind")
+    first = next(children_of_type(declaration, "inheritance_specifier"), None)
     return declared is not None and declared.type == "class" and first is not None and first.id == node.id
 
 
-def _alias(reading: Reading, node: Node) -> None:
+def _read_alias(builder: FactsBuilder, node: Node) -> None:
     names = node.children_by_field_name("name")
-    for suffix, value in _promised(reading, names[-1]) if len(names) > 1 else ():
-        reading.bind(reading.scope(node), "@()" + suffix, value, declared=True)
+    for suffix, value in _values_of_type(builder, names[-1]) if len(names) > 1 else ():
+        builder.bind(builder.scope(node), "@()" + suffix, value, declared=True)
 
 
-def _bound(reading: Reading, node: Node) -> None:
+def _read_bound(builder: FactsBuilder, node: Node) -> None:
     """`T: Item` stands for its bound."""
     name = node.child_by_field_name("constrained_type") or part_of(node, 0)
     kinds = node.children_by_field_name("name")
     kind = kinds[-1] if kinds and kinds[-1].type != "type_identifier" else None
-    text = plain_text(reading.writer, name) if name is not None else None
+    text = dotted_text(builder.writer, name) if name is not None else None
     if name is not None and text and text.isidentifier():
-        reading.skip(name)
-        reading.bind(reading.scope(node), text, reading.writer.path(kind) or "")
+        builder.skip_reference(name)
+        builder.bind(builder.scope(node), text, builder.writer.path(kind) or "")
 
 
-def _function(reading: Reading, node: Node) -> None:
-    scope = reading.scope(node)
-    receive(reading, scope, node)
+def _read_function(builder: FactsBuilder, node: Node) -> None:
+    scope = builder.scope(node)
+    bind_receiver(builder, scope, node)
     if node.type == "init_declaration":
-        reading.bind(scope, "@()", "@class()", declared=True)
-    for suffix, value in _promised(reading, result_of(node)):
-        reading.bind(scope, "@()" + suffix, value, declared=True)
-    listed = list(children(node, "parameter"))
+        builder.bind(scope, "@()", "@class()", declared=True)
+    for suffix, value in _values_of_type(builder, find_result_type(node)):
+        builder.bind(scope, "@()" + suffix, value, declared=True)
+    listed = list(children_of_type(node, "parameter"))
     for place, each in enumerate(listed):
-        _parameter(reading, scope, each, place, last=place == len(listed) - 1)
+        _read_parameter(builder, scope, each, place, is_last=place == len(listed) - 1)
 
 
-def _parameter(reading: Reading, scope: str, node: Node, place: int, *, last: bool) -> None:
-    name, kind = node.child_by_field_name("name"), type_after(node)
+def _read_parameter(builder: FactsBuilder, scope: str, node: Node, position: int, *, is_last: bool) -> None:
+    name, kind = node.child_by_field_name("name"), find_parameter_type(node)
     if name is None:
         return
-    values = _promised(reading, kind)
-    if any(each.type == "..." for each in node.children) or reading.text(node).endswith("..."):
-        values = under("[]", values)
-    text, outer = reading.text(name), node.child_by_field_name("external_name")
-    declare(reading, scope, text, values)
-    label = reading.text(outer) if outer is not None else text
-    key = str(place) if label == "_" else label
+    values = _values_of_type(builder, kind)
+    if any(each.type == "..." for each in node.children) or builder.text(node).endswith("..."):
+        values = add_prefix("[]", values)
+    text, outer = builder.text(name), node.child_by_field_name("external_name")
+    bind_declared(builder, scope, text, values)
+    label = builder.text(outer) if outer is not None else text
+    key = str(position) if label == "_" else label
     for suffix, value in values:
         if value.removesuffix("()") not in BUILTINS:
-            reading.bind(scope, f"@{key}{suffix}", value, declared=True)
-    for suffix, value in _given(reading, kind):
-        reading.bind(scope, f"@{key}{suffix}", value, declared=True)
-        if last:
-            reading.bind(scope, f"@closure{suffix}", value, declared=True)
+            builder.bind(scope, f"@{key}{suffix}", value, declared=True)
+    for suffix, value in _closure_parameter_values(builder, kind):
+        builder.bind(scope, f"@{key}{suffix}", value, declared=True)
+        if is_last:
+            builder.bind(scope, f"@closure{suffix}", value, declared=True)
 
 
-def _given(reading: Reading, kind: Node | None) -> Iterator[tuple[str, str]]:
+def _closure_parameter_values(builder: FactsBuilder, type_node: Node | None) -> Iterator[tuple[str, str]]:
     """What a function hands to a closure that it is given: (".@0", "Item()")."""
-    if kind is not None and kind.type == "optional_type":
-        kind = kind.child_by_field_name("wrapped")
-    if kind is not None and kind.type == "tuple_type":
-        kind = part_of(part_of(kind, 0) or kind, -1)
-    given = kind.child_by_field_name("params") if kind is not None and kind.type == "function_type" else None
-    for place, item in enumerate(children(given, "tuple_type_item")):
-        yield from under(f".@{place}", _promised(reading, part_of(item, -1)))
+    if type_node is not None and type_node.type == "optional_type":
+        type_node = type_node.child_by_field_name("wrapped")
+    if type_node is not None and type_node.type == "tuple_type":
+        type_node = part_of(part_of(type_node, 0) or type_node, -1)
+    given = (
+        type_node.child_by_field_name("params")
+        if type_node is not None and type_node.type == "function_type"
+        else None
+    )
+    for place, item in enumerate(children_of_type(given, "tuple_type_item")):
+        yield from add_prefix(f".@{place}", _values_of_type(builder, part_of(item, -1)))
 
 
-def _entry(reading: Reading, node: Node) -> None:
+def _read_enum_entry(builder: FactsBuilder, node: Node) -> None:
     """The cases of an enum: instances of it, and what goes with them."""
-    scope = reading.scope(node)
+    scope = builder.scope(node)
     name = ""
     for at, each in enumerate(node.children):
-        if node.field_name_for_child(at) == "name" and scope in reading.types:
-            name = reading.text(each).strip("`")
-            reading.define(f"{scope}.{name}", "variable", each)
-            reading.bind(scope, name, "@class()", declared=True)
+        if node.field_name_for_child(at) == "name" and scope in builder.type_names:
+            name = builder.text(each).strip("`")
+            builder.add_definition(f"{scope}.{name}", "variable", each)
+            builder.bind(scope, name, "@class()", declared=True)
         elif each.type == "enum_type_parameters" and name:
-            reading.bind(scope, f"{name}()", "@class()", declared=True)
+            builder.bind(scope, f"{name}()", "@class()", declared=True)
             for place, kind in enumerate(each.children_by_field_name("name")):
-                for suffix, value in _promised(reading, kind):
-                    reading.bind(scope, f"{name}@{place}{suffix}", value, declared=True)
+                for suffix, value in _values_of_type(builder, kind):
+                    builder.bind(scope, f"{name}@{place}{suffix}", value, declared=True)
 
 
-def _lambda(reading: Reading, node: Node) -> None:
-    scope, kind = reading.scope(node), node.child_by_field_name("type")
-    listed = next(children(kind, "lambda_function_type_parameters"), None)
-    for place, each in enumerate(children(listed, "lambda_parameter")):
-        name, declared = each.child_by_field_name("name"), type_after(each)
-        if name is None or reading.text(name) == "_":
+def _read_lambda(builder: FactsBuilder, node: Node) -> None:
+    scope, kind = builder.scope(node), node.child_by_field_name("type")
+    listed = next(children_of_type(kind, "lambda_function_type_parameters"), None)
+    for place, each in enumerate(children_of_type(listed, "lambda_parameter")):
+        name, declared = each.child_by_field_name("name"), find_parameter_type(each)
+        if name is None or builder.text(name) == "_":
             continue
         if declared is not None:
-            declare(reading, scope, reading.text(name), _promised(reading, declared))
+            bind_declared(builder, scope, builder.text(name), _values_of_type(builder, declared))
             continue
-        handed = handed_to(reading.writer, node, place)
-        give(reading, scope, reading.text(name), [("", handed)] if handed else [])
+        handed = closure_argument_path(builder.writer, node, place)
+        bind_observed(builder, scope, builder.text(name), [("", handed)] if handed else [])
 
 
-def _implicit(reading: Reading, node: Node) -> None:
+def _read_implicit_member(builder: FactsBuilder, node: Node) -> None:
     """`.fast` refers to what it names; `.custom(…)` is read as a call."""
     around = node.parent
     if around is None or around.type != "call_expression":
-        reading.use("references", reading.writer.path(node), node)
+        builder.add_use("references", builder.writer.path(node), node)
 
 
-EXTRACTION = Extraction(
+EXTRACTION = ExtractionRules(
     expressions=EXPRESSIONS,
     handlers={
-        "import": _import,
-        "base": _base,
-        "alias": _alias,
-        "bound": _bound,
-        "function": _function,
-        "property": stored_or_computed,
-        "requirement": required,
-        "entry": _entry,
-        "lambda": _lambda,
-        "implicit": _implicit,
-        "loop": looped,
-        "conditions": conditions,
-        "switch": switched,
-        "catch": caught,
+        "import": _read_import,
+        "base": _read_base,
+        "alias": _read_alias,
+        "bound": _read_bound,
+        "function": _read_function,
+        "property": read_property,
+        "requirement": read_requirement,
+        "entry": _read_enum_entry,
+        "lambda": _read_lambda,
+        "implicit": _read_implicit_member,
+        "loop": read_loop,
+        "conditions": read_conditions,
+        "switch": read_switch,
+        "catch": read_catch,
     },
     builtins=BUILTINS,
-    hides_siblings=True,
-    named=named,
-    parts=frozenset({"extension"}),
-    private=said_private,
+    sees_sibling_names=True,
+    qualify_within=qualify_within,
+    type_part_kinds=frozenset({"extension"}),
+    is_private=has_private_modifier,
 )

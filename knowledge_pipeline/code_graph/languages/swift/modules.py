@@ -12,7 +12,7 @@ from knowledge_pipeline.code_graph.project_layout import Layout
 _FOLDERS = ("Sources", "Source", "Tests", "Plugins")
 _TARGET = re.compile(r"\.(?:executableTarget|testTarget|target|macro|plugin)\s*\(\s*name:\s*\"([^\"]+)\"")
 _PATH = re.compile(r"\bpath:\s*\"([^\"]*)\"")
-_PREFIX = "target "
+_TARGET_PREFIX = "target "
 
 
 def is_manifest(path: str) -> bool:
@@ -20,20 +20,20 @@ def is_manifest(path: str) -> bool:
     return path.rpartition("/")[2] == "Package.swift"
 
 
-def settings_of(path: str, text: str) -> dict[str, str]:
+def parse_manifest(path: str, text: str) -> dict[str, str]:
     """The folders of targets that lie elsewhere than usual: {"target Alamofire": "Source"}."""
     found: dict[str, str] = {}
     starts = list(_TARGET.finditer(text))
     for each, end in zip(starts, [*(one.start() for one in starts[1:]), len(text)], strict=True):
         written = _PATH.search(text, each.end(), end)
         if written is not None:
-            found[_PREFIX + each[1]] = written[1].strip("/")
+            found[_TARGET_PREFIX + each[1]] = written[1].strip("/")
     return found
 
 
-def root_of(path: str, layout: Layout) -> str:
+def find_module_folder(path: str, layout: Layout) -> str:
     """The folder of the module that a file is of; "" for all files that are of none."""
-    for folder, _ in _declared(layout):
+    for folder, _ in _declared_targets(layout):
         if path.startswith(f"{folder}/") or not folder:
             return folder
     parts = path.split("/")
@@ -43,34 +43,38 @@ def root_of(path: str, layout: Layout) -> str:
     return "/".join(parts[: min(at + 2, len(parts) - 1)])
 
 
-def roots_named(name: str, layout: Layout) -> tuple[str, ...]:
+def list_module_folders(name: str, layout: Layout) -> tuple[str, ...]:
     """The folders of the modules of a name."""
-    return layout.once("swift modules", _modules).get(name, ())
+    return layout.get_or_build("swift modules", _index_modules).get(name, ())
 
 
-def name_of(root: str, layout: Layout) -> str:
+def module_name_of(root: str, layout: Layout) -> str:
     """The name of the module in a folder."""
-    return next((name for folder, name in _declared(layout) if folder == root), root.rpartition("/")[2])
+    return next(
+        (name for folder, name in _declared_targets(layout) if folder == root), root.rpartition("/")[2]
+    )
 
 
-def _declared(layout: Layout) -> list[tuple[str, str]]:
+def _declared_targets(layout: Layout) -> list[tuple[str, str]]:
     """Folders that packages name, the deepest first, with the names of their modules."""
-    return layout.once("swift targets", _targets)
+    return layout.get_or_build("swift targets", _list_targets)
 
 
-def _targets(layout: Layout) -> list[tuple[str, str]]:
+def _list_targets(layout: Layout) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for path in sorted(each for each in layout.paths if is_manifest(each)):
         of = path.rpartition("/")[0]
         for key, folder in layout.facts(path).settings.items():
-            if key.startswith(_PREFIX):
-                found.append((f"{of}/{folder}".strip("/").removesuffix("/."), key.removeprefix(_PREFIX)))
+            if key.startswith(_TARGET_PREFIX):
+                found.append(
+                    (f"{of}/{folder}".strip("/").removesuffix("/."), key.removeprefix(_TARGET_PREFIX))
+                )
     return sorted(found, key=lambda each: (-len(each[0]), each))
 
 
-def _modules(layout: Layout) -> dict[str, tuple[str, ...]]:
+def _index_modules(layout: Layout) -> dict[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for path in layout.paths:
-        if path.endswith(".swift") and (root := root_of(path, layout)):
-            found.setdefault(name_of(root, layout), set()).add(root)
+        if path.endswith(".swift") and (root := find_module_folder(path, layout)):
+            found.setdefault(module_name_of(root, layout), set()).add(root)
     return {name: tuple(sorted(roots)) for name, roots in found.items()}

@@ -6,22 +6,22 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.access_paths import head_of
-from knowledge_pipeline.code_graph.facts_builder import Reading
+from knowledge_pipeline.code_graph.access_paths import first_segment
+from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
 from knowledge_pipeline.code_graph.languages.declared_types import (
     Values,
-    children,
-    declare,
-    elements,
-    give,
-    promised,
+    bind_declared,
+    bind_observed,
+    children_of_type,
+    element_values,
+    values_of_type,
 )
 from knowledge_pipeline.code_graph.languages.swift.types import TYPES
 
 _MAX_DEPTH = 8
 
 
-def bind_pattern(reading: Reading, scope: str, node: Node, values: Values, depth: int = 0) -> None:
+def bind_pattern(builder: FactsBuilder, scope: str, node: Node, values: Values, depth: int = 0) -> None:
     """Bind the names of a pattern to parts of a value.
 
     Args:
@@ -35,29 +35,29 @@ def bind_pattern(reading: Reading, scope: str, node: Node, values: Values, depth
         return
     kind = node.child_by_field_name("name")
     if kind is not None:
-        for each in _names_in(node, depth):
-            declare(reading, scope, reading.text(each), promised(TYPES, reading.writer, kind))
-            reading.skip(each)
+        for each in _iter_names(node, depth):
+            bind_declared(builder, scope, builder.text(each), values_of_type(TYPES, builder.writer, kind))
+            builder.skip_reference(each)
         if any(each.type == "is" for each in node.children):
-            _narrow(reading, scope, values, kind)
+            _bind_narrowed(builder, scope, values, kind)
         return
-    case, inner = _case_of(node), list(children(node, "pattern"))
+    case, inner = _find_case_name(node), list(children_of_type(node, "pattern"))
     if case is not None:
         for each, after in zip(node.children, node.children[1:], strict=False):
             if after.type == ":":
-                reading.skip(each)
-        reading.skip(case)
-        _match_case(reading, scope, case, inner, values, depth)
+                builder.skip_reference(each)
+        builder.skip_reference(case)
+        _bind_case(builder, scope, case, inner, values, depth)
         return
-    for each in _bound(node, depth):
-        _give(reading, scope, each, values)
+    for each in _iter_bound_names(node, depth):
+        _bind_name(builder, scope, each, values)
     for at, each in enumerate(inner):
-        bind_pattern(reading, scope, each, _part(values, at, len(inner)), depth + 1)
+        bind_pattern(builder, scope, each, _values_at_place(values, at, len(inner)), depth + 1)
 
 
-def conditions(reading: Reading, node: Node) -> None:
+def read_conditions(builder: FactsBuilder, node: Node) -> None:
     """`if let x = y`, `guard case let .found(x) = y`, `while let …`."""
-    scope = reading.scope(node)
+    scope = builder.scope(node)
     waiting: list[Node] = []
     declared: Node | None = None
     for at, each in enumerate(node.children):
@@ -67,92 +67,94 @@ def conditions(reading: Reading, node: Node) -> None:
         elif each.type == "type_annotation":
             declared = each
         elif each.type == "=" and at + 1 < len(node.children):
-            _condition(reading, scope, waiting, declared, node.children[at + 1])
+            _read_condition(builder, scope, waiting, declared, node.children[at + 1])
             waiting, declared = [], None
-        elif each.type in (",", "case", "if", "guard", "while") and not _opened(waiting):
+        elif each.type in (",", "case", "if", "guard", "while") and not _is_inside_case(waiting):
             waiting, declared = [], None
 
 
-def switched(reading: Reading, node: Node) -> None:
+def read_switch(builder: FactsBuilder, node: Node) -> None:
     """The patterns of a `switch`."""
-    scope = reading.scope(node)
-    values = reading.writer.values(node.child_by_field_name("expr"))
-    for entry in children(node, "switch_entry"):
-        for each in children(entry, "switch_pattern"):
-            for pattern in children(each, "pattern"):
-                bind_pattern(reading, scope, pattern, values)
+    scope = builder.scope(node)
+    values = builder.writer.values(node.child_by_field_name("expr"))
+    for entry in children_of_type(node, "switch_entry"):
+        for each in children_of_type(entry, "switch_pattern"):
+            for pattern in children_of_type(each, "pattern"):
+                bind_pattern(builder, scope, pattern, values)
 
 
-def looped(reading: Reading, node: Node) -> None:
+def read_loop(builder: FactsBuilder, node: Node) -> None:
     """`for item in items`, `for (key, value) in table`."""
-    item, scope = node.child_by_field_name("item"), reading.scope(node)
+    item, scope = node.child_by_field_name("item"), builder.scope(node)
     if item is None:
         return
-    held = elements(reading.writer.values(node.child_by_field_name("collection")))
-    inner = list(children(item, "pattern"))
-    if len(inner) == 2 and _case_of(item) is None and item.child_by_field_name("name") is None:
-        bind_pattern(reading, scope, inner[0], [], 1)
-        bind_pattern(reading, scope, inner[1], held, 1)  # the value of a dictionary, or after a number
+    held = element_values(builder.writer.values(node.child_by_field_name("collection")))
+    inner = list(children_of_type(item, "pattern"))
+    if len(inner) == 2 and _find_case_name(item) is None and item.child_by_field_name("name") is None:
+        bind_pattern(builder, scope, inner[0], [], 1)
+        bind_pattern(builder, scope, inner[1], held, 1)  # the value of a dictionary, or after a number
         return
-    bind_pattern(reading, scope, item, held)
+    bind_pattern(builder, scope, item, held)
 
 
-def caught(reading: Reading, node: Node) -> None:
+def read_catch(builder: FactsBuilder, node: Node) -> None:
     """`catch let problem as StoreError`; `error` where nothing is written."""
-    scope, pattern = reading.scope(node), node.child_by_field_name("error")
+    scope, pattern = builder.scope(node), node.child_by_field_name("error")
     if pattern is None:
-        give(reading, scope, "error", [])
+        bind_observed(builder, scope, "error", [])
     else:
-        bind_pattern(reading, scope, pattern, [])
+        bind_pattern(builder, scope, pattern, [])
 
 
-def _opened(waiting: list[Node]) -> bool:
+def _is_inside_case(pending: list[Node]) -> bool:
     """Whether a comma is one between the patterns of a case: `.found(a, b)`."""
-    return bool(waiting) and waiting[0].type == "."
+    return bool(pending) and pending[0].type == "."
 
 
-def _condition(reading: Reading, scope: str, waiting: list[Node], declared: Node | None, value: Node) -> None:
-    values = reading.writer.values(value)
-    if waiting and waiting[0].type == "." and len(waiting) > 1:
-        reading.skip(waiting[1])
-        inner = [each for each in waiting[2:] if each.type == "pattern"]
-        for label in waiting[2:]:
+def _read_condition(
+    builder: FactsBuilder, scope: str, pending: list[Node], declared: Node | None, value: Node
+) -> None:
+    values = builder.writer.values(value)
+    if pending and pending[0].type == "." and len(pending) > 1:
+        builder.skip_reference(pending[1])
+        inner = [each for each in pending[2:] if each.type == "pattern"]
+        for label in pending[2:]:
             if label.type == "simple_identifier":
-                reading.skip(label)
-        _match_case(reading, scope, waiting[1], inner, values, 0)
+                builder.skip_reference(label)
+        _bind_case(builder, scope, pending[1], inner, values, 0)
         return
-    for each in waiting:
+    for each in pending:
         if each.type == "pattern":
-            bind_pattern(reading, scope, each, values)
+            bind_pattern(builder, scope, each, values)
         elif declared is not None:
-            declare(reading, scope, reading.text(each), promised(TYPES, reading.writer, declared))
+            bind_declared(builder, scope, builder.text(each), values_of_type(TYPES, builder.writer, declared))
         elif each.type == "simple_identifier":
-            _give(reading, scope, each, values)
+            _bind_name(builder, scope, each, values)
 
 
-def _match_case(
-    reading: Reading, scope: str, case: Node, inner: list[Node], values: Values, depth: int
+def _bind_case(
+    builder: FactsBuilder, scope: str, case: Node, patterns: list[Node], values: Values, depth: int
 ) -> None:
     """`.found(x)`: a case of the type that is matched, and what goes with it."""
-    name = reading.text(case)
+    name = builder.text(case)
     of = next((path for suffix, path in values if not suffix), None)
     if of and name not in ("some", "none"):
-        reading.use("references", f"{of}.{name}", case)
-    for at, each in enumerate(inner):
+        builder.add_use("references", f"{of}.{name}", case)
+    for at, each in enumerate(patterns):
         held = values if name == "some" else [("", f"{of}.{name}@{at}")] if of else []
-        _inner(reading, scope, each, held, depth)
+        _bind_inner_pattern(builder, scope, each, held, depth)
 
 
-def _inner(reading: Reading, scope: str, pattern: Node, values: Values, depth: int) -> None:
+def _bind_inner_pattern(builder: FactsBuilder, scope: str, pattern: Node, values: Values, depth: int) -> None:
     """A name alone, within a case that is matched by `let`, is bound, too."""
     only = pattern.named_children
-    if len(only) == 1 and only[0].type == "simple_identifier" and _case_of(pattern) is None:
-        _give(reading, scope, only[0], values)
+    if len(only) == 1 and only[0].type == "simple_identifier" and _find_case_name(pattern) is None:
+        _bind_name(builder, scope, only[0], values)
     else:
-        bind_pattern(reading, scope, pattern, values, depth + 1)
+        bind_pattern(builder, scope, pattern, values, depth + 1)
 
 
-def _case_of(pattern: Node) -> Node | None:
+def _find_case_name(pattern: Node) -> Node | None:
     """`found` of the pattern `.found(x)`."""
     for before, each in zip(pattern.children, pattern.children[1:], strict=False):
         if before.type == "." and each.type == "simple_identifier":
@@ -160,7 +162,7 @@ def _case_of(pattern: Node) -> Node | None:
     return None
 
 
-def _bound(pattern: Node, depth: int) -> Iterator[Node]:
+def _iter_bound_names(pattern: Node, depth: int) -> Iterator[Node]:
     """Names that a pattern itself binds; in a tuple, `a` of `let (a, b)`, too."""
     yield from pattern.children_by_field_name("bound_identifier")
     named = pattern.named_children
@@ -169,34 +171,38 @@ def _bound(pattern: Node, depth: int) -> Iterator[Node]:
         yield named[0]
 
 
-def _names_in(pattern: Node, depth: int) -> Iterator[Node]:
+def _iter_names(pattern: Node, depth: int) -> Iterator[Node]:
     yield from pattern.children_by_field_name("bound_identifier")
     if depth <= _MAX_DEPTH:
-        for each in children(pattern, "pattern"):
-            yield from _names_in(each, depth + 1)
+        for each in children_of_type(pattern, "pattern"):
+            yield from _iter_names(each, depth + 1)
 
 
-def _give(reading: Reading, scope: str, name: Node, values: Values) -> None:
+def _bind_name(builder: FactsBuilder, scope: str, name: Node, values: Values) -> None:
     """Bind a name; where its value starts with the same name, to what that means around."""
-    text = reading.text(name).strip("`")
-    reading.skip(name)
+    text = builder.text(name).strip("`")
+    builder.skip_reference(name)
     if text in ("self", "_"):
         return
-    known = [(suffix, f"@around.{path}" if head_of(path) == text else path) for suffix, path in values]
-    give(reading, scope, text, known)
+    known = [(suffix, f"@around.{path}" if first_segment(path) == text else path) for suffix, path in values]
+    bind_observed(builder, scope, text, known)
 
 
-def _part(values: Values, at: int, count: int) -> Values:
+def _values_at_place(values: Values, position: int, count: int) -> Values:
     """What a place in a tuple is worth."""
     if count == 1:
         return values
-    told = [(suffix.removeprefix(f"[{at}]"), path) for suffix, path in values if suffix.startswith(f"[{at}]")]
-    return told + [("", f"{path}[{at}]") for suffix, path in values if not suffix]
+    told = [
+        (suffix.removeprefix(f"[{position}]"), path)
+        for suffix, path in values
+        if suffix.startswith(f"[{position}]")
+    ]
+    return told + [("", f"{path}[{position}]") for suffix, path in values if not suffix]
 
 
-def _narrow(reading: Reading, scope: str, values: Values, kind: Node) -> None:
+def _bind_narrowed(builder: FactsBuilder, scope: str, values: Values, type_node: Node) -> None:
     """`case is Special` says more of what is switched over."""
     path = next((path for suffix, path in values if not suffix), "")
     if path.isidentifier():
-        for suffix, value in promised(TYPES, reading.writer, kind):
-            reading.bind(scope, path + suffix, value, declared=True)
+        for suffix, value in values_of_type(TYPES, builder.writer, type_node):
+            builder.bind(scope, path + suffix, value, declared=True)

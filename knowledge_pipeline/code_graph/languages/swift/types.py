@@ -4,46 +4,52 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import Writer, part_of
-from knowledge_pipeline.code_graph.languages.declared_types import Types, Values, children, promised, under
+from knowledge_pipeline.code_graph.expression_paths import PathWriter, part_of
+from knowledge_pipeline.code_graph.languages.declared_types import (
+    TypeSyntax,
+    Values,
+    add_prefix,
+    children_of_type,
+    values_of_type,
+)
 
 _MAX_PARTS = 8
 
 
-def _own(writer: Writer, node: Node, depth: int) -> Values | None:
+def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     """`Self`, metatypes, tuples and compositions; None for all others."""
     if node.type == "user_type":
-        return _named(writer, node, depth)
+        return _named_type_values(writer, node, depth)
     if node.type == "tuple_type":
-        items = [part_of(each, -1) for each in children(node, "tuple_type_item")][:_MAX_PARTS]
+        items = [part_of(each, -1) for each in children_of_type(node, "tuple_type_item")][:_MAX_PARTS]
         if len(items) == 1:
-            return promised(TYPES, writer, items[0], depth + 1)
+            return values_of_type(TYPES, writer, items[0], depth + 1)
         return [
             value
             for at, each in enumerate(items)
-            for value in under(f"[{at}]", promised(TYPES, writer, each, depth + 1))
+            for value in add_prefix(f"[{at}]", values_of_type(TYPES, writer, each, depth + 1))
         ]
     if node.type == "protocol_composition_type":
         parts = node.named_children[:_MAX_PARTS]
-        return [value for each in parts for value in promised(TYPES, writer, each, depth + 1)]
+        return [value for each in parts for value in values_of_type(TYPES, writer, each, depth + 1)]
     return None
 
 
-def _named(writer: Writer, node: Node, depth: int) -> Values | None:
-    names = [writer.text(each) for each in children(node, "type_identifier")]
+def _named_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
+    names = [writer.text(each) for each in children_of_type(node, "type_identifier")]
     if names == ["Self"]:
         return [("", "@class()")]
     if len(names) > 1 and names[-1] in ("Type", "Protocol"):
         return [("", ".".join(names[:-1]))]
-    if names == ["Optional"] and (held := next(children(node, "type_arguments"), None)) is not None:
-        return promised(TYPES, writer, part_of(held, 0), depth + 1)
+    if names == ["Optional"] and (held := next(children_of_type(node, "type_arguments"), None)) is not None:
+        return values_of_type(TYPES, writer, part_of(held, 0), depth + 1)
     return None
 
 
-TYPES = Types(
+TYPES = TypeSyntax(
     generic={"user_type": "type_arguments"},
     arrays={"array_type": "name", "dictionary_type": -1},
-    same={
+    transparent={
         "optional_type": "wrapped",
         "opaque_type": 0,
         "existential_type": 0,
@@ -51,18 +57,18 @@ TYPES = Types(
         "metatype": 0,
     },
     functions={"function_type": -1},
-    own=_own,
+    read_special=_special_type_values,
 )
 
 
-def result_of(function: Node) -> Node | None:
+def find_result_type(function: Node) -> Node | None:
     """The type that a function gives: it has the same field as its name."""
     names = function.children_by_field_name("name")
     has_name = function.type != "subscript_declaration"
     return names[-1] if len(names) > has_name else None
 
 
-def type_after(node: Node) -> Node | None:
+def find_parameter_type(node: Node) -> Node | None:
     """The type of a parameter: what is named last."""
     names = node.children_by_field_name("name")
     return names[-1] if len(names) > 1 else None

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import Expressions, Writer, part_of
-from knowledge_pipeline.code_graph.languages.declared_types import Values, children, promised, under
-from knowledge_pipeline.code_graph.languages.swift.context import expected, handed_to
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, part_of
+from knowledge_pipeline.code_graph.languages.declared_types import (
+    Values,
+    add_prefix,
+    children_of_type,
+    values_of_type,
+)
+from knowledge_pipeline.code_graph.languages.swift.context import closure_argument_path, expected_path
 from knowledge_pipeline.code_graph.languages.swift.types import TYPES
-from knowledge_pipeline.code_graph.languages.words import words
+from knowledge_pipeline.code_graph.languages.words import split_words
 
-BUILTINS = words(
+BUILTINS = split_words(
     """
     Any AnyObject Void Never Int Int8 Int16 Int32 Int64 UInt UInt8 UInt16 UInt32 UInt64 Double Float Float80
     CGFloat Bool String Substring Character Array ArraySlice ContiguousArray Dictionary Set Optional Result
@@ -32,14 +37,14 @@ BUILTINS = words(
     """
 )
 
-_MAKERS = frozenset({"Array", "Set", "Optional", "ContiguousArray", "ArraySlice"})
+_COLLECTION_CONSTRUCTORS = frozenset({"Array", "Set", "Optional", "ContiguousArray", "ArraySlice"})
 
 
-def _user_type(writer: Writer, node: Node) -> str | None:
-    return ".".join(writer.text(each) for each in children(node, "type_identifier")) or None
+def _user_type_path(writer: PathWriter, node: Node) -> str | None:
+    return ".".join(writer.text(each) for each in children_of_type(node, "type_identifier")) or None
 
 
-def _identifier(writer: Writer, node: Node) -> str | None:
+def _identifier_path(writer: PathWriter, node: Node) -> str | None:
     """`$0` as what the function that its closure is given to hands to it."""
     text = writer.text(node)
     if not text.startswith("$"):
@@ -48,10 +53,12 @@ def _identifier(writer: Writer, node: Node) -> str | None:
     while around is not None and around.type != "lambda_literal":
         around = around.parent
     place = text[1:]
-    return handed_to(writer, around, int(place)) if around is not None and place.isdigit() else None
+    return (
+        closure_argument_path(writer, around, int(place)) if around is not None and place.isdigit() else None
+    )
 
 
-def _navigation(writer: Writer, node: Node) -> str | None:
+def _navigation_path(writer: PathWriter, node: Node) -> str | None:
     """`a.b`, `a?.b`; `a.0` by place; `Item.init` as `Item`, `Item.self` too."""
     of, suffix = node.child_by_field_name("target"), node.child_by_field_name("suffix")
     member = suffix.child_by_field_name("suffix") if suffix is not None else None
@@ -66,12 +73,12 @@ def _navigation(writer: Writer, node: Node) -> str | None:
     return f"{path}.{text}" if member.type == "simple_identifier" else None
 
 
-def _implicit(writer: Writer, node: Node) -> str | None:
+def _implicit_member_path(writer: PathWriter, node: Node) -> str | None:
     """`.fast`: of the type that is expected where it stands; what an operator is put before."""
     target = node.child_by_field_name("target")
     if writer.text(node)[:1] != ".":
         return writer.path(target)
-    of = expected(writer, node)
+    of = expected_path(writer, node)
     name = writer.text(target) if target is not None else ""
     if not of or not name:
         return None
@@ -79,12 +86,12 @@ def _implicit(writer: Writer, node: Node) -> str | None:
     return of if name == "init" else f"{of}.{name}"
 
 
-def _cast(writer: Writer, node: Node) -> str | None:
-    values = promised(TYPES, writer, node.child_by_field_name("name"))
+def _cast_path(writer: PathWriter, node: Node) -> str | None:
+    values = values_of_type(TYPES, writer, node.child_by_field_name("name"))
     return next((value for suffix, value in values if not suffix), None)
 
 
-def _tuple(writer: Writer, node: Node) -> str | None:
+def _tuple_path(writer: PathWriter, node: Node) -> str | None:
     """`(x)` is x."""
     values = node.children_by_field_name("value")
     return writer.path(values[0]) if len(values) == 1 else None
@@ -92,68 +99,74 @@ def _tuple(writer: Writer, node: Node) -> str | None:
 
 def is_call(node: Node) -> bool:
     """Whether a call is one: `rows[0]` is not."""
-    suffix = next(children(node, "call_suffix"), None)
+    suffix = next(children_of_type(node, "call_suffix"), None)
     given = part_of(suffix, 0) if suffix is not None else None
     return given is None or given.type != "value_arguments" or given.children[0].type != "["
 
 
-def _called(writer: Writer, node: Node) -> str | None:
+def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`rows[0]` as an element; what a closure gives that is called where it stands."""
     called = part_of(node, 0)
     if not is_call(node):
         path = writer.path(called)
         return f"{path}[]" if path else None
     if called is not None and called.type == "lambda_literal":
-        return next((value for suffix, value in _last(writer, called) if not suffix), None)
+        return next((value for suffix, value in _closure_result_values(writer, called) if not suffix), None)
     return None
 
 
-def _last(writer: Writer, node: Node) -> Values:
+def _closure_result_values(writer: PathWriter, node: Node) -> Values:
     """A closure of one expression gives it; else what it returns last."""
-    statements = next(children(node, "statements"), None)
+    statements = next(children_of_type(node, "statements"), None)
     last = part_of(statements, -1) if statements is not None else None
     returns = last is not None and last.type == "control_transfer_statement"
     return writer.values(last.child_by_field_name("result") if last is not None and returns else last)
 
 
-def _of_call(writer: Writer, node: Node) -> Values:
+def _call_values(writer: PathWriter, node: Node) -> Values:
     """What `Array(items)` holds."""
     called = part_of(node, 0)
-    if called is None or called.end_byte - called.start_byte > 20 or writer.text(called) not in _MAKERS:
+    if (
+        called is None
+        or called.end_byte - called.start_byte > 20
+        or writer.text(called) not in _COLLECTION_CONSTRUCTORS
+    ):
         return []
-    suffix = next(children(node, "call_suffix"), None)
-    given = next(children(part_of(suffix, 0) if suffix is not None else None, "value_argument"), None)
+    suffix = next(children_of_type(node, "call_suffix"), None)
+    given = next(children_of_type(part_of(suffix, 0) if suffix is not None else None, "value_argument"), None)
     value = given.child_by_field_name("value") if given is not None else None
-    return under("[]", [(suffix, f"{path}[]") for suffix, path in writer.values(value) if not suffix])
+    return add_prefix("[]", [(suffix, f"{path}[]") for suffix, path in writer.values(value) if not suffix])
 
 
-def _listed(writer: Writer, node: Node) -> Values:
+def _collection_values(writer: PathWriter, node: Node) -> Values:
     field = "element" if node.type == "array_literal" else "value"
     elements = node.children_by_field_name(field)[:8]
-    return [value for each in elements for value in under("[]", writer.values(each))]
+    return [value for each in elements for value in add_prefix("[]", writer.values(each))]
 
 
-def _grouped(writer: Writer, node: Node) -> Values:
+def _tuple_values(writer: PathWriter, node: Node) -> Values:
     values = node.children_by_field_name("value")
     if len(values) == 1:
         return writer.values(values[0])
-    return [value for at, each in enumerate(values[:8]) for value in under(f"[{at}]", writer.values(each))]
+    return [
+        value for at, each in enumerate(values[:8]) for value in add_prefix(f"[{at}]", writer.values(each))
+    ]
 
 
-def _branches(writer: Writer, node: Node) -> Values:
+def _branch_values(writer: PathWriter, node: Node) -> Values:
     """`if` and `switch` as expressions: the last one of each branch."""
-    entries = list(children(node, "switch_entry"))[:20] or [node]
-    bodies = [body for each in entries for body in children(each, "statements", "if_statement")]
+    entries = list(children_of_type(node, "switch_entry"))[:20] or [node]
+    bodies = [body for each in entries for body in children_of_type(each, "statements", "if_statement")]
     last = [body if body.type == "if_statement" else part_of(body, -1) for body in bodies]
     return [value for each in last for value in writer.values(each)]
 
 
-EXPRESSIONS = Expressions(
+EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"type_identifier"}),
     members={},
     calls={"call_expression": (0,), "constructor_expression": ("constructed_type",)},
     indexes={},
-    same={
+    transparent={
         "try_expression": "expr",
         "await_expression": "expr",
         "postfix_expression": "target",
@@ -165,25 +178,25 @@ EXPRESSIONS = Expressions(
         "ternary_expression": ("if_true", "if_false"),
     },
     contents={
-        "array_literal": _listed,
-        "dictionary_literal": _listed,
-        "tuple_expression": _grouped,
-        "call_expression": _of_call,
-        "as_expression": lambda writer, node: promised(TYPES, writer, node.child_by_field_name("name")),
-        "if_statement": _branches,
-        "switch_statement": _branches,
+        "array_literal": _collection_values,
+        "dictionary_literal": _collection_values,
+        "tuple_expression": _tuple_values,
+        "call_expression": _call_values,
+        "as_expression": lambda writer, node: values_of_type(TYPES, writer, node.child_by_field_name("name")),
+        "if_statement": _branch_values,
+        "switch_statement": _branch_values,
     },
-    written={
-        "simple_identifier": _identifier,
+    path_writers={
+        "simple_identifier": _identifier_path,
         "self_expression": lambda writer, node: "@self",
         "super_expression": lambda writer, node: "@super",
-        "user_type": _user_type,
-        "navigation_expression": _navigation,
-        "prefix_expression": _implicit,
-        "as_expression": _cast,
-        "tuple_expression": _tuple,
+        "user_type": _user_type_path,
+        "navigation_expression": _navigation_path,
+        "prefix_expression": _implicit_member_path,
+        "as_expression": _cast_path,
+        "tuple_expression": _tuple_path,
         "nil_coalescing_expression": lambda writer, node: writer.path(node.child_by_field_name("value")),
     },
-    rewrite=_called,
+    rewrite_call=_rewrite_call,
     is_call=is_call,
 )
