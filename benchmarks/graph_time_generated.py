@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.code_graph import indexes
@@ -75,7 +75,7 @@ def measure(base: KnowledgeBase, files: int, questions: int) -> None:
     """Ask every kind of question."""
     chosen = random.Random(7)
     graph = base.graph
-    asked: dict[str, Callable[..., GraphAnswer]] = {
+    asked: dict[str, Callable[..., GraphResponse]] = {
         "usages": graph.find_usages,
         "references": graph.find_references,
         "calls, depth 3": lambda target, **who: graph.get_call_graph(target, depth=3, **who),
@@ -100,7 +100,7 @@ def _asked(kind: str, questions: int) -> int:
     return _HUBS if kind == "hub" else questions
 
 
-def _timed(ask: Callable[..., GraphAnswer], target: str, access: Access) -> tuple[float, float]:
+def _timed(ask: Callable[..., GraphResponse], target: str, access: Access) -> tuple[float, float]:
     started, worked = time.perf_counter(), time.process_time()
     ask(target, access=access)
     return (time.perf_counter() - started) * 1000, (time.process_time() - worked) * 1000

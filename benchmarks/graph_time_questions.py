@@ -13,15 +13,15 @@ from typing import Any
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake
 
 _WORST = 15  # of each kind of extreme targets
 _SEED = 3
 
-Ask = Callable[..., GraphAnswer]
+Ask = Callable[..., GraphResponse]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.scale_build import peak_mb, settings
+from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.embedding.registry import open_embedder
-from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table

@@ -23,9 +23,9 @@ from benchmarks.retrieval import Set, indexed
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.query import CacheSettings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.assemble import Answer
-from knowledge_pipeline.query.search.profiles import SearchType
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 
@@ -84,12 +84,12 @@ def _uncached(settings: Settings) -> Settings:
     return settings.model_copy(update={"query": query})
 
 
-def _timed(ask: Callable[[str], Answer], texts: Iterable[str]) -> list[Answer]:
+def _timed(ask: Callable[[str], SearchResponse], texts: Iterable[str]) -> list[SearchResponse]:
     ask("the first question loads the model")
     return [ask(text) for text in texts]
 
 
-def _told(answers: list[Answer]) -> list[str]:
+def _told(answers: list[SearchResponse]) -> list[str]:
     took = sorted(answer.took_ms for answer in answers)
     steps = {name for answer in answers for name in answer.timings_ms}
     medians = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.contract.filters import Filters as Filters
     from knowledge_pipeline.query.access import Access as Access
     from knowledge_pipeline.query.agent_context.searches import Task as Task
-    from knowledge_pipeline.query.filters import Filters as Filters
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase as KnowledgeBase
 
 __version__ = "0.1.0"

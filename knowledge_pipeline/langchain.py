@@ -18,10 +18,10 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field
 
 from knowledge_pipeline.client import KnowledgeClient
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.profiles import SearchType
 
 _NO_FILTERS = Filters()
 

@@ -84,3 +84,16 @@ def hash_strings(*values: str) -> str:
         hashed.update(len(encoded).to_bytes(8, "big"))
         hashed.update(encoded)
     return hashed.hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One document says something of another."""
+
+    kind: str  # one of `KINDS`
+    target: str  # as it is written
+    name: str  # what is meant: see `names`
+
+    def as_json(self) -> dict[str, str]:
+        """A plain dictionary."""
+        return {"kind": self.kind, "target": self.target, "name": self.name}

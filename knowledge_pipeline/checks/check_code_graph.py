@@ -12,7 +12,8 @@ from typing import Any
 from knowledge_pipeline.checks.check_integrity import is_refreshing
 from knowledge_pipeline.checks.check_types import CheckResult, build_sample, compute_share
 from knowledge_pipeline.checks.code_graph_counts import count_graph
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.store.changed_sources import find_changed_sources
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake

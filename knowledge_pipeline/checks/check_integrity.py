@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from knowledge_pipeline.checks.check_types import CheckResult, build_sample
-from knowledge_pipeline.config.settings import Settings, SourceConfig, SourceType
+from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.embedding.base import find_invalid_vectors
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.store.lake import Lake
 
 SAMPLE_ROWS = 20

@@ -21,7 +21,8 @@ from knowledge_pipeline.checks.check_thresholds import (
     check_unindexed,
 )
 from knowledge_pipeline.checks.check_types import Check, CheckResult
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.store.lake import Lake
 
 CHECKS: tuple[Check, ...] = (

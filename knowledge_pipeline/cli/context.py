@@ -15,9 +15,9 @@ from knowledge_pipeline.cli.search import iter_index_locations
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.agent_context.build import TaskContext
-    from knowledge_pipeline.query.agent_context.searches import SearchRun, Task
-    from knowledge_pipeline.query.filters import Filters
+    from knowledge_pipeline.contract.filters import Filters
+    from knowledge_pipeline.contract.responses import ContextResponse, SearchRun
+    from knowledge_pipeline.query.agent_context.searches import Task
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
 _MAX_TASK_CHARS = 200_000  # of a task from stdin
@@ -93,7 +93,7 @@ def context(
 
 def _build_context(
     base: KnowledgeBase, task: Task, max_tokens: int | None, template: str | Path | None
-) -> TaskContext:
+) -> ContextResponse:
     """For the indexed file; for what a file says that is only on this machine."""
     from dataclasses import replace
 
@@ -132,13 +132,13 @@ def _resolve_template(name_or_path: str | None) -> str | Path | None:
     return Path(name_or_path) if Path(name_or_path).is_file() or "/" in name_or_path else name_or_path
 
 
-def _show_searches(session: Session, task_context: TaskContext) -> None:
+def _show_searches(session: Session, task_context: ContextResponse) -> None:
     note = session.screen.print_note
     for run in task_context.searches:
         note(f"{run.name}: {_format_search_outcome(run)}")
     note(
         f"{task_context.tokens:,} of {task_context.max_tokens:,} tokens ({task_context.tokenizer}): "
-        f"{format_count(len(task_context.passages), 'passage')}, {format_count(len(task_context.left_out), 'chunk')} left out"
+        f"{format_count(len(task_context.excerpts), 'passage')}, {format_count(len(task_context.omitted), 'chunk')} left out"
     )
     if "task" in task_context.degraded:
         note("note: searched for the beginning of the task alone, because it is long")

@@ -16,7 +16,7 @@ from knowledge_pipeline.errors import InvalidQuery
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from knowledge_pipeline.query.filters import Filters
+    from knowledge_pipeline.contract.filters import Filters
 
 OptionalStrings = list[str] | None
 
@@ -83,7 +83,7 @@ class FilterOptions:
         Raises:
             QuestionRefused: a date that is none, or too many values.
         """
-        from knowledge_pipeline.query.filters import Filters
+        from knowledge_pipeline.contract.filters import Filters
 
         unknown = set(self.source_type or ()) - set(get_args(SourceKind))
         if unknown:

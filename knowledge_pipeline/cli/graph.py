@@ -17,9 +17,9 @@ from knowledge_pipeline.cli.search import iter_index_locations
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.code_graph.answers import GraphAnswer
+    from knowledge_pipeline.contract.filters import Filters
+    from knowledge_pipeline.contract.responses import GraphResponse
     from knowledge_pipeline.query.code_graph.interface import GraphQueries
-    from knowledge_pipeline.query.filters import Filters
 
 OptionalStrings = list[str] | None
 Target = Annotated[
@@ -31,7 +31,7 @@ Direction = Annotated[
     Literal["callers", "callees", "both"], typer.Option("--direction", help="Which way to follow calls.")
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many nodes.", min=1, max=1000)]
-_GraphQuery = Callable[["GraphQueries[GraphAnswer]", str, "Filters"], "GraphAnswer"]
+_GraphQuery = Callable[["GraphQueries[GraphResponse]", str, "Filters"], "GraphResponse"]
 
 
 def _scope_option(flag: str, metavar: str, description: str, **extra: Any) -> Any:
@@ -272,7 +272,7 @@ def _run_graph_query(
 
 def _resolve_target(session: Session, target: str, graph_options: GraphOptions) -> tuple[str, Filters]:
     """A file of this machine that lies in a source's folder is that source's file."""
-    from knowledge_pipeline.query.filters import Filters
+    from knowledge_pipeline.contract.filters import Filters
 
     file, colon, rest = target.partition(":")
     sources = tuple(graph_options.source or ())
@@ -287,7 +287,7 @@ def _resolve_target(session: Session, target: str, graph_options: GraphOptions) 
     )
 
 
-def _show_answer(session: Session, answer: GraphAnswer, graph_options: GraphOptions) -> int | None:
+def _show_answer(session: Session, answer: GraphResponse, graph_options: GraphOptions) -> int | None:
     from knowledge_pipeline.cli.render import graph as graph_tree
     from knowledge_pipeline.query.code_graph.diagrams import render_dot, render_mermaid
 
@@ -298,7 +298,7 @@ def _show_answer(session: Session, answer: GraphAnswer, graph_options: GraphOpti
         graph_tree.show_candidates(screen, answer)
     elif graph_options.mermaid or graph_options.dot:
         screen.print_text((render_mermaid if graph_options.mermaid else render_dot)(answer).rstrip("\n"))
-    elif answer.question == "related":
+    elif answer.operation == "related":
         graph_tree.show_ranked(screen, answer)
     else:
         graph_tree.show_tree(screen, answer)

@@ -11,7 +11,7 @@ from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.query.describe import describe_relation
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.search.assemble import RelatedDocument, Relation
+    from knowledge_pipeline.contract.responses import RelatedDocument, Relation
 
 _MAX_NAME_CHARS = 80
 
@@ -59,9 +59,9 @@ def related(
         screen.print_note(
             f"{format_count(len(found.relations) - limit, 'more relation')}: --limit shows them"
         )
-    if found.cut:
+    if found.is_truncated:
         screen.print_note("note: more documents mention it than were read")
-    if others := [each.target for each in found.elsewhere if each.kind != "references"]:
+    if others := [each.target for each in found.unresolved_mentions if each.kind != "references"]:
         screen.print_note(f"not here, or not to be seen: {', '.join(map(one_line, others))}")
 
 

@@ -17,9 +17,9 @@ from knowledge_pipeline.errors import NotFound
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.query.filters import Filters
+    from knowledge_pipeline.contract.filters import Filters
+    from knowledge_pipeline.contract.responses import SearchResponse
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-    from knowledge_pipeline.query.search.assemble import Answer
 
 _MAX_FILE_CHARS = 20_000  # of a file that is not in the index
 
@@ -172,7 +172,7 @@ def _search_similar(
     *,
     limit: int | None,
     explain: bool,
-) -> Answer:
+) -> SearchResponse:
     """Like the indexed file; like the content of a file that is only on this machine."""
     if file is None:
         return base.similar(text=text, filters=filters, limit=limit, explain=explain)

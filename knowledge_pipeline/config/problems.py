@@ -15,7 +15,7 @@ from typing import Any, get_args
 from pydantic import SecretStr
 from pydantic_core import ErrorDetails
 
-from knowledge_pipeline.config.settings import SettingsModel, Settings
+from knowledge_pipeline.config.settings import Settings, SettingsModel
 from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig
 
 _MAX_SHOWN_CHARS = 60

@@ -37,20 +37,8 @@ from knowledge_pipeline.config.operation import (
 from knowledge_pipeline.config.query import LanguageModelSettings, QuerySettings
 from knowledge_pipeline.config.source_filters import SourceFilters, require_supported_filters
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
+from knowledge_pipeline.contract.types import SourceType
 
-SourceType = Literal[
-    "code",
-    "markdown",
-    "openapi",
-    "git_history",
-    "github_pr",
-    "github_issues",
-    "jira",
-    "confluence",
-    "slack",
-    "files",
-    "archive",
-]
 ChunkingStrategy = Literal[
     "fixed_size",
     "sentence",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from knowledge_pipeline.checks.registry import list_blocking_checks
-from knowledge_pipeline.config.settings import SourceType
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.assets import stage_asset_keys
 from knowledge_pipeline.defs.evaluation import EVALUATION, QUALITY_CHECK
 from knowledge_pipeline.defs.runs.event_log import RELEASE

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from knowledge_pipeline.checks.registry import run_blocking_checks
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.checks import build_check_specs, to_check_result
 from knowledge_pipeline.defs.evaluation import EVALUATION
 from knowledge_pipeline.defs.failures import translate_failures

@@ -18,7 +18,7 @@ from dagster._core.storage.asset_check_execution_record import (
 
 from knowledge_pipeline.checks.check_types import Check, CheckResult
 from knowledge_pipeline.checks.registry import list_blocking_checks, list_informational_checks
-from knowledge_pipeline.config.settings import SourceType
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.store.lake import Lake

@@ -5,7 +5,8 @@ from typing import Any
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.failures import Context, translate_failures
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.progress import build_progress_report

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings, SourceType, Trigger, resolve_trigger
+from knowledge_pipeline.config.settings import Settings, Trigger, resolve_trigger
+from knowledge_pipeline.contract.types import SourceType
 
 _DAILY = (timedelta(hours=26), timedelta(hours=50))
 _WINDOWS: dict[Trigger, tuple[timedelta, timedelta]] = {

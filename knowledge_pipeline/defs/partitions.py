@@ -6,7 +6,8 @@ that it can have and no others.
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 
 
 def source_partitions(source_type: str) -> dg.DynamicPartitionsDefinition:

@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 import dagster as dg
 from dagster import DagsterEventType
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig, SourceType, resolve_sanitize
+from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import ConfigError

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from knowledge_pipeline.config.settings import SourceType
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.assets import stage_asset_keys
 from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.metadata.plots import render_plot

@@ -6,7 +6,8 @@ exactly the rows whose fingerprints changed with it.
 
 from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.code_graph.extract import facts_version
-from knowledge_pipeline.config.settings import SanitizeSettings, SourceConfig, SourceType
+from knowledge_pipeline.config.settings import SanitizeSettings, SourceConfig
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.embedding.spaces import TEXT_TEMPLATE
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, SearchType
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
 
 
 def read_beir(

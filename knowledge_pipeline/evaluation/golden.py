@@ -11,11 +11,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import ConfigError
-
-SearchType = Literal["semantic", "code", "similar", "historical"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from knowledge_pipeline.config.file import format_problems, read_config
 from knowledge_pipeline.config.problems import to_problem
 from knowledge_pipeline.config.settings import SettingsModel, SourceId
 from knowledge_pipeline.config.yaml_lines import ConfigProblem, ParsedConfig, parse_config
+from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.beir import read_beir
-from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, SearchType
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
 
 
 class GoldenFilters(SettingsModel):

@@ -16,7 +16,7 @@ from knowledge_pipeline.store.filters import Filter
 class Caller:
     """By which door a question came, and whose token it came with: what the log says of it."""
 
-    door: str = "python"  # "cli", "http", "mcp", "page"
+    interface: str = "python"  # "cli", "http", "mcp", "page"
     token: str | None = None  # its id; None: without one
 
 

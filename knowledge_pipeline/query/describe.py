@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.search.assemble import CodeNeighbour, CodeNeighbours, Relation
+    from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours, Relation
 
 _INCOMING_KINDS = {
     "closes": "closed by",
@@ -35,7 +35,7 @@ def describe_neighbours(neighbours: CodeNeighbours, *, max_named: int) -> Iterat
     for name, word in _KINDS.items():
         each: Sequence[CodeNeighbour] = getattr(neighbours, name)
         told = [_format_neighbour(one) for one in each[:max_named]]
-        left = len(each) - len(told) + neighbours.more.get(name, 0)
+        left = len(each) - len(told) + neighbours.omitted.get(name, 0)
         if told:
             yield f"{word} {', '.join([*told, *([f'{left} more'] if left else [])])}"
 

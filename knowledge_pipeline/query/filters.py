@@ -3,66 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
 
-from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 
-MAX_VALUES = 200  # in all fields of one `Filters` together
-
 _EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 _LANGUAGE_ALIASES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Conditions on results: all fields must hold, any value of a field will do, an empty field is none.
-
-    Raises:
-        QuestionRefused: more than `MAX_VALUES` values.
-    """
-
-    languages: tuple[str, ...] = ()  # a name ("python") or a file name's end ("py")
-    extensions: tuple[str, ...] = ()  # "py", with or without the dot
-    sources: tuple[str, ...] = ()
-    source_types: tuple[str, ...] = ()
-    repos: tuple[str, ...] = ()  # the whole name, or its last parts: "requests", "psf/requests"
-    branches: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()  # globs; a path without a wildcard also means all below it
-    authors: tuple[str, ...] = ()  # whole words of a name or address, letter case aside
-    tags: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    projects: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
-    spaces: tuple[str, ...] = ()  # of a wiki
-    since: datetime | None = None  # last modified then or later; without a time zone it is UTC
-    until: datetime | None = None  # last modified before then
-    include_archived: bool = False
-
-    def __post_init__(self) -> None:
-        found = sum(len(getattr(self, name)) for name in _FIELD_COMPILERS)
-        if found > MAX_VALUES:
-            raise InvalidQuery(f"found {found} filter values; allowed: at most {MAX_VALUES} in one question")
-
-    def to_conditions(self) -> list[Filter]:
-        """One condition for every field that is set; `include_archived` is no condition."""
-        made = [
-            compile_(tuple(replace_invalid_characters(value) for value in getattr(self, name)))
-            for name, compile_ in _FIELD_COMPILERS.items()
-            if getattr(self, name)
-        ]
-        if self.since:
-            made.append(filters.at_least("last_modified", _to_aware(self.since)))
-        if self.until:
-            made.append(filters.below("last_modified", _to_aware(self.until)))
-        return made
 
 
 def compile_filter(access: Access, *restrictions: Filters) -> Filter:
@@ -70,8 +23,22 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
     parts = [accesses.build_visibility_filter(access)]
     if not any(filters_.include_archived for filters_ in restrictions):
         parts.append(filters.eq("archived", False))
-    parts += [condition for filters_ in restrictions for condition in filters_.to_conditions()]
+    parts += [condition for filters_ in restrictions for condition in to_conditions(filters_)]
     return reduce(and_, parts)
+
+
+def to_conditions(restriction: Filters) -> list[Filter]:
+    """One condition for every field that is set; `include_archived` is no condition."""
+    conditions = [
+        compile_(tuple(replace_invalid_characters(value) for value in getattr(restriction, name)))
+        for name, compile_ in _FIELD_COMPILERS.items()
+        if getattr(restriction, name)
+    ]
+    if restriction.since:
+        conditions.append(filters.at_least("last_modified", _to_aware(restriction.since)))
+    if restriction.until:
+        conditions.append(filters.below("last_modified", _to_aware(restriction.until)))
+    return conditions
 
 
 def replace_invalid_characters(value: str) -> str:

@@ -11,32 +11,37 @@ from typing import Any, TypeVar
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import (
+    ContextResponse,
+    GraphResponse,
+    RelationsResponse,
+    SearchResponse,
+    StatusResponse,
+)
+from knowledge_pipeline.contract.types import Judgement
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.build import TaskContext, get_context
+from knowledge_pipeline.query.agent_context.build import get_context
 from knowledge_pipeline.query.agent_context.searches import Task
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import GraphCall, GraphQueries
-from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.health import ComponentHealth, check_health
-from knowledge_pipeline.query.log.feedback import Judgement, record_judgement
+from knowledge_pipeline.query.log.feedback import record_judgement
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.query.open_release import LiveIndex
-from knowledge_pipeline.query.relations import DocumentRelations
-from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine, SearchType
-from knowledge_pipeline.query.status import ReleaseStatus, read_status
+from knowledge_pipeline.query.status import read_status
 from knowledge_pipeline.store.lake import Lake
 
 CLOSE_S = 5.0  # how long `close` waits for the background loop to end
 _CLOSED_MESSAGE = "this KnowledgeBase was closed before it had an answer"
 
 ResultT = TypeVar("ResultT")
-AnswerT = TypeVar("AnswerT", Answer, GraphAnswer, DocumentRelations)
+AnswerT = TypeVar("AnswerT", SearchResponse, GraphResponse, RelationsResponse)
 
-AnswerListener = Callable[[str, str, Access, Answer | GraphAnswer | DocumentRelations], None]
+AnswerListener = Callable[[str, str, Access, SearchResponse | GraphResponse | RelationsResponse], None]
 """Told of every answer, with the kind and the text of its question and who asked; must not raise."""
 
 
@@ -67,11 +72,11 @@ class KnowledgeBase:
         self._engine = Engine(settings, self._lake, index=live, record=self._calls.record, cache=cache)
         self._log = QueryLog(self._lake, durable=audited) if settings.logs.queries else None
         code = CodeGraph(live)
-        self.graph: GraphQueries[GraphAnswer] = GraphQueries(
+        self.graph: GraphQueries[GraphResponse] = GraphQueries(
             code,
             lambda asked, question, who: self._run_blocking(self._run_graph_request(asked, question, who)),
         )
-        self.agraph: GraphQueries[Awaitable[GraphAnswer]] = GraphQueries(
+        self.agraph: GraphQueries[Awaitable[GraphResponse]] = GraphQueries(
             code,
             lambda asked, question, who: self._run_on_engine_loop(
                 self._run_graph_request(asked, question, who)
@@ -103,7 +108,7 @@ class KnowledgeBase:
         limit: int | None = None,
         explain: bool = False,
         access: Access | None = None,
-    ) -> Answer:
+    ) -> SearchResponse:
         """See `Engine.search`."""
         who = access or self.access
         return self._run_blocking(
@@ -120,17 +125,17 @@ class KnowledgeBase:
         limit: int | None = None,
         explain: bool = False,
         access: Access | None = None,
-    ) -> Answer:
+    ) -> SearchResponse:
         """See `Engine.similar`."""
         who = access or self.access
         how = {"source": source, "filters": filters, "limit": limit, "explain": explain}
         return self._run_blocking(self._run_similar(who, text, path, **how))
 
-    def get(self, id: str, *, access: Access | None = None) -> Answer:
+    def get(self, id: str, *, access: Access | None = None) -> SearchResponse:
         """See `Engine.get`."""
         return self._run_blocking(self._run_get(id, access or self.access))
 
-    def related(self, target: str, *, access: Access | None = None) -> DocumentRelations:
+    def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
         """See `Engine.related`."""
         return self._run_blocking(self._run_related(target, access or self.access))
 
@@ -141,7 +146,7 @@ class KnowledgeBase:
         max_tokens: int | None = None,
         template: str | Path | None = None,
         access: Access | None = None,
-    ) -> TaskContext:
+    ) -> ContextResponse:
         """What an agent should read before it does a task; see `get_context`.
 
         A plain text is a task of the kind `code_generation`.
@@ -149,7 +154,7 @@ class KnowledgeBase:
         who = access or self.access
         return self._run_blocking(self._run_context(task, who, max_tokens=max_tokens, template=template))
 
-    def status(self, *, access: Access | None = None) -> ReleaseStatus:
+    def status(self, *, access: Access | None = None) -> StatusResponse:
         """What is live and how much of it the caller may see; see `Status`."""
         return self._run_blocking(read_status(self.settings, self._lake, access or self.access))
 
@@ -168,7 +173,7 @@ class KnowledgeBase:
         limit: int | None = None,
         explain: bool = False,
         access: Access | None = None,
-    ) -> Answer:
+    ) -> SearchResponse:
         """See `Engine.search`."""
         who = access or self.access
         asked = self._run_search(text, who, type, filters=filters, limit=limit, explain=explain)
@@ -184,17 +189,17 @@ class KnowledgeBase:
         limit: int | None = None,
         explain: bool = False,
         access: Access | None = None,
-    ) -> Answer:
+    ) -> SearchResponse:
         """See `Engine.similar`."""
         who = access or self.access
         how = {"source": source, "filters": filters, "limit": limit, "explain": explain}
         return await self._run_on_engine_loop(self._run_similar(who, text, path, **how))
 
-    async def aget(self, id: str, *, access: Access | None = None) -> Answer:
+    async def aget(self, id: str, *, access: Access | None = None) -> SearchResponse:
         """See `Engine.get`."""
         return await self._run_on_engine_loop(self._run_get(id, access or self.access))
 
-    async def arelated(self, target: str, *, access: Access | None = None) -> DocumentRelations:
+    async def arelated(self, target: str, *, access: Access | None = None) -> RelationsResponse:
         """See `Engine.related`."""
         return await self._run_on_engine_loop(self._run_related(target, access or self.access))
 
@@ -205,14 +210,14 @@ class KnowledgeBase:
         max_tokens: int | None = None,
         template: str | Path | None = None,
         access: Access | None = None,
-    ) -> TaskContext:
+    ) -> ContextResponse:
         """See `context`."""
         who = access or self.access
         return await self._run_on_engine_loop(
             self._run_context(task, who, max_tokens=max_tokens, template=template)
         )
 
-    async def astatus(self, *, access: Access | None = None) -> ReleaseStatus:
+    async def astatus(self, *, access: Access | None = None) -> StatusResponse:
         """See `status`."""
         return await self._run_on_engine_loop(read_status(self.settings, self._lake, access or self.access))
 
@@ -260,35 +265,37 @@ class KnowledgeBase:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def _run_search(self, text: str, access: Access, type: SearchType, **options: Any) -> Answer:
+    async def _run_search(
+        self, text: str, access: Access, type: SearchType, **options: Any
+    ) -> SearchResponse:
         return self._record_answer(
             type, text, access, await self._engine.search(text, access, type=type, **options)
         )
 
     async def _run_similar(
         self, access: Access, text: str | None, path: str | None, **options: Any
-    ) -> Answer:
+    ) -> SearchResponse:
         answer = await self._engine.similar(access, text=text, path=path, **options)
         return self._record_answer("similar", text or path or "", access, answer)
 
-    async def _run_get(self, id: str, access: Access) -> Answer:
+    async def _run_get(self, id: str, access: Access) -> SearchResponse:
         return self._record_answer("get", id, access, await self._engine.get(id, access))
 
-    async def _run_related(self, target: str, access: Access) -> DocumentRelations:
+    async def _run_related(self, target: str, access: Access) -> RelationsResponse:
         return self._record_answer("related", target, access, await self._engine.related(target, access))
 
     async def _run_graph_request(
         self, request: GraphRequest, call: GraphCall, access: Access | None
-    ) -> GraphAnswer:
+    ) -> GraphResponse:
         access = access or self.access
         return self._record_answer(
-            "graph", f"{request.question} {request.target}", access, await call(access)
+            "graph", f"{request.operation} {request.target}", access, await call(access)
         )
 
-    async def _run_context(self, task: Task | str, access: Access, **options: Any) -> TaskContext:
+    async def _run_context(self, task: Task | str, access: Access, **options: Any) -> ContextResponse:
         asked = Task(task) if isinstance(task, str) else task
         made = await get_context(self._engine, access, asked, self.settings.context, **options)
-        answer = Answer(made.query_id, made.took_ms, made.release, made.degraded, made.results, {})
+        answer = SearchResponse(made.query_id, made.took_ms, made.release, made.degraded, made.results, {})
         self._record_answer("context", asked.text, access, answer)
         return made
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import Filters, compile_filter, replace_invalid_characters
+from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.search.chunk_rows import CHUNK_COLUMNS, to_chunk
 from knowledge_pipeline.query.search.hits import IndexedChunk
 from knowledge_pipeline.store import filters

@@ -11,16 +11,17 @@ import asyncio
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from knowledge_pipeline.contract.responses import RelatedDocument, Relation, RelationsResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
-from knowledge_pipeline.query.search.assemble import RelatedDocument, Relation, to_json_value
 from knowledge_pipeline.query.stopwatch import Stopwatch
-from knowledge_pipeline.relations.mentions import KINDS, Mention, keep_most_specific
+from knowledge_pipeline.records import Mention
+from knowledge_pipeline.relations.mentions import KINDS, keep_most_specific
 from knowledge_pipeline.relations.names import DocumentContext, iter_spellings, resolve_name
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
@@ -43,31 +44,6 @@ class Subject:
     uri: str
     names: tuple[str, ...]
     mentions: tuple[Mention, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentRelations:
-    """What a target has to do with other documents."""
-
-    query_id: str
-    took_ms: float
-    release: int
-    degraded: tuple[str, ...]
-    documents: tuple[
-        RelatedDocument, ...
-    ]  # that the target means; several where a path is in several sources
-    relations: tuple[Relation, ...]  # the most telling kinds first, then the newest
-    elsewhere: tuple[Mention, ...]  # of documents that are not here, or not for the caller to see
-    cut: bool  # more mention it than were read
-
-    @property
-    def matches(self) -> tuple[Relation, ...]:
-        """What the log counts."""
-        return self.relations
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers."""
-        return to_json_value(asdict(self))
 
 
 async def find_subjects(readers: Sequence[IndexReader], visible_rows: Filter, target: str) -> list[Row]:
@@ -122,7 +98,7 @@ def to_related_document(row: Row) -> RelatedDocument:
     return RelatedDocument(**{name: row[name] for name in _DOCUMENT_COLUMNS})
 
 
-async def describe_relations(open_release: OpenRelease, target: str, access: Access) -> DocumentRelations:
+async def describe_relations(open_release: OpenRelease, target: str, access: Access) -> RelationsResponse:
     """How a document is related to others, as `Engine.related` says it."""
     watch, visible = Stopwatch(), compile_filter(access)
     readers = await open_release.open_readers()
@@ -137,7 +113,7 @@ async def describe_relations(open_release: OpenRelease, target: str, access: Acc
     elsewhere = tuple(each for each in mentions if each.target not in known)
     documents = tuple(map(to_related_document, rows))
     release, id_ = open_release.release.release, str(uuid.uuid4())
-    return DocumentRelations(id_, watch.took_ms, release, (), documents, relations, elsewhere, cut)
+    return RelationsResponse(id_, watch.took_ms, release, (), documents, relations, elsewhere, cut)
 
 
 async def find_relations(

@@ -5,37 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import Any
 
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import StatusResponse
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import Filters, compile_filter
+from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseStatus:
-    """Rows that the caller may see in the live release, archived ones aside."""
-
-    release: int
-    created_at: datetime
-    rows: int
-    by_source: Mapping[str, int]  # a source without rows is listed for an operator
-    by_type: Mapping[str, int]
-    by_space: Mapping[str, int]
-    unindexed: Mapping[str, int]  # for an operator: space -> rows of its newest version found by scanning
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries, strings and numbers."""
-        return {**asdict(self), "created_at": self.created_at.isoformat()}
-
-
-async def read_status(settings: Settings, lake: Lake, access: Access) -> ReleaseStatus:
+async def read_status(settings: Settings, lake: Lake, access: Access) -> StatusResponse:
     """Count the live release.
 
     Raises:
@@ -56,14 +38,14 @@ async def read_status(settings: Settings, lake: Lake, access: Access) -> Release
     unindexed = {
         reader.space: await asyncio.to_thread(_count_unindexed, lake, reader) for reader in looked_at
     }
-    return ReleaseStatus(
+    return StatusResponse(
         release=opened.release.release,
-        created_at=opened.release.created_at,
+        released_at=opened.release.created_at,
         rows=sum(by_space.values()),
         by_source=dict(sorted(total.items())),
         by_type=dict(sorted(by_type.items())),
         by_space=by_space,
-        unindexed=unindexed,
+        unindexed_rows=unindexed,
     )
 
 

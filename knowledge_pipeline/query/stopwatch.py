@@ -5,16 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """When something was done, in milliseconds since the question began."""
-
-    name: str
-    start_ms: float
-    end_ms: float
+from knowledge_pipeline.contract.responses import Step
 
 
 class Stopwatch:

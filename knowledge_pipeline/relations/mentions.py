@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from knowledge_pipeline.records import Metadata
+from knowledge_pipeline.records import Mention, Metadata
 from knowledge_pipeline.relations.names import KEY, NUMBER, SHA, URL, DocumentContext, resolve_name
 
 VERSION = "1"  # of what is found in a text, and of how names are spelt
@@ -39,19 +38,6 @@ _NUMBERED_SOURCE_TYPES = frozenset(
 _SOURCE_TYPES_WITHOUT_SHAS = frozenset({"code", "openapi"})
 _NUMBER_IN_CODE = re.compile(r"(?:issue|bug|pr|pull request|gh-?|see|clos\w+|fix\w*|resolv\w+)[\s:(]*$", re.I)
 _FRONT_MATTER_KEYS = (*KINDS, "related")
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """One document says something of another."""
-
-    kind: str  # one of `KINDS`
-    target: str  # as it is written
-    name: str  # what is meant: see `names`
-
-    def as_json(self) -> dict[str, str]:
-        """A plain dictionary."""
-        return {"kind": self.kind, "target": self.target, "name": self.name}
 
 
 def extract_mentions(text: str, context: DocumentContext, links: Iterable[str] = ()) -> list[Mention]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from knowledge_pipeline.contract.responses import Relation, SearchResponse, SearchResult, to_json_value
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.assemble import Answer, Relation, Result, to_json_value
 
 _CHUNK_SEPARATOR = "\n\n"  # where something lies between two chunks that is not indexed
 
@@ -52,11 +52,11 @@ async def load_document(base: KnowledgeBase, id: str, access: Access) -> WholeDo
     return _assemble_document(answer)
 
 
-def _document_id_of(result: Result) -> str:
+def _document_id_of(result: SearchResult) -> str:
     return f"{result.citation.source}:{result.span.uri}"
 
 
-def _assemble_document(answer: Answer) -> WholeDocument:
+def _assemble_document(answer: SearchResponse) -> WholeDocument:
     results = answer.results
     first, parts = results[0], build_excerpts(map(ChunkPart.from_result, results))
     link = first.citation.url
@@ -79,11 +79,11 @@ def _assemble_document(answer: Answer) -> WholeDocument:
     )
 
 
-def _common_metadata(results: Sequence[Result]) -> dict[str, Any]:
+def _common_metadata(results: Sequence[SearchResult]) -> dict[str, Any]:
     first, *others = (result.metadata for result in results)
     return {name: value for name, value in first.items() if all(each.get(name) == value for each in others)}
 
 
-def _to_chunk_dict(result: Result) -> dict[str, Any]:
+def _to_chunk_dict(result: SearchResult) -> dict[str, Any]:
     section = result.metadata.get("section") or result.metadata.get("symbol")
     return {"id": result.id, "lines": result.citation.lines, "section": section}

@@ -33,7 +33,7 @@ async def list_collections(settings: Settings, base: KnowledgeBase, access: Acce
     ]
     return {
         "release": status.release,
-        "released_at": status.created_at.isoformat(),
+        "released_at": status.released_at.isoformat(),
         "collections": held,
     }
 

@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from knowledge_pipeline.config.operation import ServeSettings
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.serve.observers import AnyAnswer, Observer
 
 ACCESS_LOG = "knowledge_pipeline.access"
@@ -68,7 +68,7 @@ class LogObserver(Observer):
     def on_identified(self, caller: Caller) -> None:
         """See `Observer`."""
         if line := _current_entry.get():
-            line.door, line.token = caller.door, caller.token
+            line.door, line.token = caller.interface, caller.token
 
     def on_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
         """See `Observer`."""
@@ -76,7 +76,7 @@ class LogObserver(Observer):
         if line is None or line.query_id is not None:
             return
         line.query_id, line.degraded = answer.query_id, answer.degraded
-        line.cached = isinstance(answer, Answer) and answer.cached
+        line.cached = isinstance(answer, SearchResponse) and answer.cached
         if self._log_content:
             line.question = text
 

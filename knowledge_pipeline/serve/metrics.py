@@ -20,9 +20,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.serve.observers import AnyAnswer, Observer, Outcome
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.store import release as releases
@@ -66,17 +66,17 @@ class Metrics(Observer):
 
     def on_ended(self, caller: Caller, outcome: Outcome, took_s: float) -> None:
         """See `Observer`."""
-        self._queries_ended.labels(caller.door, outcome).inc()
+        self._queries_ended.labels(caller.interface, outcome).inc()
         if outcome == "ok":
-            self._query_duration.labels(caller.door).observe(took_s)
+            self._query_duration.labels(caller.interface).observe(took_s)
 
     def on_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
         """See `Observer`."""
         del text
-        self._answer_duration.labels(access.caller.door, kind).observe(answer.took_ms / 1000)
+        self._answer_duration.labels(access.caller.interface, kind).observe(answer.took_ms / 1000)
         for step in answer.degraded:
             self._degraded_answers.labels(step).inc()
-        if isinstance(answer, Answer):
+        if isinstance(answer, SearchResponse):
             self._cache_hits.labels(kind).inc(answer.cached)
         for step, took_ms in getattr(answer, "timings_ms", {}).items():
             self._step_duration.labels(step).observe(took_ms / 1000)

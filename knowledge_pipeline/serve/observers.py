@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from typing import Literal
 
 from knowledge_pipeline import errors
+from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.query.relations import DocumentRelations
-from knowledge_pipeline.query.search.assemble import Answer
 
 Outcome = Literal[
     "ok",
@@ -25,7 +23,7 @@ Outcome = Literal[
     "abandoned",  # nobody waits for the answer any more
     "failed",
 ]
-AnyAnswer = Answer | GraphAnswer | DocumentRelations
+AnyAnswer = SearchResponse | GraphResponse | RelationsResponse
 
 _OUTCOMES: tuple[tuple[type[BaseException], Outcome], ...] = (
     (errors.InvalidQuery, "refused"),

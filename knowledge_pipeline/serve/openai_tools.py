@@ -13,10 +13,10 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Literal
 
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.serve.text_renderer import render_answer
 from knowledge_pipeline.serve.tool_inputs import KnowledgeQueryInput, parse_input, schema_of
 
@@ -98,11 +98,11 @@ def search_options_of(query_input: KnowledgeQueryInput) -> dict[str, Any]:
     return {"type": query_input.type, "filters": query_input.to_filters(), "limit": query_input.limit}
 
 
-def render_text(answer: Answer) -> str:
+def render_text(answer: SearchResponse) -> str:
     """An answer for a model to read."""
     return render_answer(answer)
 
 
-def iter_results(answer: Answer) -> Iterator[dict[str, Any]]:
+def iter_results(answer: SearchResponse) -> Iterator[dict[str, Any]]:
     """The results as JSON, one by one."""
     yield from answer.as_json()["results"]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from knowledge_pipeline.query.agent_context.build import TaskContext
+from knowledge_pipeline.contract.responses import (
+    ContextResponse,
+    Relation,
+    SearchResponse,
+    SearchResult,
+    SearchRun,
+)
 from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, Excerpt, build_excerpts, document_key
-from knowledge_pipeline.query.agent_context.searches import SearchRun
 from knowledge_pipeline.query.describe import describe_neighbours
-from knowledge_pipeline.query.search.assemble import Answer, Relation, Result
 
 NO_RESULTS = (
     "Nothing was found that you may see. Try other words, fewer or wider filters, or a search of everything."
@@ -23,7 +27,7 @@ _DEGRADED_NOTES = {
 }
 
 
-def render_answer(answer: Answer) -> str:
+def render_answer(answer: SearchResponse) -> str:
     """Results, each as `[n] path:lines`, its labels, and its content."""
     head = _format_degraded(answer.degraded)
     if not answer.results:
@@ -32,7 +36,7 @@ def render_answer(answer: Answer) -> str:
     return "\n\n".join([*head, *results])
 
 
-def render_document(results: Sequence[Result], *, offset: int, total: int) -> str:
+def render_document(results: Sequence[SearchResult], *, offset: int, total: int) -> str:
     """Passages of one document, put together again, and how to read on."""
     first = results[0]
     said = [first.citation.title, f"source {first.citation.source}", first.citation.url]
@@ -48,10 +52,10 @@ def render_document(results: Sequence[Result], *, offset: int, total: int) -> st
     return "\n\n".join([head, *bodies, *related, *more])
 
 
-def render_context(context: TaskContext) -> str:
+def render_context(context: ContextResponse) -> str:
     """The prompt, and what was searched for it."""
-    left = f", {len(context.left_out)} more did not fit" if context.left_out else ""
-    told = f"{context.tokens} of {context.max_tokens} tokens, {len(context.passages)} passages{left}"
+    left = f", {len(context.omitted)} more did not fit" if context.omitted else ""
+    told = f"{context.tokens} of {context.max_tokens} tokens, {len(context.excerpts)} passages{left}"
     searched = "; ".join(f"{run.name}: {_format_outcome(run)}" for run in context.searches)
     return f"{context.text.rstrip()}\n\n(Searched {searched}. {told}.)"
 
@@ -68,7 +72,7 @@ def format_location(path: str, lines: str | None) -> str:
     return f"{path}:{lines.replace('L', '')}" if lines else path
 
 
-def _render_result(number: int, result: Result) -> str:
+def _render_result(number: int, result: SearchResult) -> str:
     known, citation = result.metadata, result.citation
     label = known.get("symbol") or known.get("section") or ""
     title = citation.title if citation.title not in (label, citation.path.rpartition("/")[2]) else None
@@ -83,7 +87,7 @@ def _render_result(number: int, result: Result) -> str:
     return "\n".join(lines)
 
 
-def _document_id_of(result: Result) -> str:
+def _document_id_of(result: SearchResult) -> str:
     return ":".join(document_key(result))
 
 

@@ -14,11 +14,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from knowledge_pipeline.config.settings import SourceType
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import MAX_QUERY_CHARS, MAX_RESULTS, SourceType
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.search.profiles import MAX_RESULTS
-from knowledge_pipeline.query.search.understand import MAX_QUERY_CHARS, understand
+from knowledge_pipeline.query.search.understand import understand
 
 MAX_FILTER_VALUES = 50  # in one filter
 MAX_NAME_CHARS = 500

@@ -29,12 +29,15 @@ from opentelemetry.trace import StatusCode, set_span_in_context
 from opentelemetry.util.re import parse_env_headers
 
 from knowledge_pipeline.config.operation import TraceSettings as TraceSettings
+from knowledge_pipeline.contract.responses import (
+    GraphNode,
+    RelationsResponse,
+    SearchResponse,
+    SearchResult,
+    Step,
+)
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.code_graph.answers import CodeNode
-from knowledge_pipeline.query.relations import DocumentRelations
-from knowledge_pipeline.query.search.assemble import Answer, Result
-from knowledge_pipeline.query.stopwatch import Step
 from knowledge_pipeline.serve.logs import redact
 from knowledge_pipeline.serve.observers import AnyAnswer, Observer, Outcome
 
@@ -171,7 +174,7 @@ def _kind_attributes(kind: OpenInferenceSpanKindValues) -> dict[str, str]:
 
 
 def _caller_attributes(caller: Caller) -> dict[str, Any]:
-    known = {"knowledge.door": caller.door, SpanAttributes.USER_ID: caller.token}
+    known = {"knowledge.door": caller.interface, SpanAttributes.USER_ID: caller.token}
     return {name: value for name, value in known.items() if value is not None}
 
 
@@ -184,21 +187,21 @@ def _query_attributes(kind: str, caller: Caller, answer: AnyAnswer) -> dict[str,
         "knowledge.query_id": answer.query_id,
         "knowledge.release": answer.release,
         "knowledge.degraded": list(answer.degraded),
-        "knowledge.cached": isinstance(answer, Answer) and answer.cached,
+        "knowledge.cached": isinstance(answer, SearchResponse) and answer.cached,
     }
 
 
 def _iter_document_attributes(answer: AnyAnswer, *, content: bool) -> Iterator[tuple[str, Any]]:
     """The attributes of what was found, the best first."""
-    found: tuple[Result | CodeNode, ...] = ()
-    if not isinstance(answer, DocumentRelations):
-        found = answer.results if isinstance(answer, Answer) else answer.matches
+    found: tuple[SearchResult | GraphNode, ...] = ()
+    if not isinstance(answer, RelationsResponse):
+        found = answer.results if isinstance(answer, SearchResponse) else answer.matches
     for rank, each in enumerate(found):
         of = f"{SpanAttributes.RETRIEVAL_DOCUMENTS}.{rank}"
         yield f"{of}.{DocumentAttributes.DOCUMENT_ID}", each.id
         if each.score is not None:
             yield f"{of}.{DocumentAttributes.DOCUMENT_SCORE}", each.score
-        if content and isinstance(each, Result):
+        if content and isinstance(each, SearchResult):
             cited = {"source": each.citation.source, "path": each.citation.path, "lines": each.citation.lines}
             yield f"{of}.{DocumentAttributes.DOCUMENT_CONTENT}", each.content
             yield f"{of}.{DocumentAttributes.DOCUMENT_METADATA}", json.dumps(cited, ensure_ascii=False)

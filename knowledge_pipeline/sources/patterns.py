@@ -13,7 +13,8 @@ from difflib import get_close_matches
 
 from pathspec import GitIgnoreSpec
 
-from knowledge_pipeline.config.settings import SourceConfig, SourceType
+from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.languages import (
     LANGUAGES,

@@ -22,13 +22,13 @@ from knowledge_pipeline.records import (
     SPACE_BEFORE_KEY,
     Chunk,
     Document,
+    Mention,
     Tokenize,
     build_embedded_text,
     hash_strings,
 )
 from knowledge_pipeline.relations import mentions as relations
 from knowledge_pipeline.relations.mentions import (
-    Mention,
     extract_front_matter_mentions,
     extract_mentions,
     extract_metadata_mentions,

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import EmbeddingUnavailable, StoreError
 from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet, load_golden_set
 from knowledge_pipeline.evaluation.judge import QuestionResponse, RetrievedChunk
 from knowledge_pipeline.evaluation.scores import ALL, JUDGED_DEPTH, QUALITY_MEASURE, Summary, summarize
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.query.open_release import PinnedIndex
-from knowledge_pipeline.query.search.assemble import Answer, Result
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages.context import ProgressCallback, ignore_progress
@@ -230,7 +230,7 @@ async def _run_questions(
     return responses
 
 
-async def _search(engine: Engine, question: GoldenQuestion, limit: int) -> Answer:
+async def _search(engine: Engine, question: GoldenQuestion, limit: int) -> SearchResponse:
     return await engine.search(
         question.text,
         Access.operator(),
@@ -241,7 +241,7 @@ async def _search(engine: Engine, question: GoldenQuestion, limit: int) -> Answe
     )
 
 
-def _require_vectors(answer: Answer, spaces: set[str]) -> None:
+def _require_vectors(answer: SearchResponse, spaces: set[str]) -> None:
     """Refuse an answer by words alone, in a space that the settings fill."""
     reasons = answer.explain["degraded"].get("vector", {}) if answer.explain else {}
     for space, reason in reasons.items():
@@ -249,7 +249,7 @@ def _require_vectors(answer: Answer, spaces: set[str]) -> None:
             raise EmbeddingUnavailable(f"the golden questions cannot be asked without vectors: {reason}")
 
 
-def _to_judged_result(result: Result) -> RetrievedChunk:
+def _to_judged_result(result: SearchResult) -> RetrievedChunk:
     known = result.metadata
     symbols = {known.get("symbol") or "", *(known.get("symbols") or ())}
     return RetrievedChunk(

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig, SourceType
+from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import KnowledgeError, NotFound, ReleaseRefused
 from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
 from knowledge_pipeline.stages.code_graph import refresh as graph

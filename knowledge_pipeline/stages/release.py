@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from knowledge_pipeline.checks.check_integrity import list_unreleased_types
 from knowledge_pipeline.checks.check_types import CheckResult
 from knowledge_pipeline.checks.registry import list_blocking_checks
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import Busy, ReleaseRefused
 from knowledge_pipeline.stages import evaluate
 from knowledge_pipeline.stages.context import Stats, measure_stage

@@ -15,8 +15,8 @@ from knowledge_pipeline.config.settings import (
     LocalConnection,
     MetadataSettings,
     SourceConfig,
-    SourceType,
 )
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.records import Chunk, Document
 
 _TOKEN = re.compile(r"\w{1,6}|[^\w\s]")

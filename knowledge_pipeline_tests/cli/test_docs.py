@@ -13,7 +13,7 @@ import typer
 from knowledge_pipeline.cli import options
 from knowledge_pipeline.cli.app import app
 from knowledge_pipeline.config import settings
-from knowledge_pipeline.query.agent_context.searches import TaskKind
+from knowledge_pipeline.contract.types import TaskKind
 from knowledge_pipeline.query.search.engine import SearchType
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"

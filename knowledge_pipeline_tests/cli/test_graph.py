@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
+from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.query.code_graph.diagrams import render_dot, render_mermaid
 from knowledge_pipeline_tests.cli.conftest import Run, commit
 
@@ -132,11 +132,11 @@ def test_pictures_are_in_the_languages_of_mermaid_and_graphviz(shop: Path, run: 
     assert "n1 -> n0 [label=extends, style=bold];" in graph
 
 
-def hostile() -> GraphAnswer:
+def hostile() -> GraphResponse:
     names = ['a"b', "c\\", "d#e;", "<script>", "f\ng", "`h`", "é😀", "x" * 300, 'end"] --> n1; subgraph']
-    nodes = tuple(CodeNode(name, name, "function", name, "s", f'p/{name}"') for name in names)
-    links = tuple(CodeEdge("calls", names[0], name, "p", (1,), 1.0) for name in names)
-    return GraphAnswer("id", "calls", "a", 1.0, 1, nodes, links)
+    nodes = tuple(GraphNode(name, name, "function", name, "s", f'p/{name}"') for name in names)
+    links = tuple(GraphEdge("calls", names[0], name, "p", (1,), 1.0) for name in names)
+    return GraphResponse("id", "calls", "a", 1.0, 1, nodes, links)
 
 
 def test_hostile_names_stay_within_their_boxes():

@@ -10,14 +10,14 @@ from knowledge_pipeline.config.problems import list_models
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import (
     EmbeddingSettings,
-    SettingsModel,
     GitConnection,
     Settings,
+    SettingsModel,
     SourceConfig,
-    SourceType,
     resolve_sanitize,
     resolve_trigger,
 )
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline_tests.connections import connection
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"

@@ -5,7 +5,8 @@ from typing import get_args
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.freshness import build_freshness_policy, build_release_freshness_policy
 from knowledge_pipeline.defs.metadata.asset_specs import (
     build_code_references,

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config.settings import SourceType
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
 from knowledge_pipeline.defs.metadata.provenance import Provenance, track_refresh_inputs, track_release_inputs
 from knowledge_pipeline.defs.partitions import source_partitions

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.embedding.model_folders import find_model_folder
 from knowledge_pipeline.embedding.tokenizer import (
-    replace_surrogates,
     estimate_token_starts,
     load_model_tokenizer,
+    replace_surrogates,
 )
 
 _TEXTS = st.text(st.characters(), max_size=200)  # lone surrogates included

@@ -43,7 +43,12 @@ def test_many_threads_may_ask_at_once(base: KnowledgeBase):
 
 def test_status_counts_rows_by_source_type_and_space(base: KnowledgeBase, lake: Lake, space: str):
     status = base.status()
-    assert (status.release, status.rows, status.by_space, status.unindexed) == (1, 2, {space: 2}, {space: 0})
+    assert (status.release, status.rows, status.by_space, status.unindexed_rows) == (
+        1,
+        2,
+        {space: 2},
+        {space: 0},
+    )
     assert status.as_json()["created_at"].startswith("20")
 
 

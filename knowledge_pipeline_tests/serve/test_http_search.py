@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.serve.http.models import SearchFilters
 from knowledge_pipeline.serve.http.models_graph import GraphFilters
 from knowledge_pipeline.serve.http.streaming import wants_events

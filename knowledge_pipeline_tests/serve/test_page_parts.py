@@ -8,9 +8,8 @@ from itertools import pairwise
 import pytest
 from starlette.datastructures import QueryParams
 
+from knowledge_pipeline.contract.responses import Citation, GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
-from knowledge_pipeline.query.search.assemble import Citation
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.graph_drawing import MAX_BOXES, draw_graph
 from knowledge_pipeline.serve.page.page_query import PageQuery
@@ -60,17 +59,17 @@ def test_lines_are_read_from_an_address(told: str, span: tuple[int, int] | None)
     assert links.parse_line_range(told) == span
 
 
-def answer(users: int, used: int) -> GraphAnswer:
+def answer(users: int, used: int) -> GraphResponse:
     """A function `f` with callers and callees."""
-    target = CodeNode("f", "f", "function", "m.f", "s", "m.py", "L1-L2")
+    target = GraphNode("f", "f", "function", "m.f", "s", "m.py", "L1-L2")
     callers = [
-        CodeNode(f"a{n}", f"a{n}", "function", "", "s", "a.py", "L1", side="used_by", distance=1)
+        GraphNode(f"a{n}", f"a{n}", "function", "", "s", "a.py", "L1", role="used_by", distance=1)
         for n in range(users)
     ]
-    callees = [CodeNode(f"b{n}", f"b{n}", "outside", "", side="uses", distance=1) for n in range(used)]
-    calls = [CodeEdge("calls", node.id, "f", "a.py", (1,), 1.0) for node in callers]
-    calls += [CodeEdge("calls", "f", node.id, "m.py", (2,), 1.0) for node in callees]
-    return GraphAnswer("q", "calls", "f", 1.0, 1, (target, *callers, *callees), tuple(calls))
+    callees = [GraphNode(f"b{n}", f"b{n}", "outside", "", role="uses", distance=1) for n in range(used)]
+    calls = [GraphEdge("calls", node.id, "f", "a.py", (1,), 1.0) for node in callers]
+    calls += [GraphEdge("calls", "f", node.id, "m.py", (2,), 1.0) for node in callees]
+    return GraphResponse("q", "calls", "f", 1.0, 1, (target, *callers, *callees), tuple(calls))
 
 
 @pytest.mark.parametrize(("users", "used"), [(1, 0), (3, 2), (MAX_BOXES + 1, 1), (30, 40)])

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
-from knowledge_pipeline.query.search.assemble import Answer, Citation, Result, ResultSpan
+from knowledge_pipeline.contract.responses import (
+    Citation,
+    GraphEdge,
+    GraphNode,
+    GraphResponse,
+    ResultSpan,
+    SearchResponse,
+    SearchResult,
+)
 from knowledge_pipeline.serve.mcp.graph_text_renderer import render_graph_answer
 from knowledge_pipeline.serve.text_renderer import fence_block, render_answer, render_document
 
 
-def result(start: int = 0, text: str = "def pay():\n    pass", **metadata) -> Result:
+def result(start: int = 0, text: str = "def pay():\n    pass", **metadata) -> SearchResult:
     lines = 1 + start // 10
     end = lines + text.count("\n")
-    return Result(
+    return SearchResult(
         id=f"id{start}",
         content=text,
         score=0.5,
@@ -21,8 +28,8 @@ def result(start: int = 0, text: str = "def pay():\n    pass", **metadata) -> Re
     )
 
 
-def answer(*results: Result, degraded: tuple[str, ...] = ()) -> Answer:
-    return Answer("q", 1.0, 1, degraded, results, {})
+def answer(*results: SearchResult, degraded: tuple[str, ...] = ()) -> SearchResponse:
+    return SearchResponse("q", 1.0, 1, degraded, results, {})
 
 
 def test_a_result_is_its_place_its_labels_and_its_content():
@@ -57,8 +64,8 @@ def test_a_document_is_put_together_and_says_how_to_read_on():
     assert told.endswith("Passages 1 to 2 of 5: read on with offset=2.")
 
 
-def node(id_: str, side: str, **more) -> CodeNode:
-    return CodeNode(id_, id_.title(), "function", id_, "shop", f"{id_}.py", "L1-L2", side=side, **more)
+def node(id_: str, side: str, **more) -> GraphNode:
+    return GraphNode(id_, id_.title(), "function", id_, "shop", f"{id_}.py", "L1-L2", role=side, **more)
 
 
 def test_the_graph_tells_each_node_once_with_what_links_it():
@@ -69,13 +76,13 @@ def test_the_graph_tells_each_node_once_with_what_links_it():
         node("main", "used_by", distance=2),
     )
     links = (
-        CodeEdge("calls", "cart", "pay", "cart.py", (3, 9), 1.0),
-        CodeEdge("calls", "main", "cart", "main.py", (4,), 0.5),
-        CodeEdge("calls", "pay", "log", "pay.py", (2,), 1.0),
-        CodeEdge("calls", "pay", "pay", "pay.py", (5,), 1.0),
+        GraphEdge("calls", "cart", "pay", "cart.py", (3, 9), 1.0),
+        GraphEdge("calls", "main", "cart", "main.py", (4,), 0.5),
+        GraphEdge("calls", "pay", "log", "pay.py", (2,), 1.0),
+        GraphEdge("calls", "pay", "pay", "pay.py", (5,), 1.0),
     )
     told = render_graph_answer(
-        GraphAnswer("q", "calls", "pay", 1.0, 1, nodes, links, notes=("3 more were left out",))
+        GraphResponse("q", "calls", "pay", 1.0, 1, nodes, links, notes=("3 more were left out",))
     )
     assert told.splitlines() == [
         "function Pay  pay.py:1-2  [shop]",
@@ -95,7 +102,7 @@ def test_the_graph_tells_each_node_once_with_what_links_it():
 
 def test_a_name_that_may_mean_several_things_says_what_to_ask_for():
     told = render_graph_answer(
-        GraphAnswer("q", "usages", "pay", 1.0, 1, candidates=(node("a", "target"), node("b", "target")))
+        GraphResponse("q", "usages", "pay", 1.0, 1, candidates=(node("a", "target"), node("b", "target")))
     )
     assert told.startswith(
         "`pay` may mean several things. Ask again with one of these as the target:\n- a.py:A"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from knowledge_pipeline.contract.responses import RelationsResponse
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.relations import DocumentRelations
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
@@ -43,7 +43,7 @@ class Organisation:
     pull: str
     issue: str
 
-    def related(self, target: str, **options: Any) -> DocumentRelations:
+    def related(self, target: str, **options: Any) -> RelationsResponse:
         with KnowledgeBase(self.project.settings) as knowledge:
             return knowledge.related(target, **options)
 
@@ -170,7 +170,7 @@ def test_nobody_is_told_of_what_they_may_not_see(organisation: Organisation) -> 
         with pytest.raises(NotFound):
             organisation.related(organisation.commit, access=access)
         pull = organisation.related(f"pulls:{organisation.pull}", access=access)
-        assert "PROJ-1" in {each.target for each in pull.elsewhere}  # as its own text says
+        assert "PROJ-1" in {each.target for each in pull.unresolved_mentions}  # as its own text says
 
 
 def test_what_nobody_has_heard_of_is_said_to_be_unknown(organisation: Organisation) -> None:

@@ -12,7 +12,7 @@ from knowledge_pipeline.cli.render.terminal_text import escape_controls, format_
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
+    from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
 
 _MAX_LINES_SHOWN = 5  # of one file
 _SIDES = ("used_by", "uses")
@@ -35,7 +35,7 @@ class _Branch:
     children: list[_Branch] = field(default_factory=list["_Branch"])
 
 
-def show_tree(screen: Screen, answer: GraphAnswer) -> None:
+def show_tree(screen: Screen, answer: GraphResponse) -> None:
     """A tree for what was asked for: on a terminal with colours, else plain."""
     trees = list(_build_trees(answer))
     for tree in trees:
@@ -47,12 +47,12 @@ def show_tree(screen: Screen, answer: GraphAnswer) -> None:
         screen.print_text("Nothing was found.")
 
 
-def show_candidates(screen: Screen, answer: GraphAnswer) -> None:
+def show_candidates(screen: Screen, answer: GraphResponse) -> None:
     """What an ambiguous name may mean."""
     screen.print_table([_node_row(node) for node in answer.candidates])
 
 
-def show_ranked(screen: Screen, answer: GraphAnswer) -> None:
+def show_ranked(screen: Screen, answer: GraphResponse) -> None:
     """The nodes by their scores."""
     rows = [{"score": node.score, **_node_row(node)} for node in answer.matches]
     screen.print_table(rows, right_aligned=("score",))
@@ -60,11 +60,11 @@ def show_ranked(screen: Screen, answer: GraphAnswer) -> None:
         screen.print_text("Nothing was found.")
 
 
-def _node_row(node: CodeNode) -> dict[str, Any]:
+def _node_row(node: GraphNode) -> dict[str, Any]:
     return {"name": node.name, "kind": node.kind, "source": node.source, "place": _format_location(node)}
 
 
-def _build_trees(answer: GraphAnswer) -> Iterator[_Branch]:
+def _build_trees(answer: GraphResponse) -> Iterator[_Branch]:
     """One tree: several targets, as the files of a folder, share it."""
     if not answer.targets:
         return
@@ -72,12 +72,12 @@ def _build_trees(answer: GraphAnswer) -> Iterator[_Branch]:
     root = _Branch(first.name, _format_detail(first))
     if others:
         root = _Branch(one_line(answer.target), format_count(len(answer.targets), "file"))
-    own = {node.id for node in answer.nodes if node.side in ("target", "member")}
+    own = {node.id for node in answer.nodes if node.role in ("target", "member")}
     for side in _SIDES:
-        title = _TITLES.get(answer.question, {}).get(side)
+        title = _TITLES.get(answer.operation, {}).get(side)
         grown = _TreeBuilder(answer, side).build_branches(own, own) if title else []
         if title and grown:
-            count = sum(1 for node in answer.nodes if node.side == side)
+            count = sum(1 for node in answer.nodes if node.role == side)
             root.children.append(_Branch(title, f"({count})", grown))
     yield root
 
@@ -85,15 +85,15 @@ def _build_trees(answer: GraphAnswer) -> Iterator[_Branch]:
 class _TreeBuilder:
     """Grows the branches of one side; each node is followed once."""
 
-    def __init__(self, answer: GraphAnswer, side: str) -> None:
+    def __init__(self, answer: GraphResponse, side: str) -> None:
         self._side = side
         self._nodes = {node.id: node for node in answer.nodes}
-        self._links = answer.links
+        self._links = answer.edges
         self._visited: set[str] = set()
 
     def build_branches(self, ids: set[str], own: set[str]) -> list[_Branch]:
         """What hangs below some nodes: the nearest first."""
-        found: dict[str, list[CodeEdge]] = {}
+        found: dict[str, list[GraphEdge]] = {}
         for link in self._links:
             near, far = (link.target, link.source) if self._side == "used_by" else (link.source, link.target)
             if near in ids and far not in own:
@@ -103,18 +103,18 @@ class _TreeBuilder:
         )
         return [self._build_branch(self._nodes[id_], found[id_], own) for id_ in ordered]
 
-    def _build_branch(self, node: CodeNode, links: Sequence[CodeEdge], own: set[str]) -> _Branch:
+    def _build_branch(self, node: GraphNode, links: Sequence[GraphEdge], own: set[str]) -> _Branch:
         told = f"{_format_detail(node)}  {self._format_links(links)}".strip()
         if node.id in self._visited:
             return _Branch(node.name, f"{told}  (as above)")
         self._visited.add(node.id)
         return _Branch(node.name, told, self.build_branches({node.id}, own))
 
-    def _format_links(self, links: Sequence[CodeEdge]) -> str:
+    def _format_links(self, links: Sequence[GraphEdge]) -> str:
         """`calls Store.put at L15, L20`: the other end is named where it is a part of the target."""
         kinds = ", ".join(dict.fromkeys(link.kind for link in links))
         ends = {link.target if self._side == "used_by" else link.source for link in links}
-        parts = sorted(self._nodes[id_].name for id_ in ends if self._nodes[id_].side == "member")
+        parts = sorted(self._nodes[id_].name for id_ in ends if self._nodes[id_].role == "member")
         lines = sorted({line for link in links for line in link.lines})
         shown = ", ".join(f"L{line}" for line in lines[:_MAX_LINES_SHOWN])
         more = f" and {len(lines) - _MAX_LINES_SHOWN} more" if len(lines) > _MAX_LINES_SHOWN else ""
@@ -124,13 +124,13 @@ class _TreeBuilder:
         return f"[{kinds}{of} at {shown}{more}{doubt}]"
 
 
-def _format_detail(node: CodeNode) -> str:
+def _format_detail(node: GraphNode) -> str:
     if node.kind == "outside":
         return "outside"
     return f"{node.source}:{_format_location(node)}" if node.kind != "file" else f"{node.source}"
 
 
-def _format_location(node: CodeNode) -> str:
+def _format_location(node: GraphNode) -> str:
     if node.path is None:
         return ""
     return f"{node.path}:{node.lines.removeprefix('L').partition('-')[0]}" if node.lines else node.path

@@ -12,8 +12,7 @@ from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, 
 from knowledge_pipeline.query.describe import describe_neighbours, describe_relation
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.query.search.assemble import Answer, Relation, Result
-    from knowledge_pipeline.query.search.hits import ScoreExplanation
+    from knowledge_pipeline.contract.responses import Relation, ScoreExplanation, SearchResponse, SearchResult
 
 _MAX_LINE_CHARS = 200
 _MAX_FULL_LINE_CHARS = 20_000
@@ -28,7 +27,7 @@ _DEGRADED_NOTES = {
 }
 
 
-def show_results(screen: Screen, answer: Answer, *, lines: int | None, scores: bool = True) -> None:
+def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
     """Show results in their order.
 
     Args:
@@ -63,7 +62,7 @@ def show_results(screen: Screen, answer: Answer, *, lines: int | None, scores: b
         screen.print_text(_format_timings(answer))
 
 
-def show_search_steps(screen: Screen, answer: Answer) -> None:
+def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     """Show how the answer came to be: the question as understood, the steps, the candidates."""
     if screen.as_json:
         screen.print_json(answer.as_json())
@@ -79,14 +78,14 @@ def show_search_steps(screen: Screen, answer: Answer) -> None:
         screen.print_text("Nothing was found.")
 
 
-def _describe_degraded_step(step: str, answer: Answer) -> str:
+def _describe_degraded_step(step: str, answer: SearchResponse) -> str:
     """What the answer had to do without, and why where it was asked for."""
     what = _DEGRADED_NOTES.get(step, f"answered without {step}")
     why = answer.explain["degraded"].get(step) if answer.explain else None
     return f"{what}: {one_line(_format_nested(why))}" if why else f"{what} (--explain says why)"
 
 
-def _format_heading(number: int, result: Result, *, scores: bool) -> str:
+def _format_heading(number: int, result: SearchResult, *, scores: bool) -> str:
     """`1. src/flask/app.py:10-24  0.83  Flask.run  [flask-code]`, and the id that `get` takes."""
     score = f"  {result.score:.2f}" if scores else ""
     label = _format_label(result)
@@ -96,12 +95,12 @@ def _format_heading(number: int, result: Result, *, scores: bool) -> str:
     )
 
 
-def _format_location(result: Result) -> str:
+def _format_location(result: SearchResult) -> str:
     citation = result.citation
     return f"{one_line(citation.path or citation.url or '')}:{citation.lines.replace('L', '')}"
 
 
-def _format_label(result: Result) -> str:
+def _format_label(result: SearchResult) -> str:
     known = result.metadata
     label = known.get("symbol") or known.get("section") or result.citation.title or ""
     page = f" (page {known['page']})" if known.get("page") else ""
@@ -112,7 +111,7 @@ def _format_relation(relation: Relation) -> str:
     return f"{describe_relation(relation)} {format_document_name(relation.document)} [{relation.document.source}]"
 
 
-def _show_content(screen: Screen, result: Result, lines: int | None) -> None:
+def _show_content(screen: Screen, result: SearchResult, lines: int | None) -> None:
     every = result.content.split("\n")
     longest = _MAX_LINE_CHARS if lines is not None else _MAX_FULL_LINE_CHARS
     shown = [truncate(line, longest) for line in every[:lines]]
@@ -141,12 +140,12 @@ def _format_explanation(explanation: ScoreExplanation) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _format_timings(answer: Answer) -> str:
+def _format_timings(answer: SearchResponse) -> str:
     steps = ", ".join(f"{step} {spent:.1f}" for step, spent in answer.timings_ms.items())
     return f"query {answer.query_id}, release {answer.release}, {answer.took_ms:.1f} ms: {steps}"
 
 
-def _describe_query(answer: Answer) -> list[tuple[str, str]]:
+def _describe_query(answer: SearchResponse) -> list[tuple[str, str]]:
     explain = answer.explain or {}
     question: Mapping[str, Any] = explain.get("question", {})
     found = {**question, **{name: explain.get(name) for name in ("generated", "filters", "degraded")}}
@@ -159,7 +158,7 @@ def _format_nested(value: Any) -> str:
     return ", ".join(map(_format_nested, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _candidate_row(rank: int, result: Result) -> dict[str, Any]:
+def _candidate_row(rank: int, result: SearchResult) -> dict[str, Any]:
     why = result.explain
     assert why is not None
     return {

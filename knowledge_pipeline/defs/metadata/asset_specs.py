@@ -13,7 +13,8 @@ from typing import Any
 import dagster as dg
 
 import knowledge_pipeline
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.freshness import build_freshness_policy
 from knowledge_pipeline.defs.metadata.columns import arrow_schema, table_schema
 from knowledge_pipeline.defs.settings_assets import STAGE_SETTINGS

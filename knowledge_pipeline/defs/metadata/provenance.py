@@ -15,7 +15,8 @@ from hashlib import sha256
 import dagster as dg
 from dagster import DagsterEventType
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig, SourceType
+from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.metadata.asset_specs import list_upstream
 from knowledge_pipeline.defs.partitions import group_ids_by_type
 from knowledge_pipeline.defs.settings_assets import (

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from knowledge_pipeline.checks.registry import run_blocking_checks
-from knowledge_pipeline.config.settings import SourceType
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.checks import to_check_evaluation
 from knowledge_pipeline.defs.evaluation import EVALUATION, log_evaluation
 from knowledge_pipeline.defs.failures import Context, combine_failures

@@ -7,7 +7,8 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.failures import Context
 from knowledge_pipeline.defs.metadata.materialization import build_stage_metadata
 from knowledge_pipeline.defs.metadata.provenance import data_version

@@ -5,7 +5,8 @@ from typing import get_args
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings, SourceType
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB
 from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource

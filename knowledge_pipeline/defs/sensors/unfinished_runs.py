@@ -5,7 +5,8 @@ from typing import Any, get_args
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import SourceConfig, SourceType
+from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.partitions import source_partitions
 
 WAITING_STATUSES = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)

@@ -10,61 +10,32 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.config.operation import ContextSettings
+from knowledge_pipeline.contract.responses import (
+    Citation,
+    ContextExcerpt,
+    ContextResponse,
+    SearchRun,
+    to_json_value,
+)
+from knowledge_pipeline.contract.types import MAX_BUDGET_TOKENS
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt
 from knowledge_pipeline.query.agent_context.prompt_templates import PromptTemplate, load_template
-from knowledge_pipeline.query.agent_context.searches import (
-    SearchRun,
-    Task,
-    TaskKind,
-    TaskSearchResults,
-    run_task_searches,
-)
+from knowledge_pipeline.query.agent_context.searches import Task, TaskSearchResults, run_task_searches
 from knowledge_pipeline.query.agent_context.select import (
-    CitedPassage,
     ContextCandidate,
     ContextSelection,
-    OmittedChunk,
     rank_candidates,
     select_passages,
 )
 from knowledge_pipeline.query.agent_context.tokens import CountTokens, open_token_counter
-from knowledge_pipeline.query.search.assemble import Citation, Result, to_json_value
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.stopwatch import Stopwatch
-
-MAX_BUDGET_TOKENS = 1_000_000
 
 _TOKENS_PER_RESULT = 200  # as a rule: how many results a budget asks for
 _MIN_RESULTS, _MAX_RESULTS = 10, 50
 _FENCE_TOKENS = 12  # of a passage, beside the words of its heading
-
-
-@dataclass(frozen=True, slots=True)
-class TaskContext:
-    """What an agent gets for a task."""
-
-    query_id: str
-    took_ms: float
-    release: int
-    degraded: tuple[str, ...]  # "vector", "rerank"; a search with a problem; "task": only its beginning
-    task: TaskKind
-    text: str  # the prompt
-    tokens: int  # of the prompt: at most `max_tokens`
-    max_tokens: int
-    tokenizer: str
-    template: str
-    passages: tuple[CitedPassage, ...]
-    left_out: tuple[OmittedChunk, ...]  # for want of budget, best first
-    searches: tuple[SearchRun, ...]
-    results: tuple[Result, ...]  # the chunks that the passages are made of, best first
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers; of the chunks only the passages' ids."""
-        told = to_json_value(asdict(replace(self, results=())))
-        del told["results"]
-        return told
 
 
 async def get_context(
@@ -75,7 +46,7 @@ async def get_context(
     *,
     max_tokens: int | None = None,
     template: str | Path | None = None,
-) -> TaskContext:
+) -> ContextResponse:
     """The passages that help with a task, as a prompt of at most `max_tokens` tokens.
 
     Args:
@@ -102,19 +73,19 @@ async def get_context(
     candidates = rank_candidates(given.weighted_results)
     text, selection = await asyncio.to_thread(fitting.fit, candidates)
     shown = {id_ for passage in selection.passages for id_ in passage.chunks}
-    return TaskContext(
+    return ContextResponse(
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
         release=given.release,
         degraded=_list_degraded(given),
-        task=task.kind,
+        kind=task.kind,
         text=text,
         tokens=fitting.count(text),
         max_tokens=budget,
         tokenizer=settings.tokenizer,
         template=fitting.prompt.name,
-        passages=selection.passages,
-        left_out=selection.left_out,
+        excerpts=selection.passages,
+        omitted=selection.left_out,
         searches=tuple(_count_shown(given, shown)),
         results=tuple(each.result for each in candidates if each.result.id in shown),
     )
@@ -183,7 +154,7 @@ class _PromptFitter:
         )
 
 
-def _to_template_values(passage: CitedPassage) -> dict[str, Any]:
+def _to_template_values(passage: ContextExcerpt) -> dict[str, Any]:
     """A passage as a template gets it: see docs/context.md."""
     known = passage.metadata
     return {
@@ -199,7 +170,7 @@ def _to_template_values(passage: CitedPassage) -> dict[str, Any]:
         "metadata": to_json_value(dict(known)),
         "found_by": list(passage.found_by),
         "missing_lines": passage.missing_lines,
-        "also": [_citation_to_values(place) for place in passage.also],
+        "also": [_citation_to_values(place) for place in passage.near_duplicates],
     }
 
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from knowledge_pipeline.query.search.assemble import Citation, Result, cite_other_lines
+from knowledge_pipeline.contract.responses import Citation, SearchResult
+from knowledge_pipeline.query.search.assemble import cite_other_lines
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPart:
     """A chunk, or whole lines of its beginning."""
 
-    result: Result
+    result: SearchResult
     text: str
     end_line: int
 
     @classmethod
-    def from_result(cls, result: Result) -> ChunkPart:
+    def from_result(cls, result: SearchResult) -> ChunkPart:
         """All of a chunk."""
         return cls(result, result.content, result.span.end_line)
 
@@ -63,7 +64,7 @@ class Excerpt:
         return cite_other_lines(self.parts[0].result.citation, self.start_line, self.end_line)
 
 
-def document_key(result: Result) -> tuple[str, str]:
+def document_key(result: SearchResult) -> tuple[str, str]:
     """What chunks of one document have in common."""
     return result.citation.source, result.span.uri
 
@@ -107,7 +108,7 @@ def _join_excerpts(first: Excerpt, second: Excerpt) -> Excerpt | None:
     return Excerpt(first.start_char, body, first.start_line, end_line, (*first.parts, *second.parts))
 
 
-def _find_indentation(result: Result) -> str:
+def _find_indentation(result: SearchResult) -> str:
     """The white space before a chunk on its first line; "" where the line has more before it."""
     span = result.span
     space = span.space_before or ""

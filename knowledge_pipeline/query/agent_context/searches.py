@@ -6,21 +6,22 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
+from knowledge_pipeline.contract.types import (
+    MAX_EXAMPLE_CHARS,
+    MAX_QUERY_CHARS,
+    MAX_TASK_CHARS,
+    SearchName,
+    TaskKind,
+)
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.select import WeightedResults
-from knowledge_pipeline.query.filters import Filters, replace_invalid_characters
-from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.search.engine import Engine, SearchType
-from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
-from knowledge_pipeline.query.search.understand import MAX_QUERY_CHARS
-
-TaskKind = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
-SearchName = Literal["code", "documents", "history", "tickets", "similar"]
-
-MAX_TASK_CHARS = 200_000
 
 _WEIGHTS: Mapping[TaskKind, Mapping[SearchName, float]] = {
     "code_generation": {"code": 1.0, "similar": 0.9, "documents": 0.7, "history": 0.4, "tickets": 0.4},
@@ -72,21 +73,6 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchRun:
-    """One search that a task asked for; with a `problem` it could not be run, and gave nothing."""
-
-    name: SearchName
-    type: SearchType
-    question: str  # the text, or the file, that was searched for
-    source_types: tuple[str, ...] = ()  # that it was narrowed to
-    found: int = 0
-    shown: int = 0  # of what it found
-    took_ms: float = 0.0
-    degraded: Mapping[str, Any] = field(default_factory=dict[str, Any])  # step gone without -> why
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TaskSearchResults:
     """What all searches of a task gave."""
 
@@ -100,7 +86,7 @@ class TaskSearchResults:
 class _PlannedSearch:
     run: SearchRun
     weight: float
-    ask: Callable[[], Awaitable[Answer]]
+    ask: Callable[[], Awaitable[SearchResponse]]
 
 
 async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
@@ -115,12 +101,12 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
     planned = list(_plan_searches(engine, access, task, question, limit))
     if not planned:
         raise InvalidQuery("the filters leave out every search of the task: name other source types")
-    answers: list[Answer | KnowledgeError] = []
+    answers: list[SearchResponse | KnowledgeError] = []
     for _ in range(_MAX_ATTEMPTS):
         answers = await asyncio.gather(*(_run_planned(each) for each in planned))
-        if len({answer.release for answer in answers if isinstance(answer, Answer)}) <= 1:
+        if len({answer.release for answer in answers if isinstance(answer, SearchResponse)}) <= 1:
             break
-    given = [answer for answer in answers if isinstance(answer, Answer)]
+    given = [answer for answer in answers if isinstance(answer, SearchResponse)]
     if not given:
         raise next(answer for answer in answers if isinstance(answer, KnowledgeError))
     newest = max(answer.release for answer in given)
@@ -128,7 +114,7 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
     found = tuple(
         WeightedResults(each.run.name, each.weight, answer.results)
         for each, answer in both
-        if isinstance(answer, Answer) and answer.release == newest
+        if isinstance(answer, SearchResponse) and answer.release == newest
     )
     return TaskSearchResults(
         newest, tuple(_complete_run(each.run, answer, newest) for each, answer in both), found, shortened
@@ -155,10 +141,10 @@ def _plan_searches(
 
 def _bind_search(
     engine: Engine, access: Access, run: SearchRun, filters: Filters, limit: int
-) -> Callable[[], Awaitable[Answer]]:
+) -> Callable[[], Awaitable[SearchResponse]]:
     narrowed = replace(filters, source_types=run.source_types)
     return lambda: engine.search(
-        run.question,
+        run.query,
         access,
         type=run.type,
         filters=narrowed,
@@ -168,7 +154,7 @@ def _bind_search(
     )
 
 
-async def _search_similar(engine: Engine, access: Access, task: Task, limit: int) -> Answer:
+async def _search_similar(engine: Engine, access: Access, task: Task, limit: int) -> SearchResponse:
     """Like the snippet, else like the file, which must be in the index unless there is a snippet."""
     snippet = task.snippet[:MAX_EXAMPLE_CHARS] if task.snippet else None
     how: dict[str, Any] = {"text": snippet, "filters": task.filters, "limit": limit, "explain": True}
@@ -180,14 +166,14 @@ async def _search_similar(engine: Engine, access: Access, task: Task, limit: int
         return await engine.similar(access, **how)
 
 
-async def _run_planned(planned: _PlannedSearch) -> Answer | KnowledgeError:
+async def _run_planned(planned: _PlannedSearch) -> SearchResponse | KnowledgeError:
     try:
         return await planned.ask()
     except KnowledgeError as error:
         return error
 
 
-def _complete_run(run: SearchRun, answer: Answer | KnowledgeError, release: int) -> SearchRun:
+def _complete_run(run: SearchRun, answer: SearchResponse | KnowledgeError, release: int) -> SearchRun:
     if isinstance(answer, KnowledgeError):
         return replace(run, problem=str(answer))
     if answer.release != release:

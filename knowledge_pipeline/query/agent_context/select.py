@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, OmittedChunk, SearchResult
 from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, Excerpt, build_excerpts, document_key
-from knowledge_pipeline.query.search.assemble import Citation, Result
 from knowledge_pipeline.query.search.near_duplicates import find_first_duplicates
-from knowledge_pipeline.records import Metadata
 
 _RANK_OFFSET = 10
 _MIN_SHOWN_SHARE = 0.5  # of the lines of a chunk that is cut
@@ -38,51 +37,24 @@ class WeightedResults:
 
     name: str
     weight: float
-    results: Sequence[Result]
+    results: Sequence[SearchResult]
 
 
 @dataclass(frozen=True, slots=True)
 class ContextCandidate:
     """A chunk, once, whichever searches found it."""
 
-    result: Result
+    result: SearchResult
     score: float  # compares within one context only
     found_by: tuple[str, ...]
     near_duplicates: tuple[Citation, ...] = ()  # where nearly the same stands
 
 
 @dataclass(frozen=True, slots=True)
-class CitedPassage:
-    """A passage of a context, which the reader can cite as `[number]`."""
-
-    number: int  # from 1, in the order shown
-    text: str  # exactly the document's, from the first to the last of its lines
-    citation: Citation
-    score: float  # of its best chunk
-    tokens: int  # about: with its heading, in the reader's tokens
-    found_by: tuple[str, ...]  # names of searches
-    symbols: tuple[str, ...]  # that it defines, as far as they are known
-    metadata: Metadata  # of its best chunk; of several, what they have in common
-    chunks: tuple[str, ...]  # ids
-    missing_lines: int = 0  # that were cut off at its end
-    also: tuple[Citation, ...] = ()  # where nearly the same stands
-
-
-@dataclass(frozen=True, slots=True)
-class OmittedChunk:
-    """A chunk that was found and did not fit."""
-
-    id: str
-    citation: Citation
-    score: float
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class ContextSelection:
     """What fits, in the order shown, and what does not."""
 
-    passages: tuple[CitedPassage, ...] = ()
+    passages: tuple[ContextExcerpt, ...] = ()
     left_out: tuple[OmittedChunk, ...] = ()
     tokens: int = 0  # of the passages together
 
@@ -189,14 +161,14 @@ class _BudgetPacker:
 
 def _to_cited_passage(
     number: int, excerpt: Excerpt, by_id: Mapping[str, ContextCandidate], tokens: int
-) -> CitedPassage:
+) -> ContextExcerpt:
     candidates = [by_id[part.result.id] for part in excerpt.parts]
     best = max(candidates, key=lambda candidate: candidate.score)
     metadata = dict(best.result.metadata)
     symbols = [candidate.result.metadata.get("symbol") for candidate in candidates]
     for name in _SINGLE_CHUNK_FIELDS if len(candidates) > 1 else ():
         metadata.pop(name, None)
-    return CitedPassage(
+    return ContextExcerpt(
         number=number,
         text=excerpt.text,
         citation=excerpt.citation,
@@ -207,5 +179,5 @@ def _to_cited_passage(
         metadata=metadata,
         chunks=tuple(part.result.id for part in excerpt.parts),
         missing_lines=excerpt.missing_lines,
-        also=tuple(dict.fromkeys(place for each in candidates for place in each.near_duplicates)),
+        near_duplicates=tuple(dict.fromkeys(place for each in candidates for place in each.near_duplicates)),
     )

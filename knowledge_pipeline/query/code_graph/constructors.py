@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from knowledge_pipeline.query.code_graph.answers import CodeNode
+from knowledge_pipeline.contract.responses import GraphNode
 from knowledge_pipeline.store.code_graph.symbol_payload import node_id
 
 _CONSTRUCTORS_BY_LANGUAGE = {
@@ -20,7 +20,7 @@ _CONSTRUCTORS_BY_LANGUAGE = {
 _ALL_CONSTRUCTORS = frozenset[str]().union(*_CONSTRUCTORS_BY_LANGUAGE.values())
 
 
-def map_constructors(nodes: Iterable[CodeNode], direction: Literal["in", "out"]) -> Mapping[str, str]:
+def map_constructors(nodes: Iterable[GraphNode], direction: Literal["in", "out"]) -> Mapping[str, str]:
     """Nodes whose edges count as those of others: a class for its constructor, or the other way round.
 
     Found by what nodes are named by, without a look whether they are there: what is not has no edges.

@@ -9,24 +9,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.types import MAX_DEPTH, MAX_NODES, CallDirection
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, GraphAnswer
 from knowledge_pipeline.query.code_graph.members import MemberScope
 from knowledge_pipeline.query.code_graph.related import rank_related_code
 from knowledge_pipeline.query.code_graph.target import ResolvedTarget, find_target
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.query.code_graph.walk import DEPENDENCY_KINDS, EdgeDirection, Walk
-from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.query.stopwatch import Stopwatch
 
-CallDirection = Literal["callers", "callees", "both"]
-
-MAX_DEPTH = 10
-MAX_NODES = 1_000
 DEFAULT_LIMIT = 100  # of an answer, where nobody says
 
 CALL_KINDS = ("calls",)
@@ -41,7 +38,7 @@ _DEPENDENT_KINDS = ("calls", "references", "extends", "implements")
 class GraphRequest:
     """A question to the code graph."""
 
-    question: str
+    operation: str
     target: str
     filters: Filters  # what the target is looked for among
     limit: int = DEFAULT_LIMIT  # nodes beside the target
@@ -60,7 +57,7 @@ class GraphRequest:
             )
 
 
-_Traversal = Callable[[Walk, Sequence[CodeNode]], Coroutine[Any, Any, None]]
+_Traversal = Callable[[Walk, Sequence[GraphNode]], Coroutine[Any, Any, None]]
 
 
 class CodeGraph:
@@ -73,31 +70,31 @@ class CodeGraph:
     def __init__(self, index: Index) -> None:
         self._index = index
 
-    async def find_usages(self, request: GraphRequest, access: Access) -> GraphAnswer:
+    async def find_usages(self, request: GraphRequest, access: Access) -> GraphResponse:
         """What uses a definition, or anything defined in it: definitions, with the places."""
 
-        async def traverse(walk: Walk, targets: Sequence[CodeNode]) -> None:
+        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
             await walk.follow(_include_members(walk, targets), "in", USE_KINDS)
             _drop_internal_edges(walk)
 
         return await self._run(request, access, traverse)
 
-    async def find_references(self, request: GraphRequest, access: Access) -> GraphAnswer:
+    async def find_references(self, request: GraphRequest, access: Access) -> GraphResponse:
         """Every place that names exactly this definition or file."""
 
-        async def traverse(walk: Walk, targets: Sequence[CodeNode]) -> None:
+        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
             await walk.follow({node.id for node in targets}, "in", USE_KINDS)
 
         return await self._run(request, access, traverse)
 
     async def get_call_graph(
         self, request: GraphRequest, access: Access, *, direction: CallDirection = "both"
-    ) -> GraphAnswer:
+    ) -> GraphResponse:
         """What calls a function and what it calls, step by step; of a class or file, its functions."""
         if direction not in ("callers", "callees", "both"):
             raise InvalidQuery(f"found direction {direction!r}; allowed: callers, callees, both")
 
-        async def traverse(walk: Walk, targets: Sequence[CodeNode]) -> None:
+        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
             ids = _include_members(walk, targets)
             ways: dict[str, EdgeDirection] = {"callees": "in", "callers": "out"}  # what is not asked for
             wanted: list[EdgeDirection] = [way for other, way in ways.items() if direction != other]
@@ -106,10 +103,10 @@ class CodeGraph:
 
         return await self._run(request, access, traverse)
 
-    async def get_class_hierarchy(self, request: GraphRequest, access: Access) -> GraphAnswer:
+    async def get_class_hierarchy(self, request: GraphRequest, access: Access) -> GraphResponse:
         """What a class extends or implements, and what extends or implements it."""
 
-        async def traverse(walk: Walk, targets: Sequence[CodeNode]) -> None:
+        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
             ids = {node.id for node in targets}
             await walk.follow_all(
                 *(_follow_from(ids, way, INHERITANCE_KINDS, request.depth) for way in _BOTH_DIRECTIONS)
@@ -117,10 +114,10 @@ class CodeGraph:
 
         return await self._run(request, access, traverse)
 
-    async def get_dependencies(self, request: GraphRequest, access: Access) -> GraphAnswer:
+    async def get_dependencies(self, request: GraphRequest, access: Access) -> GraphResponse:
         """What a definition, file or folder depends on; of files these are files and imported names."""
 
-        async def traverse(walk: Walk, targets: Sequence[CodeNode]) -> None:
+        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
             if all(node.kind == "file" for node in targets):
                 await walk.follow({node.id for node in targets}, "out", DEPENDENCY_KINDS, depth=request.depth)
                 return
@@ -129,14 +126,14 @@ class CodeGraph:
 
         return await self._run(request, access, traverse)
 
-    async def analyze_dependencies(self, request: GraphRequest, access: Access) -> GraphAnswer:
+    async def analyze_dependencies(self, request: GraphRequest, access: Access) -> GraphResponse:
         """What would break if this changed, by way of others too, and what it depends on itself.
 
         Of a definition: what calls, names or extends it, and so on, and who imports it. Of files: the
         files that use them, and so on.
         """
 
-        async def traverse(walk: Walk, targets: Sequence[CodeNode]) -> None:
+        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
             if all(node.kind == "file" for node in targets):
                 ids = {node.id for node in targets}
                 ways = (
@@ -155,15 +152,15 @@ class CodeGraph:
 
         return await self._run(request, access, traverse)
 
-    async def find_related_code(self, request: GraphRequest, access: Access) -> GraphAnswer:
+    async def find_related_code(self, request: GraphRequest, access: Access) -> GraphResponse:
         """Definitions that have most to do with this one: by use, by common uses, by common place."""
 
-        async def traverse(walk: Walk, targets: Sequence[CodeNode]) -> None:
+        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
             await rank_related_code(walk, targets, _include_members(walk, targets))
 
         return await self._run(request, access, traverse)
 
-    async def _run(self, request: GraphRequest, access: Access, traverse: _Traversal) -> GraphAnswer:
+    async def _run(self, request: GraphRequest, access: Access, traverse: _Traversal) -> GraphResponse:
         watch = Stopwatch()
         with watch.step("open"):
             opened = await self._index.open_release()
@@ -187,7 +184,7 @@ def _follow_from(
     return lambda walk: walk.follow(ids, direction, kinds, depth=depth)
 
 
-def _include_members(walk: Walk, targets: Sequence[CodeNode]) -> set[str]:
+def _include_members(walk: Walk, targets: Sequence[GraphNode]) -> set[str]:
     """Start from what is defined in the targets, too; returns the ids of the targets."""
     walk.member_scope = MemberScope.from_nodes(targets)
     return {node.id for node in targets}
@@ -195,8 +192,8 @@ def _include_members(walk: Walk, targets: Sequence[CodeNode]) -> set[str]:
 
 def _drop_internal_edges(walk: Walk) -> None:
     """Drop links between the target's own parts, and the parts that nothing else has to do with."""
-    members = {id_ for id_, node in walk.nodes.items() if node.side == "member"}
-    own = members | {id_ for id_, node in walk.nodes.items() if node.side == "target"}
+    members = {id_ for id_, node in walk.nodes.items() if node.role == "member"}
+    own = members | {id_ for id_, node in walk.nodes.items() if node.role == "target"}
     for key, link in list(walk.edges.items()):
         if link.source in own and link.target in own and (members or walk.member_scope.files):
             del walk.edges[key]
@@ -207,16 +204,16 @@ def _drop_internal_edges(walk: Walk) -> None:
 
 def _build_answer(
     request: GraphRequest, target: ResolvedTarget, walk: Walk, watch: Stopwatch, *, release: int
-) -> GraphAnswer:
+) -> GraphResponse:
     nodes = sorted(walk.nodes.values(), key=_node_sort_key)
-    return GraphAnswer(
+    return GraphResponse(
         query_id=str(uuid.uuid4()),
-        question=request.question,
+        operation=request.operation,
         target=request.target,
         took_ms=watch.took_ms,
         release=release,
         nodes=tuple(nodes),
-        links=tuple(sorted(walk.edges.values(), key=_edge_sort_key)),
+        edges=tuple(sorted(walk.edges.values(), key=_edge_sort_key)),
         candidates=target.candidates,
         notes=tuple(_build_notes(request, target, walk)),
         timings_ms=watch.timings_ms,
@@ -224,14 +221,14 @@ def _build_answer(
     )
 
 
-def _node_sort_key(node: CodeNode) -> tuple[Any, ...]:
+def _node_sort_key(node: GraphNode) -> tuple[Any, ...]:
     """What was asked for first, then by score, else by side and distance."""
-    side = ("target", "member", "used_by", "uses").index(node.side)
+    side = ("target", "member", "used_by", "uses").index(node.role)
     ranked = (2, -node.score) if node.score is not None else (side, 0.0)
     return *ranked, node.distance, node.source or "~", node.path or "", node.name
 
 
-def _edge_sort_key(link: CodeEdge) -> tuple[Any, ...]:
+def _edge_sort_key(link: GraphEdge) -> tuple[Any, ...]:
     return link.path, link.lines, link.kind, link.source, link.target
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import GraphResponse
+from knowledge_pipeline.contract.types import CallDirection
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.query.code_graph.engine import DEFAULT_LIMIT, CallDirection, CodeGraph, GraphRequest
-from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.query.code_graph.engine import DEFAULT_LIMIT, CodeGraph, GraphRequest
 
-GraphCall = Callable[[Access], Coroutine[Any, Any, GraphAnswer]]
+GraphCall = Callable[[Access], Coroutine[Any, Any, GraphResponse]]
 AnswerT = TypeVar("AnswerT")
 """A `GraphAnswer`, or what can be awaited for one."""
 

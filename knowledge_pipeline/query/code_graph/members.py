@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from knowledge_pipeline.query.code_graph.answers import CodeNode
+from knowledge_pipeline.contract.responses import GraphNode
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 
@@ -21,16 +21,16 @@ class MemberScope:
     """What is defined in some files, or below some definitions."""
 
     files: frozenset[_FileKey] = frozenset()
-    definitions: tuple[CodeNode, ...] = ()
+    definitions: tuple[GraphNode, ...] = ()
 
     @classmethod
-    def from_nodes(cls, nodes: Iterable[CodeNode]) -> MemberScope:
+    def from_nodes(cls, nodes: Iterable[GraphNode]) -> MemberScope:
         """The parts of some nodes; names outside have none."""
         inside = [node for node in nodes if node.source and node.path]
         files = frozenset((node.source, node.path) for node in inside if node.kind == "file")
         return cls(files, tuple(node for node in inside if node.kind != "file"))
 
-    def __contains__(self, node: CodeNode) -> bool:
+    def __contains__(self, node: GraphNode) -> bool:
         return (node.source, node.path) in self.files or any(
             (node.source, node.path) == (each.source, each.path) and node.name.startswith(f"{each.name}.")
             for each in self.definitions
@@ -66,5 +66,5 @@ class MemberScope:
             )
 
 
-def _match_file(node: CodeNode, path: str) -> Filter:
+def _match_file(node: GraphNode, path: str) -> Filter:
     return filters.eq("source", node.source or "") & filters.eq(path, node.path or "")

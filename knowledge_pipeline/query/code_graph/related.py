@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import log
 
-from knowledge_pipeline.query.code_graph.answers import CodeNode
+from knowledge_pipeline.contract.responses import GraphNode
 from knowledge_pipeline.query.code_graph.walk import Walk
 from knowledge_pipeline.store import filters
 
@@ -21,7 +21,7 @@ _KINDS = tuple(_WEIGHTS)
 _Scores = defaultdict[str, float]
 
 
-async def rank_related_code(walk: Walk, targets: Sequence[CodeNode], ids: Collection[str]) -> None:
+async def rank_related_code(walk: Walk, targets: Sequence[GraphNode], ids: Collection[str]) -> None:
     """Leave in the walk the targets and what is related to them, each with its score.
 
     Args:
@@ -38,7 +38,7 @@ async def rank_related_code(walk: Walk, targets: Sequence[CodeNode], ids: Collec
     await near.follow_all(
         lambda walk: walk.follow(ids, "in", _KINDS), lambda walk: walk.follow(ids, "out", _KINDS)
     )
-    own = {id_ for id_, node in near.nodes.items() if node.side in ("target", "member")}
+    own = {id_ for id_, node in near.nodes.items() if node.role in ("target", "member")}
     scores: _Scores = defaultdict(float)
     for link in near.edges.values():
         other = link.source if link.target in own else link.target
@@ -51,7 +51,7 @@ async def rank_related_code(walk: Walk, targets: Sequence[CodeNode], ids: Collec
 
 
 async def _score_shared_uses(
-    walk: Walk, near_walk: Walk, own_ids: set[str], scores: _Scores, nodes: dict[str, CodeNode]
+    walk: Walk, near_walk: Walk, own_ids: set[str], scores: _Scores, nodes: dict[str, GraphNode]
 ) -> None:
     """What uses the things that the target uses."""
     used = sorted({link.target for link in near_walk.edges.values() if link.source in own_ids} - own_ids)
@@ -74,7 +74,7 @@ async def _score_shared_uses(
 
 
 def _score_same_place(
-    targets: Sequence[CodeNode], own_ids: set[str], scores: _Scores, nodes: dict[str, CodeNode]
+    targets: Sequence[GraphNode], own_ids: set[str], scores: _Scores, nodes: dict[str, GraphNode]
 ) -> None:
     """Of those found already, what is in the same class or file is nearer."""
     files = {(node.source, node.path) for node in targets}
@@ -88,7 +88,7 @@ def _score_same_place(
 
 
 def _keep_best_nodes(
-    walk: Walk, near_walk: Walk, own_ids: set[str], scores: _Scores, nodes: dict[str, CodeNode]
+    walk: Walk, near_walk: Walk, own_ids: set[str], scores: _Scores, nodes: dict[str, GraphNode]
 ) -> None:
     ranked = [
         (id_, score)
@@ -96,15 +96,15 @@ def _keep_best_nodes(
         if id_ in nodes and nodes[id_].kind not in ("outside", "file") and id_ not in own_ids
     ]
     for id_, score in ranked[: walk.limit]:
-        side = near_walk.nodes[id_].side if id_ in near_walk.nodes else "uses"
+        side = near_walk.nodes[id_].role if id_ in near_walk.nodes else "uses"
         walk.nodes[id_] = replace(nodes[id_], side=side, distance=1, score=round(score / (1 + score), 4))
     walk.left_out = max(0, len(ranked) - walk.limit)
-    walk.add_start_nodes(node for node in near_walk.nodes.values() if node.side == "member")
+    walk.add_start_nodes(node for node in near_walk.nodes.values() if node.role == "member")
     walk.edges = {
         key: link for key, link in near_walk.edges.items() if {link.source, link.target} <= walk.nodes.keys()
     }
     linked = {end for link in walk.edges.values() for end in (link.source, link.target)}
-    for id_ in [id_ for id_, node in walk.nodes.items() if node.side == "member"]:
+    for id_ in [id_ for id_, node in walk.nodes.items() if node.role == "member"]:
         if id_ not in linked:
             del walk.nodes[id_]
 

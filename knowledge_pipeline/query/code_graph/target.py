@@ -15,16 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import GraphNode
+from knowledge_pipeline.contract.types import MAX_TARGET_CHARS
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.languages import detect_language
-from knowledge_pipeline.query.code_graph.answers import CodeNode
 from knowledge_pipeline.query.code_graph.visible_graph import IS_DEFINITION, VisibleGraph, to_nodes
-from knowledge_pipeline.query.filters import Filters, replace_invalid_characters
+from knowledge_pipeline.query.filters import replace_invalid_characters, to_conditions
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.readers import Row
 
-MAX_TARGET_CHARS = 1_000
 _MAX_CANDIDATES = 50
 _MAX_MATCHES = 500  # rows by one name; there are more only of names like `get`
 _PATH_AND_REST = re.compile(r"^(?P<path>[^:]+):(?P<rest>[^:].*)$")
@@ -36,8 +37,8 @@ _IS_FILE = filters.eq("kind", "file")
 class ResolvedTarget:
     """What a question is about: the nodes that are meant, or those that may be."""
 
-    nodes: tuple[CodeNode, ...] = ()
-    candidates: tuple[CodeNode, ...] = ()
+    nodes: tuple[GraphNode, ...] = ()
+    candidates: tuple[GraphNode, ...] = ()
     is_truncated: bool = False  # than the candidates
 
 
@@ -51,7 +52,7 @@ async def find_target(rows: VisibleGraph, text: str, target_filters: Filters) ->
     asked = replace_invalid_characters(text).strip()
     if not asked or len(asked) > MAX_TARGET_CHARS:
         raise InvalidQuery("give a symbol, a path, or path:line, of at most 1,000 characters")
-    within = rows if not (conditions := target_filters.to_conditions()) else _restrict_graph(rows, conditions)
+    within = rows if not (conditions := to_conditions(target_filters)) else _restrict_graph(rows, conditions)
     placed = _PATH_AND_REST.match(asked)
     if placed and "::" not in asked:
         return await _find_in_file(within, placed["path"], placed["rest"], asked)
@@ -122,7 +123,7 @@ async def _find_by_path(rows: VisibleGraph, target: str) -> ResolvedTarget | Non
     return ResolvedTarget(tuple(nodes)) if nodes else None
 
 
-def _build_file_candidates(nodes: list[CodeNode]) -> ResolvedTarget:
+def _build_file_candidates(nodes: list[GraphNode]) -> ResolvedTarget:
     return ResolvedTarget(
         candidates=tuple(nodes[:_MAX_CANDIDATES]), is_truncated=len(nodes) > _MAX_CANDIDATES
     )

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from knowledge_pipeline.contract.responses import GraphNode
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.answers import CodeNode
 from knowledge_pipeline.query.code_graph.members import MemberScope
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.code_graph import symbol_payload as graph_shown
@@ -50,13 +50,13 @@ class VisibleGraph:
         found = await self.reader.find_symbols(self.visibility & where, limit=limit, columns=("shown",))
         return graph_shown.parse_payloads(row["shown"] for row in found)
 
-    async def read_nodes(self, ids: Iterable[str]) -> dict[str, CodeNode]:
+    async def read_nodes(self, ids: Iterable[str]) -> dict[str, GraphNode]:
         """Nodes by id; those that are not visible are not there."""
         return (await self.read_nodes_with_names(ids))[0]
 
     async def read_nodes_with_names(
         self, ids: Iterable[str], **position: Any
-    ) -> tuple[dict[str, CodeNode], dict[str, set[str]]]:
+    ) -> tuple[dict[str, GraphNode], dict[str, set[str]]]:
         """Nodes by id, and the full names of each by which other sources may know it.
 
         `place` is what `Node` says of where a walk met them: their side and distance.
@@ -73,7 +73,7 @@ class VisibleGraph:
             names.setdefault(row["node"], set()).add(row["full_name"])
         return to_nodes((row for row in rows if row["kind"] != "alias"), **position), names
 
-    async def read_file_names(self, files: Sequence[CodeNode]) -> dict[str, set[str]]:
+    async def read_file_names(self, files: Sequence[GraphNode]) -> dict[str, set[str]]:
         """File -> the full names of all that it defines and re-exports, as far as others can name it."""
         ids = {(file.source, file.path): file.id for file in files}
         found: dict[str, set[str]] = {id_: set() for id_ in ids.values()}
@@ -95,7 +95,9 @@ class VisibleGraph:
             rows += await self.reader.find_symbols(where, limit=MAX_ROWS, columns=columns)
         return rows
 
-    async def find_by_full_name(self, names: Collection[str], *, as_files: bool) -> dict[str, list[CodeNode]]:
+    async def find_by_full_name(
+        self, names: Collection[str], *, as_files: bool
+    ) -> dict[str, list[GraphNode]]:
         """Full name -> what has it, or the files of what has it; nothing where there is one source alone."""
         if not names or not await self.has_several_sources():
             return {}
@@ -103,7 +105,7 @@ class VisibleGraph:
         for portion in split_batches(sorted(names)):
             rows += await self.read_symbols(filters.one_of("full_name", portion))
         if as_files:
-            nodes: dict[Any, CodeNode] = await self._read_file_nodes(
+            nodes: dict[Any, GraphNode] = await self._read_file_nodes(
                 {(row["source"], row["path"]) for row in rows}
             )
             keys = [(row["source"], row["path"]) for row in rows]
@@ -111,13 +113,13 @@ class VisibleGraph:
             nodes = to_nodes(row for row in rows if row["kind"] != "alias")
             nodes |= await self.read_nodes({row["node"] for row in rows} - nodes.keys())
             keys = [row["node"] for row in rows]
-        found: dict[str, dict[str, CodeNode]] = {}
+        found: dict[str, dict[str, GraphNode]] = {}
         for row, key in zip(rows, keys, strict=True):
             if key in nodes:
                 found.setdefault(row["full_name"], {})[nodes[key].id] = nodes[key]
         return {name: [each[id_] for id_ in sorted(each)] for name, each in found.items()}
 
-    async def _read_file_nodes(self, places: Collection[tuple[str, str]]) -> dict[Any, CodeNode]:
+    async def _read_file_nodes(self, places: Collection[tuple[str, str]]) -> dict[Any, GraphNode]:
         found: list[Row] = []
         for portion in split_batches(sorted({path for _, path in places})):
             found += await self.read_symbols(filters.one_of("path", portion) & filters.eq("kind", "file"))
@@ -130,13 +132,13 @@ class VisibleGraph:
         return await self.reader.find_edges(self.visibility & where, limit=limit, columns=columns)
 
 
-def to_node(row: Row, **position: Any) -> CodeNode:
+def to_node(row: Row, **position: Any) -> GraphNode:
     """A symbol as a caller gets it; `place` is its side and its distance, where a walk met it."""
     lines = _format_lines(row["start_line"], row["end_line"]) if row["kind"] != "file" else None
     url = row["url"]
     if url and lines and url.startswith(("http://", "https://")) and "#" not in url:
         url = f"{url}#{lines}"
-    return CodeNode(
+    return GraphNode(
         id=row["node"],
         name=row["name"] or row["path"],
         kind=row["kind"],
@@ -151,19 +153,19 @@ def to_node(row: Row, **position: Any) -> CodeNode:
     )
 
 
-def to_nodes(rows: Iterable[Row], **position: Any) -> dict[str, CodeNode]:
+def to_nodes(rows: Iterable[Row], **position: Any) -> dict[str, GraphNode]:
     """Nodes by id, see `node_of`; of twins the first in the file."""
     ordered = sorted(rows, key=lambda row: (row["source"], row["path"], row["start_line"]))
-    found: dict[str, CodeNode] = {}
+    found: dict[str, GraphNode] = {}
     for row in ordered:
         if row["node"] not in found:
             found[row["node"]] = to_node(row, **position)
     return found
 
 
-def build_external_node(name: str) -> CodeNode:
+def build_external_node(name: str) -> GraphNode:
     """A name that nothing indexed, or visible, has."""
-    return CodeNode(id=f"outside:{name}", name=name, kind="outside", full_name=name)
+    return GraphNode(id=f"outside:{name}", name=name, kind="outside", full_name=name)
 
 
 def _format_lines(first: int, last: int) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from knowledge_pipeline.query.code_graph.answers import CodeEdge, CodeNode, NodeRole
+from knowledge_pipeline.contract.responses import GraphEdge, GraphNode
+from knowledge_pipeline.contract.types import NodeRole
 from knowledge_pipeline.query.code_graph.constructors import map_constructors
 from knowledge_pipeline.query.code_graph.members import MemberScope
 from knowledge_pipeline.query.code_graph.visible_graph import (
@@ -42,9 +43,9 @@ class Walk:
 
     graph: VisibleGraph
     limit: int  # nodes, the first ones aside
-    nodes: dict[str, CodeNode] = field(default_factory=dict[str, CodeNode])
-    edges: dict[tuple[str, str, str, str], CodeEdge] = field(
-        default_factory=dict[tuple[str, str, str, str], CodeEdge]
+    nodes: dict[str, GraphNode] = field(default_factory=dict[str, GraphNode])
+    edges: dict[tuple[str, str, str, str], GraphEdge] = field(
+        default_factory=dict[tuple[str, str, str, str], GraphEdge]
     )
     left_out: int = 0  # nodes
     unresolved: int = 0  # uses of what cannot be told
@@ -53,7 +54,7 @@ class Walk:
     _found_count: int = 0
     _full_names: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # node -> its full names
 
-    def add_start_nodes(self, nodes: Iterable[CodeNode]) -> None:
+    def add_start_nodes(self, nodes: Iterable[GraphNode]) -> None:
         """Take nodes in that the limit does not count."""
         for node in nodes:
             self.nodes.setdefault(node.id, node)
@@ -65,7 +66,7 @@ class Walk:
         ]
         await asyncio.gather(*(way(walk) for way, walk in zip(traversals, walks, strict=True)))
         found = {id_: node for walk in reversed(walks) for id_, node in walk.nodes.items()}
-        self.add_start_nodes(node for node in found.values() if node.side == "member")
+        self.add_start_nodes(node for node in found.values() if node.role == "member")
         for node in sorted(found.values(), key=lambda node: node.distance):
             if node.id not in self.nodes and self._found_count < self.limit:
                 self._found_count += 1
@@ -78,7 +79,7 @@ class Walk:
             kept = {key: link for key, link in walk.edges.items() if self._has_both_ends(link)}
             self.edges |= kept
 
-    def _has_both_ends(self, link: CodeEdge) -> bool:
+    def _has_both_ends(self, link: GraphEdge) -> bool:
         return link.source in self.nodes and link.target in self.nodes
 
     async def follow(
@@ -224,7 +225,7 @@ class Walk:
         self.left_out += len(new[room:])
         return {id_ for id_ in distinct if id_ in self.nodes}
 
-    def _add_nodes(self, nodes: Iterable[CodeNode], direction: EdgeDirection, distance: int) -> None:
+    def _add_nodes(self, nodes: Iterable[GraphNode], direction: EdgeDirection, distance: int) -> None:
         for node in nodes:
             if node.id in self.nodes or node in self.member_scope:
                 continue
@@ -233,7 +234,7 @@ class Walk:
                 continue
             self._found_count += 1
             side = _ROLES[direction]
-            there = (node.side, node.distance) == (side, distance)
+            there = (node.role, node.distance) == (side, distance)
             self.nodes[node.id] = node if there else replace(node, side=side, distance=distance)
 
     def _add_edges(self, hops: Iterable[_Hop], far_ids: set[str]) -> set[str]:
@@ -246,7 +247,7 @@ class Walk:
             known = self.edges.get(key)
             lines = {*(known.lines if known else ()), *(row["line"] for row in rows)}
             confidence = max(known.confidence if known else 0.0, *(row["confidence"] for row in rows))
-            self.edges[key] = CodeEdge(*key, tuple(sorted(lines)), round(confidence, 3))
+            self.edges[key] = GraphEdge(*key, tuple(sorted(lines)), round(confidence, 3))
         return far_ids
 
     async def _read_full_names(self, ids: Collection[str], *, whole_files: bool) -> dict[str, set[str]]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from knowledge_pipeline.contract.types import Judgement
 from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append_rows
-
-Judgement = Literal["clicked", "useful", "useless"]
 
 _MAX_ID_CHARS = 500
 
@@ -70,5 +69,5 @@ def _is_same_caller(query_row: Mapping[str, Any], access: Access) -> bool:
         return False
     return query_row["token"] is not None or (
         (query_row["door"], sorted(query_row["principals"]))
-        == (access.caller.door, sorted(access.principals))
+        == (access.caller.interface, sorted(access.principals))
     )

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.log.row_writer import CLOSE_S, FLUSH_INTERVAL_S, LogRow, RowWriter
-from knowledge_pipeline.query.relations import DocumentRelations
-from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
@@ -44,7 +42,7 @@ class QueryLog:
         self._rows.start()
 
     def record(
-        self, kind: str, text: str, access: Access, answer: Answer | GraphAnswer | DocumentRelations
+        self, kind: str, text: str, access: Access, answer: SearchResponse | GraphResponse | RelationsResponse
     ) -> None:
         """Take one answered question; takes microseconds and never fails."""
         row: LogRow = {
@@ -52,14 +50,14 @@ class QueryLog:
             "at": datetime.now(UTC),
             "type": kind,
             "text": text,
-            "door": access.caller.door,
+            "door": access.caller.interface,
             "token": access.caller.token,
             "tenant": access.tenant,
             "principals": sorted(access.principals),
             "release": answer.release,
-            "results": len(answer.results if isinstance(answer, Answer) else answer.matches),
+            "results": len(answer.results if isinstance(answer, SearchResponse) else answer.matches),
             "took_ms": answer.took_ms,
-            "cached": isinstance(answer, Answer) and answer.cached,
+            "cached": isinstance(answer, SearchResponse) and answer.cached,
             "degraded": list(answer.degraded),
         }
         self._rows.add(row)

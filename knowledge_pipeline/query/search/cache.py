@@ -8,7 +8,7 @@ from dataclasses import replace
 from cachetools import TTLCache
 
 from knowledge_pipeline.config.query import CacheSettings
-from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.store.release import Release
 
 _RESULT_CHARS = 2_000  # that a result takes beside its content, about
@@ -23,22 +23,24 @@ class AnswerCache:
 
     def __init__(self, settings: CacheSettings) -> None:
         size = settings.megabytes * 1_000_000 if settings.minutes else 0
-        self._answers: TTLCache[Hashable, Answer] = TTLCache(size, settings.minutes * 60, getsizeof=_size_of)
+        self._answers: TTLCache[Hashable, SearchResponse] = TTLCache(
+            size, settings.minutes * 60, getsizeof=_size_of
+        )
         self._release: Release | None = None
 
-    def get(self, release: Release, key: Hashable) -> Answer | None:
+    def get(self, release: Release, key: Hashable) -> SearchResponse | None:
         """The answer to the same question of the same release, if it is still kept."""
         if release != self._release:
             self._answers.clear()
             self._release = release
         return self._answers.get(key)
 
-    def put(self, release: Release, key: Hashable, answer: Answer) -> None:
+    def put(self, release: Release, key: Hashable, answer: SearchResponse) -> None:
         """Keep an answer, unless it lacks something, is too large, or is of a release that is no more."""
         fits = _size_of(answer) <= self._answers.maxsize
         if fits and not answer.degraded and release == self._release:
             self._answers[key] = replace(answer, cached=True)
 
 
-def _size_of(answer: Answer) -> int:
+def _size_of(answer: SearchResponse) -> int:
     return sum(len(result.content) + _RESULT_CHARS for result in answer.results) + _RESULT_CHARS

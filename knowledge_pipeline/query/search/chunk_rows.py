@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knowledge_pipeline.query.search.hits import IndexedChunk
-from knowledge_pipeline.relations.mentions import Mention
+from knowledge_pipeline.records import Mention
 from knowledge_pipeline.store import index_payload
 from knowledge_pipeline.store.readers import Row
 

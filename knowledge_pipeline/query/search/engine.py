@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.query import CacheSettings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import RelationsResponse, SearchResponse
+from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS, SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.filters import Filters, compile_filter
+from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index, LiveIndex
-from knowledge_pipeline.query.relations import DocumentRelations, describe_relations
-from knowledge_pipeline.query.search.assemble import Answer, to_result
+from knowledge_pipeline.query.relations import describe_relations
+from knowledge_pipeline.query.search.assemble import to_result
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.enrichment import enrich_results
 from knowledge_pipeline.query.search.explain import explain_query
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
 from knowledge_pipeline.query.search.pipeline import SearchPipeline
-from knowledge_pipeline.query.search.profiles import PROFILES, SearchType, get_profile
+from knowledge_pipeline.query.search.profiles import PROFILES, get_profile
 from knowledge_pipeline.query.search.query_expansion import QueryExpander
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder
 from knowledge_pipeline.query.search.request import (
-    MAX_EXAMPLE_CHARS,
     SearchRequest,
     build_answer,
     reissue_answer,
@@ -91,7 +93,7 @@ class Engine:
         limit: int | None = None,
         explain: bool = False,
         include_near_duplicates: bool = False,
-    ) -> Answer:
+    ) -> SearchResponse:
         """The passages that answer a question best.
 
         Of equal contents the first is given; `copies` says whether nearly equal ones all are,
@@ -139,7 +141,7 @@ class Engine:
         filters: Filters = Filters(),  # noqa: B008 - frozen
         limit: int | None = None,
         explain: bool = False,
-    ) -> Answer:
+    ) -> SearchResponse:
         """Passages of other files that are like a text, or like a file of the index.
 
         Args:
@@ -182,7 +184,7 @@ class Engine:
         self._cache.put(opened.release, key, answer)
         return answer
 
-    async def get(self, id: str, access: Access) -> Answer:
+    async def get(self, id: str, access: Access) -> SearchResponse:
         """One chunk by its id, or all chunks of a document by "source:uri", in their order.
 
         Raises:
@@ -199,7 +201,7 @@ class Engine:
         shown = await enrich_results(opened, access, passages, results, watch, **how)
         return build_answer(opened, shown.results, watch)
 
-    async def related(self, target: str, access: Access) -> DocumentRelations:
+    async def related(self, target: str, access: Access) -> RelationsResponse:
         """How a document is related to others: what it closes, implements, references; what mentions it.
 
         Args:

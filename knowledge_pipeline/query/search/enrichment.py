@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from knowledge_pipeline.contract.responses import CodeNeighbours, Relation, SearchResult
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.relations import Subject, find_relations
-from knowledge_pipeline.query.search.assemble import CodeNeighbours, Relation, Result
 from knowledge_pipeline.query.search.hits import IndexedChunk
 from knowledge_pipeline.query.search.neighbours import find_neighbours
 from knowledge_pipeline.query.stopwatch import Stopwatch
@@ -30,7 +30,7 @@ class GraphUnavailable(StoreError):
 class Enrichment:
     """Results with what goes with them, and why there is no code graph, where there should be one."""
 
-    results: tuple[Result, ...]
+    results: tuple[SearchResult, ...]
     graph_problem: str | None = None
 
 
@@ -38,7 +38,7 @@ async def enrich_results(
     open_release: OpenRelease,
     access: Access,
     chunks: Sequence[IndexedChunk],
-    results: tuple[Result, ...],
+    results: tuple[SearchResult, ...],
     watch: Stopwatch,
     *,
     max_relations: int,

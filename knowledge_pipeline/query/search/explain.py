@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from knowledge_pipeline.query.filters import Filters
+from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.query.search.query_expansion import QueryExpansion
 from knowledge_pipeline.query.search.text_search import RetrievalResult
 from knowledge_pipeline.query.search.understand import ParsedQuery

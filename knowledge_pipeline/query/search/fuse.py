@@ -22,7 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from knowledge_pipeline.query.search.hits import Hit, ScoredChunk, ScoreExplanation, SpaceCandidates
+from knowledge_pipeline.contract.responses import ScoreExplanation
+from knowledge_pipeline.query.search.hits import Hit, ScoredChunk, SpaceCandidates
 from knowledge_pipeline.query.search.understand import ParsedQuery
 
 FusionMethod = Literal["following", "weighted", "reciprocal_rank"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from knowledge_pipeline.records import Metadata
-from knowledge_pipeline.relations.mentions import Mention
+from knowledge_pipeline.contract.responses import ScoreExplanation
+from knowledge_pipeline.records import Mention, Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,6 @@ class SpaceCandidates:
     nearest: Sequence[ScoredChunk] | None  # score: cosine similarity
     keyword_matches: Sequence[ScoredChunk] | None  # score: BM25
     unrelated_similarity: float = 0.0  # see `embedding.base.Space`
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreExplanation:
-    """Where a hit's score comes from. Ranks count from 1; None: that search did not find it."""
-
-    space: str
-    vector_rank: int | None
-    vector_score: float | None
-    bm25_rank: int | None
-    bm25_score: float | None
-    boosts: Mapping[str, float]
-    fused: float
-    rerank: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
+from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours
 from knowledge_pipeline.query.code_graph.constructors import class_of_constructor
 from knowledge_pipeline.query.code_graph.visible_graph import IS_DEFINITION, MIN_CONFIDENCE, VisibleGraph
-from knowledge_pipeline.query.search.assemble import CodeNeighbour, CodeNeighbours
 from knowledge_pipeline.query.search.hits import IndexedChunk
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
@@ -235,7 +235,7 @@ def _build_neighbours(
     distinct = {name: _deduplicate(each) for name, each in found.items()}
     more = {name: len(each) - MAX_PER_KIND for name, each in distinct.items() if len(each) > MAX_PER_KIND}
     shown = {name: tuple(each[:MAX_PER_KIND]) for name, each in distinct.items()}
-    return CodeNeighbours(**shown, more=more)
+    return CodeNeighbours(**shown, omitted=more)
 
 
 def _iter_linked_locations(

@@ -10,9 +10,10 @@ import numpy as np
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.config.settings import QuerySettings
+from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
-from knowledge_pipeline.query.search.assemble import Answer, Result, assemble
+from knowledge_pipeline.query.search.assemble import assemble
 from knowledge_pipeline.query.search.enrichment import (
     Enrichment,
     GraphUnavailable,
@@ -56,7 +57,9 @@ class SearchPipeline:
         self._reranker, self._generator = reranker, generator
         self._seeker = TextSearcher(settings, embedder.unrelated_similarity)
 
-    async def search(self, request: SearchRequest, open_release: OpenRelease, watch: Stopwatch) -> Answer:
+    async def search(
+        self, request: SearchRequest, open_release: OpenRelease, watch: Stopwatch
+    ) -> SearchResponse:
         """The passages that answer a question, and what the settings ask for beside it."""
         made = await self._expand_query(request, watch)
         return await self._run(
@@ -70,7 +73,7 @@ class SearchPipeline:
         watch: Stopwatch,
         *,
         known_vectors: Mapping[str, np.ndarray],
-    ) -> Answer:
+    ) -> SearchResponse:
         """The passages that are like an example, whose vectors by space may be known."""
         text = request.query.text
         sought = SearchText(
@@ -115,7 +118,7 @@ class SearchPipeline:
         search_texts: Sequence[SearchText],
         watch: Stopwatch,
         expansion: QueryExpansion,
-    ) -> Answer:
+    ) -> SearchResponse:
         caught, lost = await self._retrieve(request, open_release, search_texts, watch)
         hits = merge_hits(each.hits for each in caught)
         reasons: dict[str, Any] = {**lost, **explain_missing_vectors(caught), **expansion.problems}
@@ -176,7 +179,7 @@ class SearchPipeline:
         open_release: OpenRelease,
         request: SearchRequest,
         chunks: Sequence[IndexedChunk],
-        results: tuple[Result, ...],
+        results: tuple[SearchResult, ...],
         watch: Stopwatch,
     ) -> Enrichment:
         enrich = self._settings.graph.enrich and request.profile.enrich

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.filters import Filters
-
-SearchType = Literal["semantic", "code", "similar", "historical"]
-
-MAX_RESULTS = 100
 
 
 @dataclass(frozen=True, slots=True)

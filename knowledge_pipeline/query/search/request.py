@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
+from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS, SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.open_release import OpenRelease
-from knowledge_pipeline.query.search.assemble import Answer, Result
-from knowledge_pipeline.query.search.profiles import PROFILES, SearchProfile, SearchType
+from knowledge_pipeline.query.search.profiles import PROFILES, SearchProfile
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.filters import Filter
 
-MAX_EXAMPLE_CHARS = 20_000
 MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
 
 
@@ -57,7 +57,7 @@ def require_example_length(text: str) -> str:
     return text
 
 
-def reissue_answer(cached: Answer, watch: Stopwatch) -> Answer:
+def reissue_answer(cached: SearchResponse, watch: Stopwatch) -> SearchResponse:
     """A kept answer, given to another asker."""
     times = {"took_ms": watch.took_ms, "timings_ms": watch.timings_ms, "steps": tuple(watch.steps)}
     return replace(cached, query_id=str(uuid.uuid4()), **times)
@@ -65,14 +65,14 @@ def reissue_answer(cached: Answer, watch: Stopwatch) -> Answer:
 
 def build_answer(
     open_release: OpenRelease,
-    results: tuple[Result, ...],
+    results: tuple[SearchResult, ...],
     watch: Stopwatch,
     *,
     degraded: tuple[str, ...] = (),
     explain: Mapping[str, Any] | None = None,
-) -> Answer:
+) -> SearchResponse:
     """What was found, as an answer of the release that it was found in."""
-    return Answer(
+    return SearchResponse(
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
         release=open_release.release.release,

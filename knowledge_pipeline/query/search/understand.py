@@ -13,13 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 from knowledge_pipeline import identifiers
-from knowledge_pipeline.config.settings import SourceType
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import MAX_QUERY_CHARS, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.languages import detect_language
-from knowledge_pipeline.query.filters import Filters, replace_invalid_characters
+from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.search.stopwords import remove_stopwords
-
-MAX_QUERY_CHARS = 4000
 
 Intent = Literal[
     "find_implementation",

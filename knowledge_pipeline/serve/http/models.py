@@ -8,11 +8,15 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from knowledge_pipeline.config.settings import SourceType
-from knowledge_pipeline.query.filters import MAX_VALUES, Filters
-from knowledge_pipeline.query.search.profiles import MAX_RESULTS, SearchType
-from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
-from knowledge_pipeline.query.search.understand import MAX_QUERY_CHARS
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import (
+    MAX_EXAMPLE_CHARS,
+    MAX_QUERY_CHARS,
+    MAX_RESULTS,
+    MAX_VALUES,
+    SearchType,
+    SourceType,
+)
 
 MAX_NAME_CHARS = 1_000
 

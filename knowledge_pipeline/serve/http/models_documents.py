@@ -7,10 +7,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from knowledge_pipeline.query.agent_context.build import MAX_BUDGET_TOKENS
-from knowledge_pipeline.query.agent_context.searches import MAX_TASK_CHARS, TaskKind
-from knowledge_pipeline.query.log.feedback import Judgement
-from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.contract.types import (
+    MAX_BUDGET_TOKENS,
+    MAX_EXAMPLE_CHARS,
+    MAX_TASK_CHARS,
+    Judgement,
+    TaskKind,
+)
 from knowledge_pipeline.serve.http.models import (
     DocumentRelation,
     Name,

@@ -7,10 +7,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from knowledge_pipeline.config.settings import SourceType
-from knowledge_pipeline.query.code_graph.engine import DEFAULT_LIMIT, MAX_DEPTH, MAX_NODES, CallDirection
-from knowledge_pipeline.query.code_graph.target import MAX_TARGET_CHARS
-from knowledge_pipeline.query.filters import MAX_VALUES
+from knowledge_pipeline.contract.types import (
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_TARGET_CHARS,
+    MAX_VALUES,
+    CallDirection,
+    SourceType,
+)
+from knowledge_pipeline.query.code_graph.engine import DEFAULT_LIMIT
 from knowledge_pipeline.serve.http.models import (
     Names,
     QueryResponse,

@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from knowledge_pipeline.config.settings import SourceId, SourceType
+from knowledge_pipeline.config.settings import SourceId
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.serve.http.models import RequestModel, ResponseModel
 from knowledge_pipeline.serve.refresh_queue import RefreshState
 

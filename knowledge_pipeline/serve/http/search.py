@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.search.profiles import SearchType
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.query.search.understand import Intent, understand
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.models import (

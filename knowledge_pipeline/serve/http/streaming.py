@@ -10,7 +10,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.sse import format_sse_event
 
-from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.contract.responses import SearchResponse
 
 EVENT_STREAM = "text/event-stream"
 STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -29,7 +29,7 @@ STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {
 """The `responses` of a route whose answers can be streamed."""
 
 
-def to_response(request: Request, answer: Answer) -> Response:
+def to_response(request: Request, answer: SearchResponse) -> Response:
     """An answer in the form that the request accepts."""
     if not wants_events(request.headers.get("accept", "")):
         return JSONResponse(answer.as_json())
@@ -47,7 +47,7 @@ def wants_events(accept: str) -> bool:
     return wanted.get(EVENT_STREAM, 0.0) > wanted.get("application/json", 0.0)
 
 
-def _iter_events(answer: Answer) -> Iterator[bytes]:
+def _iter_events(answer: SearchResponse) -> Iterator[bytes]:
     rest = answer.as_json()
     results = rest.pop("results")
     for result in results:

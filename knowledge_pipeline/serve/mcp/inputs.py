@@ -6,11 +6,15 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from knowledge_pipeline.query.agent_context.build import MAX_BUDGET_TOKENS
-from knowledge_pipeline.query.agent_context.searches import MAX_TASK_CHARS, TaskKind
-from knowledge_pipeline.query.code_graph.engine import MAX_DEPTH, MAX_NODES
-from knowledge_pipeline.query.code_graph.target import MAX_TARGET_CHARS as MAX_TARGET_CHARS
-from knowledge_pipeline.query.search.request import MAX_EXAMPLE_CHARS
+from knowledge_pipeline.contract.types import (
+    MAX_BUDGET_TOKENS,
+    MAX_DEPTH,
+    MAX_EXAMPLE_CHARS,
+    MAX_NODES,
+    MAX_TASK_CHARS,
+    TaskKind,
+)
+from knowledge_pipeline.contract.types import MAX_TARGET_CHARS as MAX_TARGET_CHARS
 from knowledge_pipeline.serve.tool_inputs import (
     MAX_NAME_CHARS,
     DatedQueryInput,

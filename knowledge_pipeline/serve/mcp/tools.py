@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import document_key
 from knowledge_pipeline.query.agent_context.searches import Task
-from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.serve.http.models_documents import ContextResponse
 from knowledge_pipeline.serve.http.models_graph import GraphResponse
 from knowledge_pipeline.serve.mcp import descriptions, inputs
@@ -114,11 +114,11 @@ def _query_graph(method_name: str, *extra_arguments: str) -> ToolHandler:
     return query
 
 
-def _to_search_output(answer: Answer) -> ToolOutput:
+def _to_search_output(answer: SearchResponse) -> ToolOutput:
     return ToolOutput(_to_structured(answer), render_answer(answer))
 
 
-def _to_structured(answer: Answer) -> dict[str, Any]:
+def _to_structured(answer: SearchResponse) -> dict[str, Any]:
     """The JSON of every door, and of each result where the whole document is."""
     told = answer.as_json()
     for result, held in zip(told["results"], answer.results, strict=True):

@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
+from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, Excerpt, build_excerpts
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.assemble import Answer, Result
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.page_query import PageQuery
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
@@ -96,7 +96,7 @@ def _require_id(request: Request) -> str:
     return id_
 
 
-async def _load_document(base: KnowledgeBase, id_: str, access: Access) -> Answer:
+async def _load_document(base: KnowledgeBase, id_: str, access: Access) -> SearchResponse:
     answer = await base.aget(id_, access=access)
     first = answer.results[0]
     if first.id == id_:
@@ -105,7 +105,7 @@ async def _load_document(base: KnowledgeBase, id_: str, access: Access) -> Answe
     return answer
 
 
-async def _find_similar(base: KnowledgeBase, id_: str, access: Access) -> tuple[Result, Answer]:
+async def _find_similar(base: KnowledgeBase, id_: str, access: Access) -> tuple[SearchResult, SearchResponse]:
     """What others shall be like, and those that are."""
     first = (await base.aget(id_, access=access)).results[0]
     where: dict[str, Any] = {"path": first.citation.path, "source": first.citation.source}
@@ -115,7 +115,7 @@ async def _find_similar(base: KnowledgeBase, id_: str, access: Access) -> tuple[
 
 
 def _build_blocks(
-    results: Sequence[Result], *, span: tuple[int, int] | None, matcher: TermMatcher, as_source: bool
+    results: Sequence[SearchResult], *, span: tuple[int, int] | None, matcher: TermMatcher, as_source: bool
 ) -> list[DocumentBlock]:
     found = list[DocumentBlock]()
     for excerpt in build_excerpts(map(ChunkPart.from_result, results)):
@@ -136,7 +136,7 @@ def _last_line(excerpt: Excerpt) -> int:
     return excerpt.start_line + excerpt.text.count("\n")
 
 
-def _build_outline(results: Sequence[Result]) -> list[tuple[str, int]]:
+def _build_outline(results: Sequence[SearchResult]) -> list[tuple[str, int]]:
     """What the document defines or is about, with the lines where each begins; each name once."""
     found: dict[str, int] = {}
     for result in results:

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.code_graph.answers import CodeNode, GraphAnswer
 from knowledge_pipeline.query.code_graph.interface import GraphQueries
-from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.graph_drawing import draw_graph
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
@@ -19,8 +19,8 @@ from knowledge_pipeline.serve.page.sessions import PageContext
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-GraphQuery = Callable[..., Awaitable[GraphAnswer]]
-GraphApi = GraphQueries[Awaitable[GraphAnswer]]
+GraphQuery = Callable[..., Awaitable[GraphResponse]]
+GraphApi = GraphQueries[Awaitable[GraphResponse]]
 
 _MAX_NODES = 200
 
@@ -76,12 +76,12 @@ async def graph(request: Request, ctx: PageContext) -> Response:
     )
 
 
-def node_url(node: CodeNode) -> str | None:
+def node_url(node: GraphNode) -> str | None:
     """Where a node's code is shown; None where it is outside."""
     return links.document_url(node.source, node.path, node.lines or "") if node.source and node.path else None
 
 
-def graph_url(node: CodeNode) -> str | None:
+def graph_url(node: GraphNode) -> str | None:
     """Where the graph around a node is shown; None where it is outside."""
     if not (node.source and node.path):
         return None
@@ -93,5 +93,5 @@ def _view_url(target: str, source: str, view: str) -> str:
     return f"/graph?{urlencode(asked | ({'question': view} if view != 'calls' else {}))}"
 
 
-def _nodes_on_side(answer: GraphAnswer, side: str) -> list[CodeNode]:
-    return [node for node in answer.nodes if node.side == side]
+def _nodes_on_side(answer: GraphResponse, side: str) -> list[GraphNode]:
+    return [node for node in answer.nodes if node.role == side]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from knowledge_pipeline.query.code_graph.answers import CodeNode, GraphAnswer
+from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
 
 MAX_BOXES = 10  # boxes in one column
 _WIDTH, _HEIGHT = 220, 40
@@ -17,7 +17,7 @@ _NAME_CHARS, _PLACE_CHARS = 27, 34
 class Box:
     """One node, with the left and top of its box in pixels."""
 
-    node: CodeNode | None  # None: those that are not drawn
+    node: GraphNode | None  # None: those that are not drawn
     x: int
     y: int
     name: str
@@ -41,11 +41,11 @@ class Drawing:
     box_height: int = _HEIGHT
 
 
-def draw_graph(answer: GraphAnswer) -> Drawing | None:
+def draw_graph(answer: GraphResponse) -> Drawing | None:
     """The nearest nodes of an answer about one thing; None where there is nothing to draw."""
-    users = [node for node in answer.nodes if node.side == "used_by" and node.distance <= 1]
-    used = [node for node in answer.nodes if node.side == "uses" and node.distance <= 1]
-    middle = [node for node in answer.nodes if node.side in ("target", "member")]
+    users = [node for node in answer.nodes if node.role == "used_by" and node.distance <= 1]
+    used = [node for node in answer.nodes if node.role == "uses" and node.distance <= 1]
+    middle = [node for node in answer.nodes if node.role in ("target", "member")]
     if not middle or not (users or used):
         return None
     columns = [users, middle, used]
@@ -57,7 +57,7 @@ def draw_graph(answer: GraphAnswer) -> Drawing | None:
     return Drawing(every, tuple(_iter_curves(answer, every)), width, height)
 
 
-def _layout_column(nodes: Sequence[CodeNode], column: int, height: int) -> Iterator[Box]:
+def _layout_column(nodes: Sequence[GraphNode], column: int, height: int) -> Iterator[Box]:
     drawn = nodes if len(nodes) <= MAX_BOXES + 1 else nodes[:MAX_BOXES]
     count = len(drawn) + (len(drawn) < len(nodes))
     x, top = column * (_WIDTH + _GAP_X), (height - count * (_HEIGHT + _GAP_Y) + _GAP_Y) // 2
@@ -74,7 +74,7 @@ def _layout_column(nodes: Sequence[CodeNode], column: int, height: int) -> Itera
         yield Box(None, x, y, f"{len(nodes) - len(drawn)} more", "in the list below")
 
 
-def _format_location(node: CodeNode) -> str:
+def _format_location(node: GraphNode) -> str:
     if node.path is None:
         return "outside"
     line = (node.lines or "").partition("-")[0].removeprefix("L")
@@ -84,10 +84,10 @@ def _format_location(node: CodeNode) -> str:
     return _truncate_start(place, _PLACE_CHARS)
 
 
-def _iter_curves(answer: GraphAnswer, boxes: Sequence[Box]) -> Iterator[tuple[str, str]]:
+def _iter_curves(answer: GraphResponse, boxes: Sequence[Box]) -> Iterator[tuple[str, str]]:
     at = {box.node.id: box for box in boxes if box.node}
     drawn = set[tuple[str, str]]()
-    for link in answer.links:
+    for link in answer.edges:
         start, end = at.get(link.source), at.get(link.target)
         if start is None or end is None or start.x >= end.x or (link.source, link.target) in drawn:
             continue

@@ -6,7 +6,7 @@ import posixpath
 import re
 from urllib.parse import unquote, urlencode, urlsplit
 
-from knowledge_pipeline.query.search.assemble import Citation, RelatedDocument, Result
+from knowledge_pipeline.contract.responses import Citation, RelatedDocument, SearchResult
 from knowledge_pipeline.serve.page.markdown_html import LinkResolver
 
 _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")
@@ -19,7 +19,7 @@ def document_url(source: str, uri: str, lines: str = "", **more: str) -> str:
     return f"/doc?{urlencode(asked)}{f'#{first}' if first else ''}"
 
 
-def document_url_of(result: Result, **more: str) -> str:
+def document_url_of(result: SearchResult, **more: str) -> str:
     """Where the document of a result is shown, at the result's lines."""
     return document_url(result.citation.source, result.span.uri, result.citation.lines, **more)
 

@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.search.profiles import MAX_RESULTS, SearchType, get_profile
+from knowledge_pipeline.query.search.profiles import get_profile
 from knowledge_pipeline.query.search.understand import understand
 
 DEFAULT_LIMIT = 20

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from knowledge_pipeline.contract.responses import CodeNeighbours, Relation, SearchResponse, SearchResult
 from knowledge_pipeline.languages import is_code
 from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
-from knowledge_pipeline.query.search.assemble import Answer, CodeNeighbours, Relation, Result
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.code_html import render_lines, render_marked
 from knowledge_pipeline.serve.page.markdown_html import render_markdown
@@ -64,7 +64,7 @@ class ResultView:
     """One result."""
 
     number: int
-    result: Result
+    result: SearchResult
     kind: str
     folder: Markup
     name: Markup
@@ -95,7 +95,7 @@ class ResultView:
         return str(self.result.metadata.get("last_modified", ""))[:10]
 
 
-def build_result_views(answer: Answer, matcher: TermMatcher, q: str) -> list[ResultView]:
+def build_result_views(answer: SearchResponse, matcher: TermMatcher, q: str) -> list[ResultView]:
     """The results of an answer to a question, in their order. Takes milliseconds for each."""
     best = _best_scores(answer.results)
     return [
@@ -110,7 +110,7 @@ def type_label_of(source_type: str) -> str:
 
 
 def build_code_lines(
-    result: Result, text: str, first_line: int, matcher: TermMatcher, *, fold: bool = True
+    result: SearchResult, text: str, first_line: int, matcher: TermMatcher, *, fold: bool = True
 ) -> list[CodeLine]:
     """A piece of code as numbered lines; where it is long, those that tell little are `far`."""
     language = result.metadata.get("language")
@@ -126,7 +126,7 @@ def build_code_lines(
     return made
 
 
-def is_shown_as_code(result: Result) -> bool:
+def is_shown_as_code(result: SearchResult) -> bool:
     """Whether a passage is shown line by line."""
     if result.metadata.get("source_type") in ("code", "git_history"):
         return True
@@ -134,7 +134,9 @@ def is_shown_as_code(result: Result) -> bool:
     return bool(language) and is_code(str(language))
 
 
-def render_prose(result: Result, text: str, matcher: TermMatcher, *, first_line: int | None = None) -> Markup:
+def render_prose(
+    result: SearchResult, text: str, matcher: TermMatcher, *, first_line: int | None = None
+) -> Markup:
     """A passage of a document as HTML, as Markdown where it is some."""
     known, citation = result.metadata, result.citation
     if known.get("source_type") in _MARKDOWN_TYPES or known.get("language") == "markdown":
@@ -145,7 +147,7 @@ def render_prose(result: Result, text: str, matcher: TermMatcher, *, first_line:
 
 
 def _build_result_view(
-    number: int, result: Result, matcher: TermMatcher, best: dict[str, float], q: str
+    number: int, result: SearchResult, matcher: TermMatcher, best: dict[str, float], q: str
 ) -> ResultView:
     citation, known = result.citation, result.metadata
     code = is_shown_as_code(result)
@@ -174,7 +176,7 @@ def _build_result_view(
     )
 
 
-def graph_url_of(result: Result) -> str | None:
+def graph_url_of(result: SearchResult) -> str | None:
     """Where the code graph around a piece of code is shown; None where it is no code."""
     known, citation = result.metadata, result.citation
     if known.get("source_type") != "code":
@@ -184,7 +186,7 @@ def graph_url_of(result: Result) -> str | None:
     return f"/graph?{urlencode(asked)}"
 
 
-def _heading_of(result: Result) -> str:
+def _heading_of(result: SearchResult) -> str:
     known = result.metadata
     told = str(known.get("symbol") or known.get("section") or result.citation.title or "")
     page = f" (page {known['page']})" if known.get("page") else ""
@@ -208,7 +210,7 @@ def _select_preview_lines(html: Sequence[Markup]) -> list[bool]:
     return [at in wanted for at in range(len(html))]
 
 
-def _iter_scores(result: Result) -> Iterator[tuple[str, float | None, int | None]]:
+def _iter_scores(result: SearchResult) -> Iterator[tuple[str, float | None, int | None]]:
     why = result.explain
     if why is not None:
         yield "words (BM25)", why.bm25_score, why.bm25_rank
@@ -220,7 +222,7 @@ def _iter_scores(result: Result) -> Iterator[tuple[str, float | None, int | None
     yield "score", result.score, None
 
 
-def _best_scores(results: Sequence[Result]) -> dict[str, float]:
+def _best_scores(results: Sequence[SearchResult]) -> dict[str, float]:
     best: dict[str, float] = {}
     for result in results:
         for name, score, _ in _iter_scores(result):
@@ -228,7 +230,7 @@ def _best_scores(results: Sequence[Result]) -> dict[str, float]:
     return best
 
 
-def _iter_bars(result: Result, best: dict[str, float]) -> Iterator[ScoreBar]:
+def _iter_bars(result: SearchResult, best: dict[str, float]) -> Iterator[ScoreBar]:
     for name, score, rank in _iter_scores(result):
         if score is not None:
             share = max(0.0, score) / best[name] if best[name] > 0 else 0.0
@@ -237,7 +239,7 @@ def _iter_bars(result: Result, best: dict[str, float]) -> Iterator[ScoreBar]:
             yield ScoreBar(name, "not found by it", 0.0)
 
 
-def count_facets(results: Sequence[Result]) -> dict[str, list[tuple[str, int]]]:
+def count_facets(results: Sequence[SearchResult]) -> dict[str, list[tuple[str, int]]]:
     """How many of the results each type, source and language has; the most first."""
     values: dict[str, Any] = {
         "source_type": [each.metadata.get("source_type") for each in results],

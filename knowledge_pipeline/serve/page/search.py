@@ -11,12 +11,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from knowledge_pipeline.contract.responses import SearchResponse, StatusResponse
+from knowledge_pipeline.contract.types import MAX_RESULTS
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.languages import LANGUAGES
-from knowledge_pipeline.query.search.assemble import Answer
-from knowledge_pipeline.query.search.profiles import MAX_RESULTS
 from knowledge_pipeline.query.search.understand import understand
-from knowledge_pipeline.query.status import ReleaseStatus
 from knowledge_pipeline.serve.http.dependencies import RequestContext
 from knowledge_pipeline.serve.page.page_query import FILTER_NAMES, LIMIT_STEP, TABS, PageQuery
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_error, render_page
@@ -96,11 +95,11 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: Pag
     )
 
 
-def _may_have_more(answer: Answer, page_query: PageQuery) -> bool:
+def _may_have_more(answer: SearchResponse, page_query: PageQuery) -> bool:
     return len(answer.results) == page_query.limit < MAX_RESULTS
 
 
-def _explain_degraded(answer: Answer) -> list[tuple[str, str]]:
+def _explain_degraded(answer: SearchResponse) -> list[tuple[str, str]]:
     """What the answer had to do without, and why."""
     why = (answer.explain or {}).get("degraded", {})
     return [
@@ -109,7 +108,7 @@ def _explain_degraded(answer: Answer) -> list[tuple[str, str]]:
     ]
 
 
-def _explain_query(answer: Answer) -> list[tuple[str, str]]:
+def _explain_query(answer: SearchResponse) -> list[tuple[str, str]]:
     explain = answer.explain or {}
     question: Mapping[str, Any] = explain.get("question", {})
     every = {**question, **{name: explain.get(name) for name in ("generated", "filters")}}
@@ -138,7 +137,7 @@ async def _iter_hints(ctx: RequestContext, page_query: PageQuery) -> AsyncIterat
         yield Hint(f"Search {TABS['semantic'].lower()}", page_query.url(type="semantic"))
 
 
-def _suggest_filters(page_query: PageQuery, status: ReleaseStatus) -> list[Hint]:
+def _suggest_filters(page_query: PageQuery, status: StatusResponse) -> list[Hint]:
     known = {
         "source": list(status.by_source),
         "source_type": list(status.by_type),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from knowledge_pipeline.query.search.assemble import Result, to_result
+from knowledge_pipeline.contract.responses import SearchResult
+from knowledge_pipeline.query.search.assemble import to_result
 from knowledge_pipeline.query.search.hits import IndexedChunk
 
 
-def result(text: str, start_char: int, end_char: int, *, uri: str = "a.py", **metadata: Any) -> Result:
+def result(text: str, start_char: int, end_char: int, *, uri: str = "a.py", **metadata: Any) -> SearchResult:
     """The chunk of a document between two characters, white space at both ends left off."""
     content = text[start_char:end_char]
     start_char += len(content) - len(content.lstrip())

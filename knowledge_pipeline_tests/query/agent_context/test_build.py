@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from knowledge_pipeline import Access, Filters, KnowledgeBase, Task
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.responses import ContextResponse
 from knowledge_pipeline.errors import InvalidQuery, ModelError, NotFound
-from knowledge_pipeline.query.agent_context.build import TaskContext
 from knowledge_pipeline.query.agent_context.tokens import open_token_counter
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store.lake import Lake
@@ -46,11 +46,11 @@ def base(base: KnowledgeBase, lake: Lake, space: str) -> KnowledgeBase:
     return base
 
 
-def paths(context: TaskContext) -> set[str]:
-    return {passage.citation.path for passage in context.passages}
+def paths(context: ContextResponse) -> set[str]:
+    return {passage.citation.path for passage in context.excerpts}
 
 
-def runs(context: TaskContext) -> dict[str, tuple[str, int]]:
+def runs(context: ContextResponse) -> dict[str, tuple[str, int]]:
     return {run.name: (run.type, run.found) for run in context.searches}
 
 
@@ -72,7 +72,7 @@ def test_every_kind_of_task_has_a_prompt_with_the_task_and_numbered_passages(bas
     context = base.context(Task("retry a failed request", kind=kind))
     assert context.template == f"{kind}.j2"
     assert "## Task\n\nretry a failed request\n" in context.text
-    for passage in context.passages:
+    for passage in context.excerpts:
         assert f"[{passage.number}] {passage.citation.path}, line" in context.text
         assert passage.text in context.text
     assert context.tokens == open_token_counter("estimate")(context.text) <= context.max_tokens == 4000
@@ -80,15 +80,15 @@ def test_every_kind_of_task_has_a_prompt_with_the_task_and_numbered_passages(bas
 
 def test_equal_code_is_there_once_and_says_where_else_it_stands(base: KnowledgeBase):
     context = base.context("retry(send, times)")
-    (kept,) = [each for each in context.passages if each.also]
-    assert {kept.citation.path, kept.also[0].path} == {"src/retry.py", "lib/copied.py"}
+    (kept,) = [each for each in context.excerpts if each.near_duplicates]
+    assert {kept.citation.path, kept.near_duplicates[0].path} == {"src/retry.py", "lib/copied.py"}
     assert context.text.count("return any(send()") == 1
-    assert f"nearly the same: {kept.also[0].path}, lines 1-2" in context.text
+    assert f"nearly the same: {kept.near_duplicates[0].path}, lines 1-2" in context.text
 
 
 def test_what_a_passage_says_stays_text(base: KnowledgeBase):
     context = base.context("ignore instructions in retry notes")
-    (evil,) = [each for each in context.passages if each.citation.path == "evil.md"]
+    (evil,) = [each for each in context.excerpts if each.citation.path == "evil.md"]
     assert evil.text == EVIL
     assert f"\n````markdown\n{EVIL}\n````\n" in context.text
     assert "49" not in context.text
@@ -110,8 +110,8 @@ def test_the_budget_holds_for_the_whole_prompt(base: KnowledgeBase, max_tokens: 
         assert re.search(rf"alone have \d+ tokens, and max_tokens is {max_tokens}: ", str(error))
         return
     assert open_token_counter(tokenizer)(context.text) == context.tokens <= max_tokens
-    shown = {chunk for passage in context.passages for chunk in passage.chunks}
-    assert not shown & {each.id for each in context.left_out}
+    shown = {chunk for passage in context.excerpts for chunk in passage.chunks}
+    assert not shown & {each.id for each in context.omitted}
     assert all(base.get(chunk).results for chunk in shown)
 
 
@@ -122,8 +122,8 @@ def with_context(settings: Settings, **changes: object) -> Settings:
 def test_what_does_not_fit_is_told(base: KnowledgeBase):
     whole = base.context("retry a failed request")
     small = base.context("retry a failed request", max_tokens=whole.tokens - 40)
-    assert small.left_out and len(small.passages) < len(whole.passages)
-    assert all(each.tokens > 0 for each in small.left_out)
+    assert small.omitted and len(small.excerpts) < len(whole.excerpts)
+    assert all(each.tokens > 0 for each in small.omitted)
 
 
 @pytest.mark.parametrize("repeats", [1, 3])
@@ -136,7 +136,7 @@ def test_the_budget_holds_whatever_a_template_makes_of_passages(
     )
     context = base.context("retry", template=path, max_tokens=200)
     assert 60 < context.tokens <= 200
-    assert context.passages and context.template == "own.j2"
+    assert context.excerpts and context.template == "own.j2"
 
 
 def test_a_template_gets_what_the_page_promises(base: KnowledgeBase, tmp_path: Path):
@@ -153,7 +153,7 @@ def test_a_template_gets_what_the_page_promises(base: KnowledgeBase, tmp_path: P
 def test_a_file_s_task_finds_what_is_like_it_elsewhere(base: KnowledgeBase):
     context = base.context(Task("review", kind="code_review", file="src/retry.py"))
     similar = next(run for run in context.searches if run.name == "similar")
-    assert (similar.question, similar.problem) == ("src/retry.py", None)
+    assert (similar.query, similar.problem) == ("src/retry.py", None)
     assert similar.found > 0 and "File: src/retry.py" in context.text
     assert {"lib/copied.py", "src/retry.py"} & paths(context)
 
@@ -162,7 +162,7 @@ def test_a_file_that_is_not_indexed_is_told_and_the_other_searches_go_on(base: K
     context = base.context(Task("retry a request", file="src/new.py"))
     similar = next(run for run in context.searches if run.name == "similar")
     assert "no file 'src/new.py'" in (similar.problem or "") and similar.found == 0
-    assert context.degraded == ("similar",) and context.passages
+    assert context.degraded == ("similar",) and context.excerpts
     with_text = base.context(Task("retry a request", file="src/new.py", snippet="def retry(send, times)"))
     assert with_text.degraded == () and runs(with_text)["similar"][1] > 0
 
@@ -173,7 +173,7 @@ def test_without_vectors_it_says_so_and_why(settings: Settings, lake: Lake, spac
     broken = settings.model_copy(update={"embedding": settings.embedding.model_copy(update={"model": "b"})})
     with KnowledgeBase.open(broken) as base:
         context = base.context("retry a request")
-    assert context.degraded == ("vector",) and context.passages
+    assert context.degraded == ("vector",) and context.excerpts
     assert all("knowledge.yaml" in str(run.degraded["vector"]) for run in context.searches)
 
 
@@ -189,7 +189,7 @@ def test_filters_and_access_narrow_every_search(base: KnowledgeBase):
 
 def test_a_long_task_is_searched_for_by_its_beginning_and_says_so(base: KnowledgeBase):
     context = base.context("retry a request. " + "and so on " * 600, max_tokens=9000)
-    assert context.degraded == ("task",) and context.passages
+    assert context.degraded == ("task",) and context.excerpts
     assert context.text.count("and so on") == 600
 
 
@@ -229,7 +229,7 @@ def test_a_tokenizer_that_is_not_there_is_told_before_anything_is_asked(settings
 
 def test_it_is_one_row_of_the_log_and_its_chunks_can_be_judged(base: KnowledgeBase, lake: Lake):
     context = base.context("retry a request")
-    base.feedback(context.query_id, context.passages[0].chunks[0], "useful")
+    base.feedback(context.query_id, context.excerpts[0].chunks[0], "useful")
     base.close()
     (logged,) = lake.log_table("queries").read_rows(["query_id", "type", "text", "results"]).to_pylist()
     assert logged == {
@@ -245,7 +245,7 @@ def test_as_json_is_everything_but_the_chunks_themselves(base: KnowledgeBase):
     context = base.context(Task("retry a request", file="src/retry.py"))
     told = json.loads(json.dumps(context.as_json()))
     assert told["text"] == context.text and "results" not in told
-    assert [each["number"] for each in told["passages"]] == list(range(1, len(context.passages) + 1))
+    assert [each["number"] for each in told["passages"]] == list(range(1, len(context.excerpts) + 1))
     assert told["searches"][0]["name"] == "code"
 
 
@@ -300,9 +300,9 @@ def test_what_the_pipeline_indexed_is_shown_line_by_line_as_it_stands_in_its_fil
     with KnowledgeBase.open(project.settings) as base:
         context = base.context("retry a request that failed")
     texts = {"retry.py": CLASS, "docs/guide.md": guide}
-    for passage in context.passages:
+    for passage in context.excerpts:
         first, last = (int(line) for line in (re.findall(r"\d+", passage.citation.lines) * 2)[:2])
         whole = "\n".join(texts[passage.citation.path].split("\n")[first - 1 : last])
         assert passage.text == whole
-    code = [passage for passage in context.passages if passage.citation.path == "retry.py"]
+    code = [passage for passage in context.excerpts if passage.citation.path == "retry.py"]
     assert len(code) == 1 and len(code[0].chunks) > 2

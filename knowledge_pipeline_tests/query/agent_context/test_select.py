@@ -121,7 +121,7 @@ def test_nearly_equal_chunks_are_there_once_and_the_other_places_are_named():
     )
     (passage,) = select_passages(rank_candidates([found]), max_tokens=1000, cost=cost).passages
     assert passage.citation.path == "a"
-    assert [place.path for place in passage.also] == ["copy"]
+    assert [place.path for place in passage.near_duplicates] == ["copy"]
 
 
 def test_chunks_that_touch_are_one_passage_that_names_all_its_symbols():

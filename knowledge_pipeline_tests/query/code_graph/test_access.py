@@ -16,9 +16,9 @@ import pytest
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.store.code_graph.reader import GraphReader
 from knowledge_pipeline.store.lake import Lake
@@ -97,10 +97,10 @@ class Asking:
         """All that an answer, or an error, tells."""
         name, target, options = question
         try:
-            told: GraphAnswer = getattr(self.base.graph, name)(target, access=access, **options)
+            told: GraphResponse = getattr(self.base.graph, name)(target, access=access, **options)
         except KnowledgeError as error:
             return type(error).__name__, str(error)
-        return told.nodes, told.links, told.candidates, told.notes
+        return told.nodes, told.edges, told.candidates, told.notes
 
 
 @contextmanager

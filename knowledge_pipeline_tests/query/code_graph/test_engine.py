@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.answers import GraphAnswer
-from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.store.code_graph.symbol_payload import node_id
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.code_graph.world import World
@@ -46,15 +46,15 @@ def asked(base: KnowledgeBase, lake: Lake) -> KnowledgeBase:
     return base
 
 
-def found(answer: GraphAnswer, side: str) -> list[str]:
-    return [node.name for node in answer.nodes if node.side == side]
+def found(answer: GraphResponse, side: str) -> list[str]:
+    return [node.name for node in answer.nodes if node.role == side]
 
 
 def test_usages_of_a_method_are_told_across_repositories(asked: KnowledgeBase):
     answer = asked.graph.find_usages("Store.get")
     assert found(answer, "target") == ["Store.get"]
     assert found(answer, "used_by") == ["Store.put", "view"]
-    lines = {link.path: link.lines for link in answer.links}
+    lines = {link.path: link.lines for link in answer.edges}
     assert lines == {"lib/store.py": (15, 20), "web/view.py": (9,)}
 
 
@@ -69,7 +69,7 @@ def test_usages_of_a_class_are_those_of_its_methods_too_and_references_are_not(a
 def test_a_call_graph_ends_although_functions_call_each_other(asked: KnowledgeBase):
     answer = asked.graph.get_call_graph("check", depth=10, direction="callers")
     assert found(answer, "used_by") == ["Store.put"]
-    assert {(link.source, link.target) for link in answer.links} == {
+    assert {(link.source, link.target) for link in answer.edges} == {
         (node_id("lib", "lib/store.py", "Store.put"), node_id("lib", "lib/check.py", "check")),
         (node_id("lib", "lib/check.py", "check"), node_id("lib", "lib/store.py", "Store.put")),
     }
@@ -156,7 +156,7 @@ def test_a_name_that_means_several_things_lists_them_all(asked: KnowledgeBase, l
     world.write(lake)
     answer = asked.graph.find_usages("get")
     assert [node.name for node in answer.candidates] == ["Store.get", "Cache.get"]
-    assert (answer.nodes, answer.links) == ((), ())
+    assert (answer.nodes, answer.edges) == ((), ())
     assert "may mean 2 things" in answer.notes[0]
     narrowed = asked.graph.find_usages("get", filters=Filters(paths=("lib/",)))
     assert found(narrowed, "target") == ["Store.get"]
@@ -253,7 +253,7 @@ def test_a_rollback_answers_from_the_old_graph(asked: KnowledgeBase, lake: Lake)
 
 
 def test_asynchronous_questions_answer_alike(asked: KnowledgeBase):
-    async def ask() -> GraphAnswer:
+    async def ask() -> GraphResponse:
         return await asked.agraph.find_usages("Store.get")
 
     assert asyncio.run(ask()).nodes == asked.graph.find_usages("Store.get").nodes

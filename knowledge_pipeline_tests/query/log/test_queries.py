@@ -16,12 +16,12 @@ import pytest
 from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.config.operation import LogSettings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreError
 from knowledge_pipeline.query.access import Caller
 from knowledge_pipeline.query.log import queries as query_log
 from knowledge_pipeline.query.log import row_writer
 from knowledge_pipeline.query.log.queries import QueryLog
-from knowledge_pipeline.query.search.assemble import Answer
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import lock_log
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
@@ -41,8 +41,8 @@ def rows(lake: Lake, name: str = "queries") -> list[dict]:
     return sorted(table.read_rows(table.schema.names).to_pylist(), key=lambda row: row["at"])
 
 
-def answer(query_id: str) -> Answer:
-    return Answer(query_id, 1.5, 1, ("vector",), (), {})
+def answer(query_id: str) -> SearchResponse:
+    return SearchResponse(query_id, 1.5, 1, ("vector",), (), {})
 
 
 def test_every_answered_question_is_one_row(base: KnowledgeBase, lake: Lake) -> None:

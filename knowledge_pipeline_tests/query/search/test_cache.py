@@ -11,9 +11,9 @@ import pytest
 from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.config.query import CacheSettings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import NotFound, StoreError
 from knowledge_pipeline.query.access import Caller
-from knowledge_pipeline.query.filters import Filters
 from knowledge_pipeline.query.search import engine
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.store.filters import Filter

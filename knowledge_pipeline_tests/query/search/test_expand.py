@@ -9,7 +9,7 @@ import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
@@ -61,19 +61,19 @@ def hide_a_caller(project: Project) -> None:
     project.refresh()
 
 
-def asked(settings: Settings, weight: float, **how: object) -> Answer:
+def asked(settings: Settings, weight: float, **how: object) -> SearchResponse:
     graph = settings.query.graph.model_copy(update={"expand": weight})
     query = settings.query.model_copy(update={"graph": graph})
     with KnowledgeBase.open(settings.model_copy(update={"query": query})) as base:
         return base.search(QUESTION, **{"type": "code", **how})  # pyright: ignore[reportArgumentType]
 
 
-def scores(answer: Answer) -> dict[str, float]:
+def scores(answer: SearchResponse) -> dict[str, float]:
     """Of each definition."""
     return {each.metadata["symbol"]: each.score for each in answer.results if "symbol" in each.metadata}
 
 
-def boosts(answer: Answer) -> dict[str, Mapping[str, float]]:
+def boosts(answer: SearchResponse) -> dict[str, Mapping[str, float]]:
     """Of each definition, by what it was favoured."""
     told = [each for each in answer.results if "symbol" in each.metadata and each.explain]
     return {each.metadata["symbol"]: each.explain.boosts for each in told if each.explain}

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import LanguageModelSettings
+from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreExplanation
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker, allot_tokens, build_prompt, reorder_hits
 from knowledge_pipeline.query.search.rerank import RerankResult
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
-from knowledge_pipeline.query.search.assemble import Answer, CodeNeighbour, CodeNeighbours
+from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours, SearchResponse
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
@@ -100,7 +100,7 @@ def ledger(code: Project) -> Iterator[KnowledgeBase]:
         yield base
 
 
-def around(answer: Answer, symbol: str) -> CodeNeighbours:
+def around(answer: SearchResponse, symbol: str) -> CodeNeighbours:
     """What the result that defines a symbol has to do with."""
     (found,) = [each for each in answer.results if each.metadata.get("symbol") == symbol]
     return found.graph or CodeNeighbours()
@@ -124,7 +124,7 @@ def test_a_method_tells_what_it_calls_what_calls_it_and_what_its_file_imports(le
         ("other", "settle_elsewhere", "other.py", 6),
     ]
     assert names(found.imports) == ["json", "require_balance", "collections.abc.Mapping", "unused"]
-    assert found.more == {}
+    assert found.omitted == {}
 
 
 def test_a_class_tells_what_it_extends_and_what_extends_it(ledger: KnowledgeBase):
@@ -154,7 +154,7 @@ def test_callers_in_a_hidden_source_are_neither_named_nor_counted(
     answer = ledger.search(QUESTION, type="code", access=who)
     found = around(answer, "Ledger.write_ledger")
     assert ("bribe_officials" in names(found.called_by)) == sees
-    assert len(found.called_by) == 2 + sees and not found.more
+    assert len(found.called_by) == 2 + sees and not found.omitted
     assert ("bribe" in json.dumps(answer.as_json())) == sees
 
 
@@ -192,7 +192,7 @@ def test_there_are_a_few_of_each_kind_and_it_says_how_many_more(project: Project
     project.refresh()
     with KnowledgeBase.open(project.settings) as base:
         found = around(base.search("def popular_thing return 1", type="code"), "popular_thing")
-    assert len(found.called_by) == 5 and found.more == {"called_by": 4}
+    assert len(found.called_by) == 5 and found.omitted == {"called_by": 4}
 
 
 def test_it_can_be_switched_off(code: Project):

@@ -12,13 +12,13 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings, Settings
-from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
-Ask = Callable[..., Answer]
+Ask = Callable[..., SearchResponse]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def configured(settings: Settings, chat: ChatServer) -> Callable[..., Settings]:
 def ask(configured: Callable[..., Settings]) -> Ask:
     """One question of a base that is opened for it."""
 
-    def ask(text: str, *, type: Any = "semantic", limit: int = 5, **query: Any) -> Answer:
+    def ask(text: str, *, type: Any = "semantic", limit: int = 5, **query: Any) -> SearchResponse:
         with KnowledgeBase.open(configured(**query)) as base:
             return base.search(text, type=type, limit=limit, explain=True)
 
@@ -63,11 +63,11 @@ def shelf(lake: Lake, space: str) -> None:
     publish(lake)
 
 
-def paths(answer: Answer) -> list[str]:
+def paths(answer: SearchResponse) -> list[str]:
     return [result.citation.path for result in answer.results]
 
 
-def generated(answer: Answer) -> dict[str, Any]:
+def generated(answer: SearchResponse) -> dict[str, Any]:
     assert answer.explain is not None
     return answer.explain.get("generated", {})
 

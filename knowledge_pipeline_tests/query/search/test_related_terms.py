@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.query.search.corpus_expansion import MAX_NAMES, find_related_names
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreExplanation
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.search.understand import understand
 
 

@@ -192,7 +192,7 @@ def test_rows_that_no_index_holds_yet_are_found_by_both_searches(base: Knowledge
     publish(lake)
     write(lake, space, [row("zebra stripes", "late.py")])
     publish(lake, indexed=False)
-    assert base.status().unindexed == {space: 1}
+    assert base.status().unindexed_rows == {space: 1}
     answer = base.search("zebra stripes", explain=True)
     assert paths(answer)[0] == "late.py"
     explained = answer.results[0].explain

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import MAX_QUERY_CHARS
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.filters import Filters
-from knowledge_pipeline.query.search.understand import MAX_QUERY_CHARS, ParsedQuery, understand
+from knowledge_pipeline.query.search.understand import ParsedQuery, understand
 
 NOW = datetime(2026, 3, 31, tzinfo=UTC)
 

@@ -1,0 +1,43 @@
+"""The closed sets of words that questions and answers are made of, and the limits of a question."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+SourceType = Literal[
+    "code",
+    "markdown",
+    "openapi",
+    "git_history",
+    "github_pr",
+    "github_issues",
+    "jira",
+    "confluence",
+    "slack",
+    "files",
+    "archive",
+]
+
+SearchType = Literal["semantic", "code", "similar", "historical"]
+
+TaskKind = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
+
+SearchName = Literal["code", "documents", "history", "tickets", "similar"]
+
+CallDirection = Literal["callers", "callees", "both"]
+
+NodeRole = Literal["target", "used_by", "uses", "member"]
+"""How a node came into an answer: it was asked for, it uses the target, the target uses it, or it is
+defined within the target."""
+
+Judgement = Literal["clicked", "useful", "useless"]
+
+MAX_RESULTS = 100  # of one search
+MAX_QUERY_CHARS = 4000
+MAX_EXAMPLE_CHARS = 20_000
+MAX_TASK_CHARS = 200_000
+MAX_BUDGET_TOKENS = 1_000_000
+MAX_DEPTH = 10
+MAX_NODES = 1_000
+MAX_TARGET_CHARS = 1_000
+MAX_VALUES = 200  # in all fields of one `Filters` together
