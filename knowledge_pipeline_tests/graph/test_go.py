@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.graph.extract import extract
 from knowledge_pipeline.graph.languages.words import words
 from knowledge_pipeline.graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.graph.files import Files, Kept, edges_of, targets
+from knowledge_pipeline_tests.graph.proportion import assert_in_proportion
 
 APP = {
     "go.mod": "module example.com/app // shop\n\ngo 1.21\n",
@@ -220,21 +218,11 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("store/a.go", files) == resolve("store/a.go", files)
 
 
-def _seconds(text: str) -> float:
-    start = time.process_time()
-    extract("a.go", text, "go")
-    return time.process_time() - start
-
-
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"func f{n}(a T) (R, error) {{\n\tb, err := a.B(&T{{k: {n}}}).C()\n\tvar c = func() {{ b.D() }}\n}}\n"
         for n in range(150)
     )
     chain = "func g() { x" + ".a()" * 2_000 + " }\n"
     for small in (body, chain):
-        once = min(_seconds("package a\n" + small) for _ in range(3))
-        most = 8 * 4 * once + 0.2
-        assert any(
-            _seconds("package a\n" + small * 8) < most for _ in range(3)
-        )  # memory is tidied now and then
+        assert_in_proportion("a.go", "go", small, before="package a\n")
