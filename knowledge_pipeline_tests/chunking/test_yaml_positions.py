@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -86,11 +85,10 @@ def _bomb(merge: bool) -> str:
         ("a: \ud800", "no valid YAML"),
     ],
 )
-def test_hostile_and_broken_texts_are_refused_with_a_reason_and_soon(text, reason):
-    begun = time.monotonic()
+def test_hostile_and_broken_texts_are_refused_with_a_reason(text, reason):
+    """And at once: grown out, an alias of aliases would not end within the tests' time limit."""
     with pytest.raises(DocumentSkipped, match=reason):
         parse_yaml(text)
-    assert time.monotonic() - begun < 10
 
 
 def test_no_tag_makes_an_object():

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -113,9 +112,10 @@ def test_an_interrupted_index_says_so_and_goes_on_next_time(
 ):
     config = home / "knowledge.yaml"
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(60)
+        silent.settimeout(240)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        config.write_text(config.read_text().replace(embedding_server.url, url))
+        patient = f"{url}\n  timeout_s: 600"
+        config.write_text(config.read_text().replace(embedding_server.url, patient))
         program = subprocess.Popen(
             [sys.executable, "-m", "knowledge_pipeline.cli", "index", "--repo", str(repository)],
             stdout=subprocess.PIPE,
@@ -124,14 +124,12 @@ def test_an_interrupted_index_says_so_and_goes_on_next_time(
         )
         with silent.accept()[0] as request:
             assert request.recv(4) == b"POST"
-            began = time.monotonic()
             program.send_signal(signal.SIGINT)
-            _, told = program.communicate(timeout=60)
-            assert time.monotonic() - began < 20  # the endpoint would have been waited for for a minute
+            _, told = program.communicate(timeout=120)  # the endpoint would have been waited for for longer
     assert program.returncode == 130
     assert told.splitlines()[-1].startswith("error: interrupted: what was finished is kept")
     assert "Traceback" not in told
-    config.write_text(config.read_text().replace(url, embedding_server.url))
+    config.write_text(config.read_text().replace(patient, embedding_server.url))
     assert run_program("refresh", "--json").json["failures"] == []
 
 
@@ -170,7 +168,7 @@ def on_a_terminal(*arguments: str, typed: bytes = b"") -> str:
         if not part:
             break
     os.close(main)
-    program.wait(60)
+    program.wait(240)
     return seen.decode()
 
 

@@ -42,7 +42,7 @@ class Watching:
         for line in self.program.stdout:
             self._lines.put(line)
 
-    def next(self, timeout_s: float = 60) -> dict[str, Any]:
+    def next(self, timeout_s: float = 240) -> dict[str, Any]:
         try:
             return json.loads(self._lines.get(timeout=timeout_s))
         except queue.Empty:
@@ -60,7 +60,7 @@ class Watching:
         self.program.send_signal(signal.SIGINT)
         assert self.program.stderr is not None
         told = self.program.stderr.read()
-        code = self.program.wait(30)
+        code = self.program.wait(240)
         self._reader.join()
         assert self.program.stdout is not None
         self.program.stdout.close()

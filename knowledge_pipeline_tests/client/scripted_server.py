@@ -30,6 +30,7 @@ class ScriptedServer:
         self.asked: list[tuple[str, str, Any]] = []  # method, path, body
         self.tokens: list[str | None] = []
         self.times_s: list[float] = []
+        self.closing = threading.Event()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
@@ -50,6 +51,7 @@ class ScriptedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -60,8 +62,8 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
         def _answer(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             answer = server.next(self, json.loads(self.rfile.read(length)) if length else None)
-            time.sleep(answer.wait_s)
-            if answer.hang_up:
+            server.closing.wait(answer.wait_s)
+            if answer.hang_up or server.closing.is_set():
                 return
             content = answer.told if isinstance(answer.told, bytes) else json.dumps(answer.told).encode()
             self.send_response(answer.status)

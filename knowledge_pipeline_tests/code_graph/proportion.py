@@ -1,20 +1,17 @@
-"""Whether reading a file takes time in proportion to its length."""
+"""Whether the work of reading a file is in proportion to its length."""
 
 from __future__ import annotations
 
-import time
-
 from knowledge_pipeline.code_graph.extract import extract
+from knowledge_pipeline_tests.counted import steps
 
 
-def assert_in_proportion(path: str, language: str, text: str) -> None:
-    """Eight times the text takes no more than four times eight of the time."""
-    once = min(_seconds(path, language, text) for _ in range(3))
-    most = 8 * 4 * once + 0.2
-    assert any(_seconds(path, language, text * 8) < most for _ in range(3))  # memory is tidied now and then
+def assert_in_proportion(path: str, language: str, text: str, *, before: str = "", after: str = "") -> None:
+    """Four times the text, within `before` and `after`, takes at most five times the steps."""
 
+    def taken(times: int) -> int:
+        whole = before + text * times + after
+        return steps(lambda: extract(path, whole, language))
 
-def _seconds(path: str, language: str, text: str) -> float:
-    start = time.process_time()
-    extract(path, text, language)
-    return time.process_time() - start
+    taken(1)  # what is made once a process
+    assert taken(4) <= 5 * taken(1)

@@ -65,6 +65,6 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("a.sh", files) == resolve("a.sh", files)
 
 
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     text = "".join(f'f{n}() {{ local a="$b"; g{n} "$a" | h; }}\nX{n}=1\n' for n in range(200))
     assert_in_proportion("a.sh", "bash", text)

@@ -206,7 +206,7 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
         assert resolve(path, files) == resolve(path, files)
 
 
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"struct s{n} {{ int *a[3]; }};\nint f{n}(struct s{n} *p) {{ int x = p->a[1]; g(&x); }}\n"
         for n in range(100)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
+from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 
 STORE, MORE, MODEL = "Shop/Store.cs", "Shop/Store.More.cs", "Model/Item.cs"
 TOOLS, MAIN, USINGS = "Tools/Extensions.cs", "App/Main.cs", "App/Usings.cs"
@@ -206,18 +204,8 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("A.cs", files) == resolve("A.cs", files)
 
 
-def _seconds(text: str) -> float:
-    start = time.process_time()
-    extract("A.cs", text, "c_sharp")
-    return time.process_time() - start
-
-
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(f"T F{n}(T a) {{ var b = a?.B(x => x.C())?.D(); return b.E[{n}]; }}\n" for n in range(150))
     chain = "int f = x" + "?.A()" * 300 + ";"
     for small in (body, chain):
-        once = min(_seconds(f"class A {{ {small} }}") for _ in range(3))
-        most = 8 * 4 * once + 0.2
-        assert any(
-            _seconds(f"class A {{ {small * 8} }}") < most for _ in range(3)
-        )  # memory is tidied now and then
+        assert_in_proportion("A.cs", "c_sharp", small, before="class A { ", after=" }")

@@ -65,5 +65,5 @@ function f() { const local = { a() {} }; return { b() {} } }
     ],
 )
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_time_grows_with_length_alone(unit: str, language: str) -> None:
+def test_work_grows_with_length_alone(unit: str, language: str) -> None:
     assert_in_proportion("a", language, unit * 300)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import click
@@ -17,6 +16,7 @@ from knowledge_pipeline.code_graph.facts import Binding, Import, Use
 from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
 from knowledge_pipeline.code_graph.file_interface import interface_digest
 from knowledge_pipeline.languages import PARSED_LANGUAGES
+from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 
 SOURCES = [
     path.read_text("utf-8")
@@ -70,17 +70,8 @@ def test_real_files_survive_their_json() -> None:
         "a, ",
     ],
 )
-def test_time_grows_with_length_alone(unit: str) -> None:
-    def seconds(times: int) -> float:
-        text, spent = unit * times, []
-        for _ in range(2):
-            start = time.process_time()
-            extract("a.py", text, "python")
-            spent.append(time.process_time() - start)
-        return min(spent)
-
-    seconds(10)
-    assert seconds(8_000) < 10 * seconds(2_000) + 0.2
+def test_work_grows_with_length_alone(unit: str) -> None:
+    assert_in_proportion("a.py", "python", unit * 500)
 
 
 def test_declared_types_are_what_they_promise() -> None:

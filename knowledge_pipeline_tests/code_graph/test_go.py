@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
+from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 
 APP = {
     "go.mod": "module example.com/app // shop\n\ngo 1.21\n",
     "store/store.go": """package store
 
 import (
-	"fmt"
-	m "example.com/app/model"
+ "fmt"
+ m "example.com/app/model"
 )
 
 type Store struct {
-	Base
-	*m.Tagged
-	rows  map[string][]*m.Item
-	index func(string) (*m.Item, error)
-	Mode  Mode
+ Base
+ *m.Tagged
+ rows  map[string][]*m.Item
+ index func(string) (*m.Item, error)
+ Mode  Mode
 }
 
 type Base struct{ size int }
@@ -34,16 +32,16 @@ type Base struct{ size int }
 type Mode int
 
 const (
-	Fast Mode = iota
-	Slow
+ Fast Mode = iota
+ Slow
 )
 
 type Rows []*m.Item
 
 type Shelf interface {
-	fmt.Stringer
-	Sized
-	Take(n int) Rows
+ fmt.Stringer
+ Sized
+ Take(n int) Rows
 }
 
 type Sized interface{ Size() int }
@@ -57,14 +55,14 @@ import "example.com/app/model"
 func (b *Base) Close() error { return nil }
 func (m Mode) String() string { return "" }
 func (s *Store) Get(key string) *model.Item {
-	for _, row := range s.rows[key] {
-		row.Weigh()
-	}
-	if found, err := s.index(key); err == nil {
-		found.Weigh()
-	}
-	s.Mode.String()
-	return s.rows[key][0]
+ for _, row := range s.rows[key] {
+  row.Weigh()
+ }
+ if found, err := s.index(key); err == nil {
+  found.Weigh()
+ }
+ s.Mode.String()
+ return s.rows[key][0]
 }
 func (s *Store) All() Rows { return nil }
 func (r Rows) First() *model.Item { r[0].Weigh(); return r[0] }
@@ -85,39 +83,39 @@ func Parse(text string) (Item, error) { return Item{Weight: Weight{}}, nil }
     "cmd/main.go": """package main
 
 import (
-	"net/url"
+ "net/url"
 
-	. "example.com/app/model"
-	"example.com/app/store"
+ . "example.com/app/model"
+ "example.com/app/store"
 )
 
 type Handler func(s *store.Store) *Item
 
 func main() {
-	shop, err := store.New()
-	shop.Get("a").Weigh().Weigh()
-	shop.Tag("x").Tag("y")
-	shop.Close()
-	shop.Base.Close()
-	url, err := url.Parse("x")
-	url.String()
-	item, _ := Parse("x")
-	item.Weigh()
-	mode := store.Mode(1)
-	mode.String()
-	shop.All().First()
-	all := append([]*Item{}, new(Item))
-	all[0].Weigh()
-	channel := make(chan *store.Store)
-	(<-channel).Close()
-	var handler Handler
-	handler(shop).Weigh()
-	get := shop.Get
-	switch each := any(item).(type) {
-	case *store.Base:
-		each.Close()
-	}
-	run(get, err, func() { helper() })
+ shop, err := store.New()
+ shop.Get("a").Weigh().Weigh()
+ shop.Tag("x").Tag("y")
+ shop.Close()
+ shop.Base.Close()
+ url, err := url.Parse("x")
+ url.String()
+ item, _ := Parse("x")
+ item.Weigh()
+ mode := store.Mode(1)
+ mode.String()
+ shop.All().First()
+ all := append([]*Item{}, new(Item))
+ all[0].Weigh()
+ channel := make(chan *store.Store)
+ (<-channel).Close()
+ var handler Handler
+ handler(shop).Weigh()
+ get := shop.Get
+ switch each := any(item).(type) {
+ case *store.Base:
+  each.Close()
+ }
+ run(get, err, func() { helper() })
 }
 
 func helper() {}
@@ -220,21 +218,11 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("store/a.go", files) == resolve("store/a.go", files)
 
 
-def _seconds(text: str) -> float:
-    start = time.process_time()
-    extract("a.go", text, "go")
-    return time.process_time() - start
-
-
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"func f{n}(a T) (R, error) {{\n\tb, err := a.B(&T{{k: {n}}}).C()\n\tvar c = func() {{ b.D() }}\n}}\n"
         for n in range(150)
     )
     chain = "func g() { x" + ".a()" * 2_000 + " }\n"
     for small in (body, chain):
-        once = min(_seconds("package a\n" + small) for _ in range(3))
-        most = 8 * 4 * once + 0.2
-        assert any(
-            _seconds("package a\n" + small * 8) < most for _ in range(3)
-        )  # memory is tidied now and then
+        assert_in_proportion("a.go", "go", small, before="package a\n")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
+from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 
 SHOP = {
     "src/com/acme/store/Store.java": """package com.acme.store;
@@ -201,18 +199,10 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("A.java", files) == resolve("A.java", files)
 
 
-def _seconds(text: str) -> float:
-    start = time.process_time()
-    extract("A.java", text, "java")
-    return time.process_time() - start
-
-
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"void m{n}(Item a{n}) {{ a{n}.b().c(x{n}).d = new Foo<Bar>(a{n}); }}\n" for n in range(150)
     )
     chain = "x" + ".a()" * 2_000
     for small in (f"class A {{ {body} }}\n", f"class A {{ int f = {chain}; }}\n"):
-        once = min(_seconds(small) for _ in range(3))
-        most = 8 * 4 * once + 0.2
-        assert any(_seconds(small * 8) < most for _ in range(3))  # memory is tidied now and then
+        assert_in_proportion("A.java", "java", small)

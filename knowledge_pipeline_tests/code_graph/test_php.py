@@ -138,7 +138,7 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("a.php", files) == resolve("a.php", files)
 
 
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"function f{n}(A $a): B {{ $b = $a->c(new D({n}))->e; return $b; }}\n" for n in range(150)
     )

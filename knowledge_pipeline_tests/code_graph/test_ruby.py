@@ -151,7 +151,7 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("lib/a.rb", files) == resolve("lib/a.rb", files)
 
 
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"class A{n}\n  def f(a)\n    b = C.new(a)\n    @d = b.e\n  end\nend\n" for n in range(150)
     )

@@ -215,7 +215,7 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("shop/src/a.rs", files) == resolve("shop/src/a.rs", files)
 
 
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"impl T{n} {{ fn f{n}(&self, a: &T) -> Result<T, E> {{ let b = a.c(|d| d.e())?; m!(b.g()); }} }}\n"
         for n in range(100)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.extract import extract
 from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.code_graph.resolve import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, targets
+from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 
 STORE, MODEL, MAIN, TOOLS = "shop/Store.scala", "model/Model.scala", "Main.scala", "tools/Tools.scala"
 SHOP = {
@@ -187,20 +185,10 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("A.scala", files) == resolve("A.scala", files)
 
 
-def _seconds(text: str) -> float:
-    start = time.process_time()
-    extract("A.scala", text, "scala")
-    return time.process_time() - start
-
-
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"  def f{n}(a: T) = {{\n    val b = a.b(_.c()).d({n})\n    b.e()\n  }}\n" for n in range(150)
     )
     chain = "  def g = x" + ".map(_.a())" * 200 + "\n"
     for small in (body, chain):
-        once = min(_seconds(f"class A {{\n{small}}}\n") for _ in range(3))
-        most = 8 * 4 * once + 0.2
-        assert any(
-            _seconds(f"class A {{\n{small * 8}}}\n") < most for _ in range(3)
-        )  # memory is tidied now and then
+        assert_in_proportion("A.scala", "scala", small, before="class A {\n", after="}\n")

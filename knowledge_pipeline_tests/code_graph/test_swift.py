@@ -246,7 +246,7 @@ def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     assert resolve("Sources/Shop/A.swift", files) == resolve("Sources/Shop/A.swift", files)
 
 
-def test_reading_takes_time_in_proportion_to_the_text() -> None:
+def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"func f{n}(a: T) {{\n    let b = a.b {{ $0.c() }}?.d()\n    b.e(.x)\n}}\n" for n in range(150)
     )

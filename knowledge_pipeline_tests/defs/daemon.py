@@ -61,7 +61,7 @@ class Daemon:
         assert run is not None
         return int(run.tags["knowledge/process"].split(":")[1])
 
-    def until(self, condition: Callable[[], object], what: str, timeout_s: float = 180.0) -> None:
+    def until(self, condition: Callable[[], object], what: str, timeout_s: float = 600.0) -> None:
         """Wait for something to become true, or fail and say what it was."""
         deadline = time.monotonic() + timeout_s
         while not condition():

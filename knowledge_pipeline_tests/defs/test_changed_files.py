@@ -1,9 +1,10 @@
 """The sensor `changed_files`, tick by tick, over real folders and a real instance."""
 
 import json
+import os
 import shutil
 import subprocess
-import time
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.defs.jobs import refresh
+from knowledge_pipeline.defs.sensors import changed_files as files_changed
 from knowledge_pipeline.defs.sensors.changed_files import (
     ExcludedSources,
     FilesCursor,
@@ -19,6 +21,7 @@ from knowledge_pipeline.defs.sensors.changed_files import (
     scan_folders,
     select_file_sources,
 )
+from knowledge_pipeline_tests.counted import audited, calls, steps
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 
@@ -189,9 +192,12 @@ def test_a_wrong_file_is_why_nothing_is_listed(ticks: Ticks) -> None:
 
 
 @pytest.mark.slow
-def test_two_thousand_sources_of_twenty_files_are_listed_within_a_tick(ticks: Ticks, tmp_path: Path) -> None:
+def test_a_tick_reads_each_folder_once_and_no_file_however_many_there_are(
+    ticks: Ticks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files_changed, "BUDGET_S", 600.0)  # one tick is for all of them, on any machine
     lines = []
-    for number in range(2000):
+    for number in range(400):
         folder = tmp_path / "many" / f"s{number}"
         folder.mkdir(parents=True)
         for file in range(20):
@@ -199,26 +205,32 @@ def test_two_thousand_sources_of_twenty_files_are_listed_within_a_tick(ticks: Ti
         lines.append(f"  - {{id: s{number}, type: code, connection: {{type: local, path: '{folder}'}}}}")
     path = ticks.workplace.path
     path.write_text(path.read_text() + "\n".join(["sources:", *lines]) + "\n")
-    ticks.instance.add_dynamic_partitions("code_sources", [f"s{number}" for number in range(2000)])
-    ticks.workplace.resource.load_settings()  # read once, for seconds
-    first, longest_s = until(ticks, 2000)
-    assert sorted(first) == sorted(f"s{number}" for number in range(2000))
-    (tmp_path / "many" / "s1999" / "m0.py").write_text("x = 'changed'\n")
-    requested, took_s = until(ticks, 1)
-    print(f"ticks over 2,000 sources: {longest_s:.2f} s all new, {took_s:.2f} s one changed")
-    print(f"cursor: {len(ticks.cursor or ''):,} characters")
-    assert requested == ["s1999"]
-    assert max(longest_s, took_s) < 10
-
-
-def until(ticks: Ticks, count: int) -> tuple[list[str], float]:
-    """Tick until so many sources were requested: their ids, and the longest tick in seconds."""
+    ticks.instance.add_dynamic_partitions("code_sources", [f"s{number}" for number in range(400)])
+    ticks.workplace.resource.load_settings()  # read once
+    assert sorted(ticks.sources()) == sorted(f"s{number}" for number in range(400))
+    (tmp_path / "many" / "s399" / "m0.py").write_text("x = 'changed'\n")
     requested: list[str] = []
-    longest_s = 0.0
-    for _ in range(20):  # a busy machine needs several: each keeps to its budget
-        began_s = time.monotonic()
-        requested += ticks.sources()
-        longest_s = max(longest_s, time.monotonic() - began_s)
-        if len(requested) >= count:
-            break
-    return requested, longest_s
+    with audited("os.scandir", "open") as asked:
+        called = calls(lambda: requested.extend(ticks.sources()))
+    assert requested == ["s399"]
+    below = [(event, path) for event, (path, *_) in asked if _lies_in(tmp_path / "many", path)]
+    assert [event for event, _ in below] == ["os.scandir"] * 400
+    assert called["DirEntry.stat"] == 400 * 20
+
+
+def _lies_in(folder: Path, path: object) -> bool:
+    return isinstance(path, str | bytes) and Path(os.fsdecode(path)).is_relative_to(folder)
+
+
+@pytest.mark.slow
+def test_the_work_of_a_tick_grows_with_its_sources(ticks: Ticks, tmp_path: Path) -> None:
+    for number in range(200):
+        ticks.workplace.declare(f"s{number}", a_py="x = 1\n")
+    sources, lake = list(ticks.workplace.settings.sources), ticks.workplace.lake
+
+    def taken(count: int) -> int:
+        cursor = FilesCursor()
+        scan_folders(sources[:count], cursor, lake, until_s=inf, excluded=ExcludedSources())
+        return steps(lambda: scan_folders(sources[:count], cursor, lake, until_s=inf, excluded=ExcludedSources()))
+
+    assert taken(200) <= 5 * taken(50)

@@ -13,6 +13,7 @@ from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
 from knowledge_pipeline.defs.sensors.commits import MAX_SEPARATE_REPOSITORIES, new_commits, poll_repositories
 from knowledge_pipeline.sources.git.remote_heads import build_queries, group_by_watched_branch
+from knowledge_pipeline_tests.counted import audited
 from knowledge_pipeline_tests.defs.watching import Watch, sources_of_run
 from knowledge_pipeline_tests.sources.repositories import Repository
 
@@ -165,12 +166,14 @@ def test_who_fails_again_and_again_is_asked_less_often(
     watch.declare("gone", over=(tmp_path / "gone").as_uri())
     watch.known(instance)
     for _ in range(3):
+        asked_at = time.time()
         assert "did not answer" in (watch.tick(instance).skip_message or "")
+    answered_at = time.time()
     assert "did not answer" not in (watch.tick(instance).skip_message or ""), "it was asked though it pauses"
     cursor = json.loads(watch.cursor or "")
     ((count, until),) = cursor["failing"].values()
     assert count == 3
-    assert 50 < until - time.time() <= 60
+    assert asked_at + 59 <= until <= answered_at + 60  # in whole seconds
     Repository(tmp_path / "gone").commit()
     cursor["failing"] = {name: (count, time.time() - 1) for name in cursor["failing"]}
     watch.cursor = json.dumps(cursor)
@@ -308,7 +311,7 @@ def test_every_repository_has_its_turn_though_a_tick_has_no_time_for_all(
 
 
 @pytest.mark.slow
-def test_a_look_at_two_thousand_sources_of_two_hundred_repositories_is_quick_and_memory_flat(
+def test_a_look_at_two_thousand_sources_asks_each_of_two_hundred_repositories_once_and_memory_stays_flat(
     watch: Watch, tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     folders = copies(tmp_path, 200)
@@ -316,14 +319,12 @@ def test_a_look_at_two_thousand_sources_of_two_hundred_repositories_is_quick_and
         folder = folders[number % 200]
         watch.declare(f"s{number:04}", over=folder if number % 2 else folder.as_uri())
     watch.write()
-    seconds, kilobytes = [], []
+    kilobytes = []
     for _ in range(8):
-        began = time.monotonic()
-        watch.tick(instance, save=False)
-        seconds.append(round(time.monotonic() - began, 2))
+        with audited("subprocess.Popen") as processes:
+            watch.tick(instance, save=False)
+        assert len(processes) <= 2 * len(folders), "one for a path, one for an address, of each"
         kilobytes.append(resident_kb())
-    print(seconds, kilobytes, len(watch.cursor or ""))
-    assert max(seconds[1:]) < 10, "the first one reads the file, which a busy machine makes slow"
     assert (
         CommitCursor.from_json(watch.cursor).stood.keys()
         == build_queries(group_by_watched_branch(watch.settings.sources)).keys()

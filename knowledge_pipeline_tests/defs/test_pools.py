@@ -30,7 +30,7 @@ def limited(dagster_home: Path):
 
 
 def until(condition) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -49,7 +49,7 @@ class Workers:
         process = self._processes.pop(name)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(30)
+        process.wait(120)
 
     def log(self, name: str) -> Path:
         """What one prints."""

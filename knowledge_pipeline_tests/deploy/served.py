@@ -81,7 +81,7 @@ class Served:
         if how != signal.SIGKILL:
             process.send_signal(how)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(20)
+                process.wait(60)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(60)
@@ -102,7 +102,7 @@ class Served:
             raise RuntimeError(str(answer["errors"])[:1000])
         return answer["data"]
 
-    def until(self, found: Callable[[], Answer], *, timeout_s: float = 60) -> Answer:
+    def until(self, found: Callable[[], Answer], *, timeout_s: float = 240) -> Answer:
         """Ask again and again until the answer is true; one without what was asked for is asked again."""
         deadline = time.monotonic() + timeout_s
         while True:

@@ -65,7 +65,7 @@ def test_only_what_changes_the_vectors_changes_the_space():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(cache, monkeypatch, texts, reference):
     monkeypatch.setattr(local, "_MIN_EXPORT_TEXTS", 20)
     auto = open_embedder(by("auto"))
@@ -83,7 +83,7 @@ def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(cache, mo
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_onnx_gives_the_vectors_of_torch(cache, texts, reference):
     vectors = open_embedder(by("onnx")).embed(texts)
     np.testing.assert_allclose(vectors, reference, atol=1e-5)
@@ -93,7 +93,7 @@ def test_onnx_gives_the_vectors_of_torch(cache, texts, reference):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_the_company_of_a_text_does_not_change_its_vector(cache, texts, reference):
     onnx = open_embedder(by("onnx"))
     together = onnx.embed(texts)
@@ -106,7 +106,7 @@ def test_the_company_of_a_text_does_not_change_its_vector(cache, texts, referenc
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_int8_stays_near_and_finds_the_same_neighbours(cache, texts, reference):
     int8 = open_embedder(by("onnx-int8"))
     vectors = int8.embed(texts)
@@ -120,7 +120,7 @@ def test_int8_stays_near_and_finds_the_same_neighbours(cache, texts, reference):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_tokens_are_counted_as_the_tokenizer_counts_them(cache, texts):
     for backend in ("torch", "onnx"):
         embedder = open_embedder(by(backend))
@@ -131,7 +131,7 @@ def test_tokens_are_counted_as_the_tokenizer_counts_them(cache, texts):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_threads_share_an_exported_model(cache, texts, reference):
     onnx = open_embedder(by("onnx"))
     with ThreadPoolExecutor(6) as pool:
@@ -141,7 +141,7 @@ def test_threads_share_an_exported_model(cache, texts, reference):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_where_the_cache_cannot_be_written_torch_goes_on_and_onnx_says_so(
     tmp_path, monkeypatch, caplog, texts, reference
 ):

@@ -87,7 +87,7 @@ def test_a_failed_try_counts_as_a_request_but_not_its_texts(server):
 
 
 def test_requests_run_side_by_side_but_never_more_than_configured():
-    with OpenAIServer(wait_s=0.1) as server:
+    with OpenAIServer(wait_s=0.1, gathered=3) as server:
         embedder_of(server, batch_size=1, max_concurrent=3).embed(_TEXTS)
         assert server.most_at_once == 3
 
@@ -122,9 +122,9 @@ def test_trouble_that_passes_is_tried_again():
 
 
 def test_a_slow_answer_is_not_waited_for_longer_than_configured(server):
-    server.fail_next(Fault(wait_s=1.0))
+    server.fail_next(Fault(wait_s=600))
     np.testing.assert_allclose(
-        embedder_of(server, timeout_s=0.2).embed(["text"]), expected(["text"]), atol=1e-6
+        embedder_of(server, timeout_s=1.0).embed(["text"]), expected(["text"]), atol=1e-6
     )
 
 
@@ -146,7 +146,7 @@ def test_retry_after_in_seconds_is_waited_for(server):
     server.fail_next(Fault(429, retry_after="1"))
     started = time.monotonic()
     embedder_of(server).embed(["text"])
-    assert 1 <= time.monotonic() - started < 30
+    assert 1 <= time.monotonic() - started < 60
     assert statuses(server) == [429, 200]
 
 
@@ -154,22 +154,21 @@ def test_retry_after_as_a_date_is_waited_for(server):
     date = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3)
     server.fail_next(Fault(429, retry_after=format_datetime(date, usegmt=True)))
     embedder_of(server).embed(["text"])
-    assert date <= datetime.now(UTC) < date + timedelta(seconds=30)
+    assert date <= datetime.now(UTC) < date + timedelta(seconds=60)
     assert statuses(server) == [429, 200]
 
 
 def test_a_busy_endpoint_holds_back_every_thread(server):
-    server.fail_next(Fault(429, retry_after="1"))
+    server.fail_next(Fault(429, retry_after="2"))
     embedder = embedder_of(server, batch_size=1, max_concurrent=1)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(embedder.embed, ["one"])
-        while not server.requests:
+        while not embedder._request_limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
             time.sleep(0.01)
-        time.sleep(0.1)
         embedder.embed(["two"])
         first.result()
     refused, *others = server.requests
-    assert [request.at - refused.at > 0.9 for request in others] == [True, True]
+    assert [request.at - refused.at > 1.9 for request in others] == [True, True]
 
 
 def test_an_endpoint_that_asks_for_an_hour_is_unavailable_at_once(server):
@@ -188,7 +187,7 @@ def test_a_query_is_given_up_after_two_tries_and_never_waits_long(server):
     with OpenAIServer() as healthy:
         slow = embedder_of(healthy, requests_per_minute=1)
         slow.embed_query("first")
-        with pytest.raises(EmbeddingUnavailable, match="at its rate limit: ask again in 60 s"):
+        with pytest.raises(EmbeddingUnavailable, match=r"at its rate limit: ask again in (60|[345]\d) s"):
             slow.embed_query("second")
 
 
@@ -274,13 +273,13 @@ def test_an_endpoint_that_finds_everything_too_long_is_a_refusal(server):
 
 
 def test_an_error_in_one_batch_stops_the_others():
-    with OpenAIServer(wait_s=0.05) as server:
+    with OpenAIServer() as server:
         server.fail_next(Fault(404))
         started = time.monotonic()
         with pytest.raises(ModelError):
-            embedder_of(server, batch_size=1, requests_per_minute=60, max_concurrent=4).embed(_TEXTS)
-        assert time.monotonic() - started < 8  # not the nine seconds that the rate alone would take
-        assert len(server.requests) < 4
+            embedder_of(server, batch_size=1, requests_per_minute=1, max_concurrent=4).embed(_TEXTS)
+        assert time.monotonic() - started < 60  # not the nine minutes that the rate alone would take
+        assert len(server.requests) == 1
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPool")]
 
 
@@ -292,7 +291,7 @@ def test_an_unpaired_surrogate_is_embedded_as_a_question_mark(server):
 def test_connections_are_closed_with_the_embedder(server):
     embedder = embedder_of(server)
     embedder.embed(["text"])
-    client = embedder._client()
+    client = embedder._http_client()
     del embedder
     gc.collect()
     assert client.is_closed

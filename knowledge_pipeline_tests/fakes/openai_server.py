@@ -64,6 +64,7 @@ class OpenAIServer:
         knows_dimensions: bool = True,
         max_words: int | None = None,
         wait_s: float = 0.0,
+        gathered: int = 1,
         port: int = 0,
     ) -> None:
         self.key = key
@@ -72,12 +73,15 @@ class OpenAIServer:
         self.knows_dimensions = knows_dimensions  # else the field `dimensions` is refused
         self.max_words = max_words  # a longer text is refused
         self.wait_s = wait_s
+        self._least_at_once = gathered  # nobody is answered before so many ask
+        self._gathered = threading.Event()
         self.requests: list[Request] = []
         self.most_at_once = 0
         self._faults: deque[Fault] = deque()
         self._at_once = 0
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._go_on = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -98,25 +102,42 @@ class OpenAIServer:
         with self._lock:
             self._faults.extend(faults)
 
+    @property
+    def at_once(self) -> int:
+        """Requests that wait for their answer now."""
+        return self._at_once
+
+    def go_on(self) -> None:
+        """Answer those who wait now."""
+        with self._lock:
+            waiting, self._go_on = self._go_on, threading.Event()
+        waiting.set()
+
     def __enter__(self) -> OpenAIServer:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.go_on()
         self._server.shutdown()
         self._server.server_close()
         with self._lock:
             open_connections = list(self._connections)
         for connection in open_connections:
-            connection.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # closed meanwhile
+                connection.shutdown(socket.SHUT_RDWR)
         self._thread.join()
 
     def answer(self, body: dict, authorization: str) -> tuple[Fault, bytes]:
         with self._lock:
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
+            go_on = self._go_on
+            if self._at_once >= self._least_at_once:
+                self._gathered.set()
             fault = self._faults.popleft() if self._faults else Fault(wait_s=self.wait_s)
-        time.sleep(fault.wait_s)
+        self._gathered.wait(60)
+        go_on.wait(fault.wait_s)
         fault = self._refusal(body, authorization) or fault
         content = fault.body if fault.body is not None else json.dumps(self._content(body, fault)).encode()
         with self._lock:

@@ -65,7 +65,7 @@ class OTLPServer(Served):
         described = {"Content-Type": "application/x-protobuf"}
         return Sent(200, ExportTraceServiceResponse().SerializeToString(), described, self._wait_s)
 
-    def received(self, enough: Callable[[list[Told]], bool], *, within_s: float = 20.0) -> list[Told]:
+    def received(self, enough: Callable[[list[Told]], bool], *, within_s: float = 120.0) -> list[Told]:
         """The spans, once there are enough of them."""
         deadline = time.monotonic() + within_s
         while not enough(list(self.spans)):

@@ -84,7 +84,7 @@ class PostgresServer:
                 user=_user(),
             )
         ready = [self._programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while subprocess.run(ready, check=False).returncode:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL did not start: {(self._folder / 'log').read_text()[-2000:]}")
@@ -94,7 +94,7 @@ class PostgresServer:
         """End it: SIGINT closes every connection, SIGQUIT stops as a crash would."""
         assert self._process is not None
         self._process.send_signal(how)
-        self._process.wait(30)
+        self._process.wait(120)
 
     @contextmanager
     def database(self, *, like: str = "template1") -> Iterator[dict[str, str]]:

@@ -83,7 +83,7 @@ class RabbitServer:
             self._process = subprocess.Popen(
                 [self._program], env=self._environment, cwd=self._folder, stdout=log, stderr=log
             )
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 240
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"RabbitMQ did not start: {log_path.read_text()[-2000:]}")

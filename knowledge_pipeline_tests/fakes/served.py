@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
@@ -52,6 +51,7 @@ class Served(ABC):
 
     def __init__(self) -> None:
         self.connections: set[socket.socket] = set()
+        self.closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -69,6 +69,7 @@ class Served(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
         for connection in list(self.connections):
@@ -97,7 +98,7 @@ def _handler(server: Served) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             sent = server.send(Asked(self.command, self.path, self.headers, content))
-            time.sleep(sent.wait_s)
+            server.closing.wait(sent.wait_s)
             self.send_response(sent.status)
             for name, value in (_described(sent.body) | dict(sent.headers)).items():
                 self.send_header(name, value)

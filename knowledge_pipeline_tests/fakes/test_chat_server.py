@@ -6,7 +6,7 @@ from knowledge_pipeline_tests.fakes.openai_server import Fault
 
 
 def ask(server, *contents, key="test-key", path="/v1/chat/completions", **fields):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     messages = [{"role": "user", "content": content} for content in contents]
     body = json.dumps({"model": "fake", "messages": messages} | fields)
     connection.request("POST", path, body, {"Authorization": f"Bearer {key}"})

@@ -6,7 +6,7 @@ from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
 
 
 def ask(server, texts, *, key="test-key", path="/v1/embeddings", **fields):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     body = json.dumps({"model": "fake", "input": texts} | fields)
     connection.request("POST", path, body, {"Authorization": f"Bearer {key}"})
     try:

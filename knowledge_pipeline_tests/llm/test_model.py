@@ -14,6 +14,7 @@ from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.errors import ConfigError, LanguageModelUnavailable, ModelError
 from knowledge_pipeline.llm.model import LanguageModel
 from knowledge_pipeline.llm.model_calls import Completion, Message, ModelCall, UsageAccount, on_behalf_of
+from knowledge_pipeline_tests.counted import audited
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 
@@ -68,7 +69,7 @@ def test_a_completion_is_the_text_with_its_tokens_and_cost(server):
     completion = asked.completion
     assert (completion.text, completion.prompt_tokens, completion.completion_tokens) == ("hello to you", 4, 3)
     assert completion.cost == pytest.approx(38e-6)
-    assert not completion.estimated and not completion.cut and 0 < completion.seconds < 10
+    assert not completion.estimated and not completion.cut and 0 < completion.seconds < 60
     (call,) = asked.calls
     assert (call.model, call.requests, call.tokens, call.cost) == ("fake", 1, 7, completion.cost)
 
@@ -162,8 +163,8 @@ def test_trouble_that_passes_is_tried_again():
 
 
 def test_a_slow_answer_is_not_waited_for_longer_than_configured(server):
-    server.fail_next(Fault(wait_s=1.5))
-    assert Asked(settings_of(server, timeout_s=0.3)).completion.text == "so be it"
+    server.fail_next(Fault(wait_s=600))
+    assert Asked(settings_of(server, timeout_s=1.0)).completion.text == "so be it"
 
 
 def test_tries_are_bounded_and_the_message_names_the_endpoint(server):
@@ -176,27 +177,28 @@ def test_tries_are_bounded_and_the_message_names_the_endpoint(server):
 
 
 def test_retry_after_is_waited_for_by_every_call(server):
-    server.fail_next(Fault(429, retry_after="1"))
+    server.fail_next(Fault(429, retry_after="2"))
 
     async def two() -> None:
         model = LanguageModel(settings_of(server))
         first = asyncio.create_task(model.complete(HELLO))
         while not server.requests:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
+        while not model._request_limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
+            await asyncio.sleep(0.01)
         await asyncio.gather(first, model.complete(HELLO))
         await model.aclose()
 
     asyncio.run(two())
     refused, *others = server.requests
-    assert len(others) == 2 and all(request.at - refused.at > 0.9 for request in others)
+    assert len(others) == 2 and all(request.at - refused.at > 1.9 for request in others)
 
 
 def test_a_budget_ends_everything_and_closes_the_request(server):
-    server.fail_next(Fault(wait_s=2))
-    asked = Asked(settings_of(server), budget_s=0.3)
-    assert asked.seconds[0] < 1.5
-    with pytest.raises(LanguageModelUnavailable, match=r"took more than 0\.3 s: allow it more time"):
+    server.fail_next(Fault(wait_s=600))
+    asked = Asked(settings_of(server), budget_s=2.0)
+    assert asked.seconds[0] < 60
+    with pytest.raises(LanguageModelUnavailable, match=r"took more than 2\.0 s: allow it more time"):
         _ = asked.completion
     assert [(call.requests, call.tokens) for call in asked.calls] == [(1, 0)]
 
@@ -207,11 +209,11 @@ def test_a_budget_ends_everything_and_closes_the_request(server):
 )
 def test_what_cannot_come_within_the_budget_is_not_waited_for(server, fault, reason):
     server.fail_next(fault)
-    asked = Asked(settings_of(server), times=2, budget_s=5)
+    asked = Asked(settings_of(server), times=2, budget_s=20)
     first, second = asked.outcomes
     assert isinstance(first, LanguageModelUnavailable) and reason in str(first)
     assert isinstance(second, LanguageModelUnavailable) and "rate limit" in str(second)
-    assert max(asked.seconds) < 3 and statuses(server) == [429]
+    assert statuses(server) == [429]
 
 
 def test_requests_keep_to_the_rates_per_minute(server):
@@ -227,7 +229,7 @@ def test_never_more_requests_at_once_than_configured():
         await asyncio.gather(*(model.complete(HELLO) for _ in range(6)))
         await model.aclose()
 
-    with ChatServer(wait_s=0.1) as server:
+    with ChatServer(wait_s=0.1, gathered=2) as server:
         asyncio.run(many(server))
         assert (server.most_at_once, len(server.requests)) == (2, 6)
 
@@ -261,11 +263,12 @@ def test_a_request_that_alone_is_refused_does_not_stop_the_next(server):
 def test_an_endpoint_that_is_down_costs_the_next_question_nothing():
     with ChatServer() as server:
         settings = settings_of(server, max_tries=2)
-    asked = Asked(settings, times=3, budget_s=10)
+    with audited("socket.connect") as connections:
+        asked = Asked(settings, times=3, budget_s=60)
     assert all(isinstance(outcome, LanguageModelUnavailable) for outcome in asked.outcomes)
     assert "did not answer (ConnectError) (try 2 of 2)" in str(asked.outcomes[2])
-    assert asked.seconds[1] + asked.seconds[2] < 0.2
-    assert len(asked.calls) == 1
+    tried = [address for _, (_, address) in connections if address[1] == server.port]
+    assert len(tried) == 2 and len(asked.calls) == 1
 
 
 @pytest.mark.parametrize(

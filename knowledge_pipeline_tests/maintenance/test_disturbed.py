@@ -142,7 +142,7 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_refreshes_beside_a_maintenance_lose_nothing(project: Project, tmp_path: Path) -> None:
     churned(project.root, project.embedding, turns=3)
     project = declared(project.root, project.embedding)
@@ -162,7 +162,7 @@ def test_refreshes_beside_a_maintenance_lose_nothing(project: Project, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_many_refreshes_and_maintenances_keep_every_release_readable(project: Project) -> None:
     said: dict[int, list[str]] = {}
     for turn in range(16):

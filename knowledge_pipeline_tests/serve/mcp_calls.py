@@ -41,7 +41,7 @@ async def over_http(url: str, token: str | None, *, mode: str = "auto") -> Async
     """A client of a running server."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with (
-        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=240) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
     ):
         yield client

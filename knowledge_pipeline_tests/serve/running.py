@@ -46,14 +46,14 @@ class Running:
         """A client that sends this token with every request; closed with the server."""
         sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **headers}
         made = httpx.Client(
-            base_url=self.url, headers=sent, timeout=30, trust_env=False, verify=get_ssl_context()
+            base_url=self.url, headers=sent, timeout=240, trust_env=False, verify=get_ssl_context()
         )
         self._clients.append(made)
         return made
 
     def __enter__(self) -> Self:
         self._thread.start()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not self._server.started:
             assert self._thread.is_alive() and time.monotonic() < deadline, "the server did not start"
             time.sleep(0.01)
@@ -65,7 +65,7 @@ class Running:
         for client in self._clients:
             client.close()
         self._server.should_exit = True
-        self._thread.join(20)
+        self._thread.join(120)
         self._listening.close()
         assert not self._thread.is_alive(), "the server did not end"
 

@@ -66,7 +66,7 @@ def test_answers_are_timed_by_door_type_and_step(measured, world):
     assert more("knowledge_answer_step_duration_seconds_count", step="retrieve") == 2
     assert more("knowledge_question_duration_seconds_count", door="http") == 3
     took_s = value(after, "knowledge_answer_step_duration_seconds_sum", step="retrieve")
-    assert 0 < took_s < 60
+    assert 0 < took_s < 300
 
 
 def test_every_way_that_a_question_ends_is_counted(measured, world):
@@ -132,7 +132,7 @@ def test_refreshes_are_counted_by_how_they_end(own_world):
         admin, monitor = running.client(own_world.tokens["operator"]), running.client()
         assert value(scraped(monitor), "knowledge_refreshes_ended_total", state="failed") == 0
         assert admin.post(f"{API}/sync/shop-docs").status_code == 202
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not value(scraped(monitor), "knowledge_refreshes_ended_total", state="failed"):
             assert time.monotonic() < deadline
             time.sleep(0.02)

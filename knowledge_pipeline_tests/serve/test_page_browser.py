@@ -85,7 +85,7 @@ def opened(browser: Browser) -> Iterator[Opened]:
         context = browser.new_context(base_url=own, **{"color_scheme": "light", **how})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(120_000)
         page.on("console", lambda told: _is_trouble(told) and troubles.append(told.text))
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("dialog", lambda dialog: troubles.append(f"a dialog: {dialog.message}") or dialog.dismiss())

@@ -67,7 +67,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 async def until(told) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not told():
             await asyncio.sleep(0.01)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -74,7 +73,6 @@ def test_whatever_is_written_is_taken(written: str) -> None:
 @pytest.mark.parametrize(
     "piece", ["<!--", "`", "` ``", "```\n", "<a ", "<a href='x'>", "&", "<", "\n \n", "``` "]
 )
-def test_the_time_it_takes_grows_with_the_length(piece: str) -> None:
-    started = time.perf_counter()
-    clean_markdown(piece * (65_536 // len(piece)))
-    assert time.perf_counter() - started < 3
+def test_a_long_text_is_cleaned_to_its_end(piece: str) -> None:
+    """What grew with the square of the length would take many minutes; the tests' time limit ends it."""
+    clean_markdown(piece * (1_000_000 // len(piece)))

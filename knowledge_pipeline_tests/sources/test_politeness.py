@@ -41,6 +41,7 @@ class Script:
     def __init__(self) -> None:
         self.answers: list[Answer] = []
         self.asked: list[tuple[str, bytes]] = []
+        self.closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -53,6 +54,7 @@ class Script:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -64,7 +66,8 @@ def _handler(script: Script) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             script.asked.append((self.command, body))
             answer = script.answers.pop(0) if script.answers else Answer()
-            time.sleep(answer.silent_s)
+            if script.closing.wait(answer.silent_s):
+                return
             self.send_response(answer.status)
             for name, value in {"Content-Length": str(len(BODY)), **answer.headers}.items():
                 self.send_header(name, value)
@@ -220,8 +223,8 @@ def test_an_answer_that_is_no_compression_it_says_it_is_fails_in_the_end(
 def test_a_silent_server_is_given_up_after_its_time(
     script: Script, session: requests.Session, waits: list[float]
 ) -> None:
-    script.answers = [Answer(silent_s=0.6)]
-    assert session.get(script.url, timeout=0.2).json() == {"answer": 42}
+    script.answers = [Answer(silent_s=600)]
+    assert session.get(script.url, timeout=3).json() == {"answer": 42}
     assert len(waits) == 1
 
 

@@ -47,7 +47,7 @@ async def ids_of(reader: IndexReader, found: list[ScoredRow]) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_fifty_refreshes_keep_every_table_bounded_and_every_row_found(
     project: Project, tmp_path: Path
 ) -> None:

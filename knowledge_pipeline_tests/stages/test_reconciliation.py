@@ -158,7 +158,7 @@ def test_after_any_history_a_refresh_leaves_what_a_full_index_would(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS)
 def test_after_very_many_histories_too(embedding_server: OpenAIServer, steps: list[Step]) -> None:

@@ -12,12 +12,12 @@ def test_work_is_done_beside_the_caller_one_at_a_time_and_in_order():
 
     def first():
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         done.append("first")
 
     with open_background_writer() as hand_over:
         hand_over(first)
-        assert begun.wait(10)
+        assert begun.wait(60)
         assert done == []  # the caller goes on meanwhile
         go_on.set()
         hand_over(lambda: done.append("second"))

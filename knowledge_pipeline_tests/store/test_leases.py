@@ -34,24 +34,24 @@ def lease_on(store: ObjectStore, *, expires_s: float = 2.0) -> Lease:
 def hold(store: ObjectStore, expires_s: float, held: Event) -> None:
     assert lease_on(store, expires_s=expires_s).acquire(30)
     held.set()
-    time.sleep(60)
+    time.sleep(600)
 
 
 def holder_of(store: ObjectStore, *, expires_s: float) -> multiprocessing.process.BaseProcess:
     held = SPAWN.Event()
     process = SPAWN.Process(target=hold, args=(store, expires_s, held))
     process.start()
-    assert held.wait(30)
+    assert held.wait(120)
     return process
 
 
 def take_turns(store: ObjectStore, go: Event, told: Connection, turns: int) -> None:
     """Take the lease, look at a counter, wait, and count one up: two at once would lose a count."""
     client = open_client(store)
-    go.wait(30)
+    go.wait(120)
     for _ in range(turns):
         lease = lease_on(store)
-        assert lease.acquire(60)
+        assert lease.acquire(240)
         count = int(bytes(client.get("count").bytes()))
         time.sleep(0.02)
         client.put("count", str(count + 1).encode())
@@ -62,14 +62,14 @@ def take_turns(store: ObjectStore, go: Event, told: Connection, turns: int) -> N
 def test_a_renewed_lease_outlives_its_expiry_and_a_killed_holders_is_taken_over(
     store: ObjectStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    holder = holder_of(store, expires_s=2.0)
-    assert not lease_on(store).acquire(3.5)
+    holder = holder_of(store, expires_s=4.0)
+    assert not lease_on(store, expires_s=4.0).acquire(6)
     holder.kill()
     holder.join()
     assert holder.exitcode == -signal.SIGKILL
-    assert not lease_on(store).acquire(0)
+    assert not lease_on(store, expires_s=4.0).acquire(0)
     lease = lease_on(store)
-    assert lease.acquire(10)
+    assert lease.acquire(60)
     lease.release()
     assert [record.getMessage() for record in caplog.records] == [
         "the index was held by a process that is gone: taking it over"
@@ -94,7 +94,9 @@ def test_of_several_takers_of_a_dead_holders_lease_one_wins(store: ObjectStore) 
     assert int(bytes(open_client(store).get("count").bytes())) == 12
 
 
-def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_without_a_wait(store: ObjectStore) -> None:
+def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_by_a_few_requests(
+    store: ObjectStore, s3: S3Bucket
+) -> None:
     folder = ObjectPath("locks", store)
     with (
         acquire_lock(folder, "source-docs", timeout_s=0, description="source 'docs'"),
@@ -102,10 +104,10 @@ def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_without_a_wait(stor
         acquire_lock(folder, "source-docs", timeout_s=0, description="source 'docs'"),
     ):
         pass
-    began = time.monotonic()
+    before = len(s3.requests)
     with acquire_lock(folder, "source-docs", timeout_s=0), acquire_lock(folder, "index", timeout_s=0):
         pass
-    assert time.monotonic() - began < 1
+    assert len(s3.requests) - before <= 8
 
 
 def test_a_holder_that_was_cut_off_hears_that_it_lost_its_hold(store: ObjectStore) -> None:

@@ -17,9 +17,9 @@ from knowledge_pipeline.store.locks import acquire_lock
 
 
 def hold(folder: Path, held: Event) -> None:
-    with acquire_lock(folder, "index", timeout_s=5):
+    with acquire_lock(folder, "index", timeout_s=60):
         held.set()
-        time.sleep(60)
+        time.sleep(600)
 
 
 def test_a_second_process_is_told_and_a_killed_holder_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_second_process_is_told_and_a_killed_holder_leaves_nothing_behind(tmp_
     held = spawn.Event()
     holder = spawn.Process(target=hold, args=(tmp_path, held))
     holder.start()
-    assert held.wait(30)
+    assert held.wait(120)
     with (
         pytest.raises(Busy, match="another process is working on 'index'"),
         acquire_lock(tmp_path, "index", timeout_s=0.1),
@@ -36,7 +36,7 @@ def test_a_second_process_is_told_and_a_killed_holder_leaves_nothing_behind(tmp_
     holder.kill()
     holder.join()
     assert holder.exitcode == -signal.SIGKILL
-    with acquire_lock(tmp_path, "index", timeout_s=5):
+    with acquire_lock(tmp_path, "index", timeout_s=60):
         pass
 
 
@@ -50,17 +50,25 @@ def test_a_long_wait_is_told_and_then_the_lock_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(locks, "WARN_AFTER_S", 0.2)
+
+    def kill_once_told() -> None:
+        while not caplog.records:
+            time.sleep(0.01)
+        holder.kill()
+
     spawn = multiprocessing.get_context("spawn")
     held = spawn.Event()
     holder = spawn.Process(target=hold, args=(tmp_path, held))
     holder.start()
-    assert held.wait(30)
-    threading.Timer(1.0, holder.kill).start()
-    with acquire_lock(tmp_path, "index", timeout_s=30, description="the index"):
-        holder.join(10)
+    assert held.wait(120)
+    killing = threading.Thread(target=kill_once_told)
+    killing.start()
+    with acquire_lock(tmp_path, "index", timeout_s=120, description="the index"):
+        killing.join(60)
+        holder.join(60)
         assert holder.exitcode == -signal.SIGKILL
     assert [record.getMessage() for record in caplog.records] == [
-        "another process is working on the index: waiting for it, at most 29.8 s"
+        "another process is working on the index: waiting for it, at most 119.8 s"
     ]
 
 

@@ -32,7 +32,7 @@ def server() -> Iterator[GithubServer]:
 def ask(server: GithubServer, query: str = LIST, *, token: str = "", **variables: Any) -> requests.Response:
     headers = {"Authorization": f"Bearer {token or server.token}"}
     asked = {"query": query, "variables": {"down": "DESC", **variables}}
-    return requests.post(f"{server.url}/graphql", json=asked, headers=headers, timeout=10)
+    return requests.post(f"{server.url}/graphql", json=asked, headers=headers, timeout=60)
 
 
 def test_points_and_nodes_are_counted_as_github_documents_it() -> None:
@@ -106,7 +106,7 @@ def test_points_are_spent_and_told(server: GithubServer) -> None:
 def test_who_is_not_known_is_refused(server: GithubServer) -> None:
     answer = ask(server, first=2, token="other")
     assert (answer.status_code, answer.json()["message"]) == (401, "Bad credentials")
-    installation = requests.get(f"{server.url}/repos/octo/engine/installation", timeout=10)
+    installation = requests.get(f"{server.url}/repos/octo/engine/installation", timeout=60)
     assert installation.status_code == 401
 
 

@@ -32,7 +32,7 @@ def server() -> Iterator[GitlabServer]:
 def ask(server: GitlabServer, query: str = LIST, *, token: str = "", **variables: Any) -> requests.Response:
     headers = {"Authorization": f"Bearer {token or server.token}"}
     asked = {"query": query, "variables": variables}
-    return requests.post(f"{server.url}/api/graphql", json=asked, headers=headers, timeout=10)
+    return requests.post(f"{server.url}/api/graphql", json=asked, headers=headers, timeout=60)
 
 
 def paged(server: GitlabServer, **variables: Any) -> list[str]:
@@ -120,13 +120,15 @@ def test_who_is_not_known_is_refused(server: GitlabServer) -> None:
 
 
 def test_a_spent_limit_is_told_in_the_headers(server: GitlabServer) -> None:
+    before = time.time()
     server.limit(after=1, reset_s=30)
+    limited = time.time()
     assert ask(server).status_code == 200
     refused = ask(server)
     assert (refused.status_code, refused.text) == (429, "Retry later\n")
     assert refused.headers["RateLimit-Remaining"] == "0"
-    assert int(refused.headers["RateLimit-Reset"]) == pytest.approx(time.time() + 30, abs=3)
-    assert 27 <= int(refused.headers["Retry-After"]) <= 30
+    assert before + 29 <= int(refused.headers["RateLimit-Reset"]) <= limited + 31
+    assert 1 <= int(refused.headers["Retry-After"]) <= 30
 
 
 def test_what_the_schema_has_not_is_refused(server: GitlabServer) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +13,7 @@ from knowledge_pipeline.llm.model import LanguageModel
 from knowledge_pipeline.llm.model_calls import Message, ModelCall, UsageAccount, on_behalf_of
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import lock_log
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 
 CALL = ModelCall(datetime(2026, 3, 1, tzinfo=UTC), "m", 2, 30, 0.5, 1.25, UsageAccount("s-1", "shop"))
@@ -42,8 +42,8 @@ def test_a_completion_is_one_row_with_its_cost_and_who_pays(lake: Lake):
     calls.close(wait_s=60)  # the first row waits for lancedb to be loaded
     (row,) = rows(lake)
     assert row.pop("cost") == pytest.approx(7e-6)
-    assert 0 < row.pop("seconds") < 10
-    assert abs((datetime.now(UTC) - row.pop("at")).total_seconds()) < 60
+    assert 0 < row.pop("seconds") < 60
+    assert abs((datetime.now(UTC) - row.pop("at")).total_seconds()) < 300
     assert row == {
         "kind": "completion",
         "provider": "openai",
@@ -57,12 +57,11 @@ def test_a_completion_is_one_row_with_its_cost_and_who_pays(lake: Lake):
 
 
 def test_noting_does_not_wait_for_the_store(lake: Lake):
-    calls = ModelCallLog(lake, flush_interval_s=600)
-    began = time.perf_counter()
-    calls.record(CALL)
-    calls.record(CALL)
-    assert time.perf_counter() - began < 0.5
-    assert not lake.log_table("llm_calls").exists
+    calls = ModelCallLog(lake, flush_interval_s=0.0)
+    with lock_log(lake, "llm_calls"):  # no row can be written before this ends
+        calls.record(CALL)
+        calls.record(CALL)
+        assert not lake.log_table("llm_calls").exists
     calls.close(wait_s=60)
     assert [(row["calls"], row["tokens"], row["cost"]) for row in rows(lake)] == [(2, 30, 0.5)] * 2
 

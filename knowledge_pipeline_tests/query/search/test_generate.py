@@ -34,7 +34,7 @@ def with_generator(server: ChatServer, use: Callable[[QueryExpander], Awaitable[
 
     async def run() -> Any:
         model = LanguageModel(LanguageModelSettings.model_validate(known))
-        generator = QueryExpander(model, budget_s=changes.get("budget_s", 5.0))
+        generator = QueryExpander(model, budget_s=changes.get("budget_s", 60.0))
         try:
             return await use(generator)
         finally:
@@ -42,6 +42,12 @@ def with_generator(server: ChatServer, use: Callable[[QueryExpander], Awaitable[
             await model.aclose()
 
     return asyncio.run(run())
+
+
+async def until(told: Callable[[], object]) -> None:
+    async with asyncio.timeout(120):
+        while not told():
+            await asyncio.sleep(0.01)
 
 
 def test_a_hypothetical_answer_comes_without_fences_and_not_too_long(server):
@@ -98,7 +104,7 @@ def test_parts_are_at_most_four_questions(server, reply, parts):
     ("fault", "reason"),
     [
         (Fault(401), "401: set language_model.api_key"),
-        (Fault(wait_s=2), "took more than 0.4 s"),
+        (Fault(wait_s=600), "took more than 0.4 s"),
         (Fault(body=b'{"choices": [{"message": {"content": " "}}]}'), "'fake' replied with nothing of use"),
     ],
 )
@@ -113,7 +119,7 @@ def test_parts_are_at_most_four_questions(server, reply, parts):
 )
 def test_what_cannot_be_made_has_a_reason_and_the_question_goes_on(server, fault, reason, ask, without):
     server.fail_next(fault)
-    made = with_generator(server, ask, budget_s=0.4)
+    made = with_generator(server, ask, budget_s=0.4 if fault.wait_s else 60.0)
     assert made.value == without
     assert made.missing is not None and reason in made.missing
 
@@ -133,11 +139,13 @@ def test_the_same_question_twice_is_one_call_and_another_or_another_form_is_not(
 def test_callers_that_ask_at_once_share_a_call_and_one_that_gives_up_leaves_the_others_theirs():
     async def ask(generator: QueryExpander) -> list[Any]:
         waiting = [asyncio.create_task(generator.generate_hypothetical_passage(QUESTION)) for _ in range(3)]
-        await asyncio.sleep(0.05)
+        await until(lambda: server.at_once)
         waiting[0].cancel()
+        await asyncio.sleep(0)
+        server.go_on()
         return await asyncio.gather(*waiting, return_exceptions=True)
 
-    with ChatServer(wait_s=0.3, otherwise="made") as server:
+    with ChatServer(wait_s=600, otherwise="made") as server:
         first, *others = with_generator(server, ask)
         assert isinstance(first, asyncio.CancelledError)
         assert others == [GenerationResult("made")] * 2
@@ -167,11 +175,11 @@ def test_only_the_last_replies_are_kept(server, monkeypatch):
 
 
 def test_closing_gives_up_what_is_under_way(server):
-    server.fail_next(Fault(wait_s=1))
+    server.fail_next(Fault(wait_s=600))
 
     async def ask(generator: QueryExpander) -> object:
         waiting = asyncio.create_task(generator.generate_hypothetical_passage(QUESTION))
-        await asyncio.sleep(0.05)
+        await until(lambda: server.at_once)
         await generator.aclose()
         (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
         return outcome
@@ -204,9 +212,14 @@ def test_everything_that_is_on_is_asked_for_at_once_and_what_fails_is_named():
             return "flock\nmutex"
         return "" if "code" in task else "How is a lock taken?\nWhere is it?"
 
-    with ChatServer(wait_s=0.2, otherwise=speak) as server:
-        made = with_generator(server, lambda generator: expand_query(QUESTION, every, generator, form="code"))
-        assert server.most_at_once == 3
+    async def ask(generator: QueryExpander) -> QueryExpansion:
+        asked = asyncio.create_task(expand_query(QUESTION, every, generator, form="code"))
+        await until(lambda: server.at_once == 3)
+        server.go_on()
+        return await asked
+
+    with ChatServer(wait_s=600, otherwise=speak) as server:
+        made = with_generator(server, ask, budget_s=600.0)
     assert (made.terms, made.parts) == (("flock", "mutex"), ("How is a lock taken?", "Where is it?"))
     assert made.hypothetical == ""
     assert made.missing == {"hyde": "the language model 'fake' replied with nothing of use"}

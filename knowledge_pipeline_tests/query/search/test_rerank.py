@@ -45,7 +45,7 @@ def paths(answer) -> list[str]:
 @pytest.mark.usefixtures("shelf")
 def test_the_cross_encoder_puts_the_answer_before_the_look_alike(settings: Settings):
     assert paths(asked(settings, RerankSettings())) == ["wrong.md", "right.md"]
-    answer = asked(settings, RerankSettings(model=CARRIED, types=("semantic",), budget_s=20))
+    answer = asked(settings, RerankSettings(model=CARRIED, types=("semantic",), budget_s=120))
     assert (paths(answer), answer.degraded) == (["right.md", "wrong.md"], ())
     assert "rerank" in answer.timings_ms
     for result in answer.results:
@@ -56,7 +56,7 @@ def test_the_cross_encoder_puts_the_answer_before_the_look_alike(settings: Setti
 @needs_model
 @pytest.mark.usefixtures("shelf")
 def test_only_the_configured_types_are_reranked(settings: Settings):
-    answer = asked(settings, RerankSettings(model=CARRIED, types=("code",), budget_s=20))
+    answer = asked(settings, RerankSettings(model=CARRIED, types=("code",), budget_s=120))
     assert paths(answer) == ["wrong.md", "right.md"] and "rerank" not in answer.timings_ms
 
 

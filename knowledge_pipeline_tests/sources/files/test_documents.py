@@ -1,7 +1,5 @@
 """Titles, languages, and which YAML and JSON files are OpenAPI."""
 
-import time
-
 import pytest
 
 from knowledge_pipeline.sources.files.titles import extract_title
@@ -47,12 +45,11 @@ def test_the_language_comes_from_name_and_content(repository, cache):
 
 
 @pytest.mark.parametrize(
-    "text", ["# " + " " * 60_000 + "x", "# " + "](" * 30_000, "#" * 60_000, "![" * 30_000]
+    "text", ["# " + " " * 2_000_000 + "x", "# " + "](" * 1_000_000, "#" * 2_000_000, "![" * 1_000_000]
 )
-def test_no_line_takes_long_to_be_looked_at_for_a_title(text):
-    started = time.monotonic()
+def test_however_long_a_line_is_it_is_looked_at_for_a_title(text):
+    """What grew with the square of the length would take an hour; the tests' time limit ends it."""
     assert extract_title("a.md", text, "markdown") == "a.md"
-    assert time.monotonic() - started < 1
 
 
 @pytest.mark.parametrize(

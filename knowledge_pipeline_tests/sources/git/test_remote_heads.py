@@ -106,8 +106,8 @@ def test_an_unreachable_repository_is_an_error_and_hides_no_other(
 def test_a_server_that_says_nothing_is_unavailable_after_the_timeout() -> None:
     with silent_server() as url:
         began = time.monotonic()
-        (said,) = ask(over_git("code", url), budget_s=5, timeout_s=0.5).values()
-        assert time.monotonic() - began < 3
+        (said,) = ask(over_git("code", url), budget_s=600, timeout_s=0.5).values()
+        assert time.monotonic() - began < 60
     assert isinstance(said, SourceUnavailable)
     assert "no answer in 0.5 seconds" in str(said)
 
@@ -115,15 +115,16 @@ def test_a_server_that_says_nothing_is_unavailable_after_the_timeout() -> None:
 def test_who_was_asked_too_late_to_be_judged_is_missing(repository: Repository) -> None:
     repository.commit()
     with silent_server() as url:
-        assert ask(over_git("code", url), budget_s=0.3, timeout_s=5) == {}
+        assert ask(over_git("code", url), budget_s=0.3, timeout_s=600) == {}
     assert ask(over_git("code", repository.root), budget_s=0.0) == {}
 
 
 def test_slow_repositories_do_not_hold_up_the_others(repository: Repository) -> None:
+    """One after the other, six of them would take more than the budget."""
     tip = repository.commit()
     with silent_server() as url:
         slow = [over_git("code", f"{url}-{number}") for number in range(6)]
-        said = ask(*slow, over_git("code", repository.root), budget_s=8, timeout_s=1.5)
+        said = ask(*slow, over_git("code", repository.root), budget_s=25, timeout_s=5)
     assert said[str(repository.root)].commit_of(None) == tip
     assert sum(isinstance(one, SourceUnavailable) for one in said.values()) == 6
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -99,7 +98,6 @@ def test_no_word_is_lost(lines: list[str], linked: bool) -> None:
 @pytest.mark.parametrize(
     "piece", ["`", "```\n", "closes ", "closes #1 ", "a/", "closes " + "a" * 250, " ,", "[](/uploads/"]
 )
-def test_a_long_text_takes_no_long_time(piece: str) -> None:
-    started = time.monotonic()
-    find_closed_issues(piece * (200_000 // len(piece)), CONNECTION)
-    assert time.monotonic() - started < 5
+def test_a_long_text_is_read_to_its_end(piece: str) -> None:
+    """What grew with the square of the length would take many minutes; the tests' time limit ends it."""
+    find_closed_issues(piece * (2_000_000 // len(piece)), CONNECTION)

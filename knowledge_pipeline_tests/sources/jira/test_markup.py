@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -125,7 +124,6 @@ def test_whatever_text_comes_in_nothing_is_raised(markup):
 @pytest.mark.parametrize(
     "piece", ["*a", "[a|", "{code:x}", "!a.b", "{{a", "|a", "{quote}", "-a ", "{*}a", "# a\n"]
 )
-def test_a_long_text_of_signs_takes_no_time(piece):
-    began = time.monotonic()
+def test_a_long_text_of_signs_is_read_to_its_end(piece):
+    """What grew with the cube of the length would take hours; the tests' time limit ends it."""
     wiki_to_markdown(piece * (32_767 // len(piece)))  # the longest that Jira takes by default
-    assert time.monotonic() - began < 5
