@@ -105,16 +105,16 @@ class FilterOptions:
 
 
 def with_filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command, which gets them as `narrowing`."""
+    """Add the options to a command, which gets them as `filter_options`."""
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
         taken = {field.name: options.pop(field.name) for field in fields(FilterOptions)}
-        return function(*args, **options, narrowing=FilterOptions(**taken))
+        return function(*args, **options, filter_options=FilterOptions(**taken))
 
     own = [*inspect.signature(function, eval_str=True).parameters.values()]
     added = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in FILTER_OPTIONS.values()]
-    signed = [*(each for each in own if each.name != "narrowing"), *added]
+    signed = [*(each for each in own if each.name != "filter_options"), *added]
     run.__dict__["__signature__"] = inspect.Signature(signed)
     return run
 
