@@ -12,10 +12,9 @@ import typer
 
 from knowledge_pipeline.cli.options import SourceKind, complete_source_ids
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.times import parse_query_time
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from knowledge_pipeline.contract.filters import Filters
 
 OptionalStrings = list[str] | None
@@ -98,35 +97,22 @@ class FilterOptions:
             branches=tuple(self.branch or ()),
             authors=tuple(self.author or ()),
             tags=tuple(self.tag or ()),
-            since=_parse_time_bound("since", self.since),
-            until=_parse_time_bound("until", self.until),
+            since=parse_query_time("since", self.since) if self.since is not None else None,
+            until=parse_query_time("until", self.until) if self.until is not None else None,
             include_archived=self.archived,
         )
 
 
 def with_filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command, which gets them as `narrowing`."""
+    """Add the options to a command, which gets them as `filter_options`."""
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
         taken = {field.name: options.pop(field.name) for field in fields(FilterOptions)}
-        return function(*args, **options, narrowing=FilterOptions(**taken))
+        return function(*args, **options, filter_options=FilterOptions(**taken))
 
     own = [*inspect.signature(function, eval_str=True).parameters.values()]
     added = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in FILTER_OPTIONS.values()]
-    signed = [*(each for each in own if each.name != "narrowing"), *added]
+    signed = [*(each for each in own if each.name != "filter_options"), *added]
     run.__dict__["__signature__"] = inspect.Signature(signed)
     return run
-
-
-def _parse_time_bound(name: str, value: str | None) -> datetime | None:
-    """A date or span, as it is understood inside a question too."""
-    from knowledge_pipeline.query.search.understand import understand
-
-    if value is None:
-        return None
-    filters = understand(f'changed {name}:"{value}"').filters
-    moment = filters.since if name == "since" else filters.until
-    if moment is None:
-        raise InvalidQuery(f"found --{name} {value!r}; allowed: a date such as 2024-01-31, or a span: 30d")
-    return moment

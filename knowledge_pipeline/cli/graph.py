@@ -71,16 +71,16 @@ class GraphOptions:
 
 
 def _add_graph_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command, which gets them as `given`."""
+    """Add the options to a command, which gets them as `graph_options`."""
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
         taken = {field.name: options.pop(field.name) for field in fields(GraphOptions)}
-        return function(*args, **options, given=GraphOptions(**taken))
+        return function(*args, **options, graph_options=GraphOptions(**taken))
 
     own = [*inspect.signature(function, eval_str=True).parameters.values()]
     added = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in _GRAPH_OPTIONS.values()]
-    signed = [*(each for each in own if each.name != "given"), *added]
+    signed = [*(each for each in own if each.name != "graph_options"), *added]
     run.__dict__["__signature__"] = inspect.Signature(signed)
     return run
 

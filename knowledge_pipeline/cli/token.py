@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -10,12 +9,10 @@ import typer
 
 from knowledge_pipeline.cli.render.terminal_text import format_time
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
+from knowledge_pipeline.times import parse_duration
 
 if TYPE_CHECKING:
     from knowledge_pipeline.serve.tokens import Scope, Token, TokenStore
-
-_DURATION = re.compile(r"(\d{1,5})\s*([hdw])")
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 @example("""
@@ -108,10 +105,10 @@ def _open_tokens(session: Session) -> TokenStore:
 
 
 def _parse_duration(text: str) -> timedelta:
-    found = _DURATION.fullmatch(text.strip().lower())
-    if not found or not int(found[1]):
+    duration = parse_duration(text.strip().lower(), {"h": 1 / 24, "d": 1.0, "w": 7.0})
+    if not duration:
         raise WrongUsage(f"found --expires {text!r}; allowed: hours, days or weeks, such as 12h, 90d, 52w")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return duration
 
 
 def _token_row(token: Token) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import tenacity
 
 from knowledge_pipeline import errors
 from knowledge_pipeline.errors import KnowledgeError, TransientError
+from knowledge_pipeline.times import parse_retry_after
 
 MAX_WAIT_S = 60.0  # between two tries, whatever the server asks for
 
@@ -143,20 +143,11 @@ def _parse_response(response: httpx.Response, request: ApiRequest) -> Any:
         except ValueError:
             said = KnowledgeError(f"{response.url} answers no JSON: check the address")
             raise _AttemptFailed(said, retry=False) from None
-    wait_s = _parse_retry_after_s(response)
+    wait_s = parse_retry_after(response.headers.get("Retry-After")) or 0.0
     again = response.status_code in _RETRY_STATUSES and wait_s <= MAX_WAIT_S
     if response.status_code in (502, 504) and not request.idempotent:
         again = False
     raise _AttemptFailed(_to_error(response, wait_s), retry=again, wait_s=wait_s)
-
-
-def _parse_retry_after_s(response: httpx.Response) -> float:
-    """What `Retry-After` says, where it says seconds, as our server does."""
-    try:
-        found = float(response.headers.get("retry-after", "0"))
-    except ValueError:
-        return 0.0
-    return max(0.0, found) if math.isfinite(found) else 0.0
 
 
 def _to_error(response: httpx.Response, wait_s: float) -> KnowledgeError:

@@ -121,7 +121,7 @@ def _locate_error(loc: tuple[int | str, ...], model: type[SettingsModel]) -> _Er
     spot = _ErrorLocation((), None, [model])
     for part in loc:
         if isinstance(part, int):
-            spot = replace(spot, place=(*spot.key_path, part))
+            spot = replace(spot, key_path=(*spot.key_path, part))
         elif len(spot.models) > 1:
             spot = replace(spot, models=[model for model in spot.models if part in _list_type_tags(model)])
         else:

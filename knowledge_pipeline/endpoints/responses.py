@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
+
+from knowledge_pipeline.times import parse_retry_after
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 _INVALID_REQUEST_STATUSES = frozenset({400, 422})
@@ -82,7 +82,8 @@ def parse_response(response: httpx.Response, section: ConfigSection) -> dict[str
     code = _find_error_code(error)
     if (status in _TRANSIENT_STATUSES or status >= 500) and code != "insufficient_quota":
         raise EndpointUnavailable(
-            f"answered {status}{_format_error_code(code)}", retry_after_s=_parse_retry_after(response)
+            f"answered {status}{_format_error_code(code)}",
+            retry_after_s=parse_retry_after(response.headers.get("Retry-After")) or 0.0,
         )
     raise EndpointRefused(
         f"refuses with {status}{_format_error_code(code)}: {_suggest_fix(status, section)}",
@@ -111,19 +112,6 @@ def _find_error_code(error: dict[str, Any]) -> str:
 
 def _format_error_code(code: str) -> str:
     return f" ({code})" if code else ""
-
-
-def _parse_retry_after(response: httpx.Response) -> float:
-    """Seconds that a `Retry-After` header asks for, given as seconds or as a date; 0 without one."""
-    asked = response.headers.get("Retry-After", "")
-    try:
-        return max(0.0, float(asked))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):  # no date either, or one without a time zone
-        return 0.0
 
 
 def _suggest_fix(status: int, section: ConfigSection) -> str:

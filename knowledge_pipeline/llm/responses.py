@@ -44,7 +44,7 @@ class RequestDialect:
     def adapt_to(self, refusal: EndpointRefused) -> RequestDialect | None:
         """The dialect to try next; None where the refusal is about something else."""
         if self.limit_key == "max_tokens" and refusal.is_about_parameter("max_completion_tokens"):
-            return replace(self, limit="max_completion_tokens")
+            return replace(self, limit_key="max_completion_tokens")
         if self.temperature and refusal.is_about_parameter("temperature"):
             return replace(self, temperature=False)
         if self.effort and refusal.is_about_parameter("reasoning"):

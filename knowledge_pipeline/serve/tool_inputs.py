@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -17,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import MAX_QUERY_CHARS, MAX_RESULTS, SourceType
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.search.understand import understand
+from knowledge_pipeline.times import parse_query_time
 
 MAX_FILTER_VALUES = 50  # in one filter
 MAX_NAME_CHARS = 500
@@ -67,7 +66,7 @@ class ToolInput(BaseModel):
         known = {name: getattr(self, name) for name in type(self).model_fields}
         narrowed = {name: value for name, value in known.items() if name in _VALUE_FILTERS}
         moments: dict[str, Any] = {
-            name: _parse_date(name, known[name]) for name in ("since", "until") if known.get(name)
+            name: parse_query_time(name, known[name]) for name in ("since", "until") if known.get(name)
         }
         return Filters(**narrowed, **moments)
 
@@ -159,15 +158,6 @@ def _format_field_error(location: tuple[int | str, ...], message: str, error_typ
         return f"{named} is missing"
     told = message.removeprefix("Value error, ")
     return f"{named}: {told[:1].lower()}{told[1:]}" if named else told
-
-
-def _parse_date(name: str, value: str) -> datetime | None:
-    """A date or span, as it is understood inside a question too."""
-    understood = understand(f'changed {name}:"{value}"').filters
-    moment = understood.since if name == "since" else understood.until
-    if moment is None:
-        raise InvalidQuery(f"found {name} {value!r}; allowed: a date such as 2024-01-31, or a span: 30d")
-    return moment
 
 
 def _strip_titles(schema: Any) -> Any:

@@ -18,7 +18,7 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
-from knowledge_pipeline.sources.time_window import parse_since
+from knowledge_pipeline.times import parse_since
 
 State = Literal["open", "closed", "merged", "all"]
 Node = dict[str, Any]

@@ -12,15 +12,14 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+from knowledge_pipeline.times import parse_retry_after
 
 TIMEOUT_S = 30.0  # for connecting, and between two bytes of an answer
 MAX_ATTEMPTS = 6
@@ -30,8 +29,6 @@ _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _BASE_BACKOFF_S, _MAX_BACKOFF_S = 1.0, 30.0
 _RESET_HEADERS = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
 _REMAINING_HEADERS = ("x-ratelimit-remaining", "ratelimit-remaining", "x-rate-limit-remaining")
-_MIN_EPOCH_S = 1_000_000_000  # a smaller number is seconds from now, a larger one a time
-_MAX_EPOCH_S = 4_000_000_000.0  # the year 2096: later ones, and infinity, cannot all be told as dates
 
 
 _CONNECTION_ERRORS = (
@@ -146,20 +143,6 @@ def _parse_requested_wait_s(headers: Mapping[str, str], *, limited: bool) -> flo
         name in known for name in _REMAINING_HEADERS
     )  # it has no reset time
     return parse_retry_after(reset) if limited and reset is not None and not other_limit else None
-
-
-def parse_retry_after(value: str) -> float | None:
-    """From seconds, a Unix time, or a date, RFC 9110's or ISO 8601's."""
-    value = value.strip()
-    with suppress(ValueError):
-        number = min(float(value), _MAX_EPOCH_S)
-        return max(0.0, number - time.time() + 1.0) if number > _MIN_EPOCH_S else max(0.0, number)
-    for parse in (parsedate_to_datetime, datetime.fromisoformat):
-        with suppress(ValueError, OverflowError):
-            moment = parse(value)
-            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return max(0.0, aware.timestamp() - time.time() + 1.0)
-    return None
 
 
 def _is_quota_spent(headers: Mapping[str, str]) -> bool:

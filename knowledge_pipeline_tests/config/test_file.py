@@ -168,7 +168,7 @@ store_options:
 def test_a_store_may_be_the_url_of_a_bucket(load, tmp_path):
     store = load(REMOTE).store
     assert (store.url, store.folder) == ("s3://bucket/team/x", tmp_path / ".knowledge")
-    assert store.keys == {
+    assert store.storage_options == {
         "endpoint": "https://s3.example.org",
         "region": "us-east-1",
         "access_key_id": SECRET,
@@ -200,7 +200,7 @@ def test_what_is_wrong_with_a_store_is_said(refusal, text, told):
 def test_the_environment_moves_the_store_into_a_bucket_and_back(load, monkeypatch, tmp_path):
     monkeypatch.setenv("KNOWLEDGE_STORE", "s3://other/y")
     assert load(REMOTE).store.url == "s3://other/y"
-    assert load(REMOTE).store.keys["access_key_id"] == SECRET
+    assert load(REMOTE).store.storage_options["access_key_id"] == SECRET
     assert load("store: x\n").store.folder == tmp_path / "x"
     monkeypatch.setenv("KNOWLEDGE_STORE", "nonsense://y")
     with pytest.raises(ConfigError, match=r"^KNOWLEDGE_STORE: found a URL of no bucket"):
@@ -212,7 +212,7 @@ def test_the_environment_moves_the_store_into_a_bucket_and_back(load, monkeypatc
 def test_a_store_is_reached_as_the_environment_says(load, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    assert load("store: s3://bucket\n").store.keys == {
+    assert load("store: s3://bucket\n").store.storage_options == {
         "endpoint": "http://127.0.0.1:9000",
         "region": "eu-west-1",
     }

@@ -33,9 +33,9 @@ def test_a_space_that_was_told_is_told_again_in_a_few_steps():
 def test_opening_an_embedder_and_its_tokenizer_loads_no_torch():
     code = (
         "import sys\n"
-        "from knowledge_pipeline.config.settings import Embedding\n"
+        "from knowledge_pipeline.config.settings import EmbeddingSettings\n"
         "from knowledge_pipeline.embedding.registry import open_embedder\n"
-        "embedder = open_embedder(Embedding())\n"
+        "embedder = open_embedder(EmbeddingSettings())\n"
         "assert embedder.tokenizer()('two words') == [0, 4]\n"
         "assert embedder.space.dimensions == 768\n"
         "heavy = ('torch', 'sentence_transformers', 'onnxruntime', 'httpx')\n"

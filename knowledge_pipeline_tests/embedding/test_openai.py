@@ -291,7 +291,7 @@ def test_an_unpaired_surrogate_is_embedded_as_a_question_mark(server):
 def test_connections_are_closed_with_the_embedder(server):
     embedder = embedder_of(server)
     embedder.embed(["text"])
-    client = embedder._http_client()
+    client = embedder._get_client()
     del embedder
     gc.collect()
     assert client.is_closed

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from knowledge_pipeline.config.operation import EmailAlertSettings
 from knowledge_pipeline.errors import PermanentError, TransientError
+from knowledge_pipeline.times import parse_retry_after
 
 TIMEOUT_S = 10.0
 MAX_TRIES = 4
@@ -63,7 +64,8 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
             said = f"Slack answered {answer.status_code} {answer.text[:100].strip()!r}"
             if answer.status_code not in {408, 429} and answer.status_code < 500:
                 raise PermanentError(f"{said}: make a new webhook, and set alerts.slack_webhook to it")
-            wait_s = _parse_retry_after(answer.headers.get("Retry-After"), wait_s)
+            requested_s = parse_retry_after(answer.headers.get("Retry-After"))
+            wait_s = wait_s if requested_s is None else requested_s
         if tried == MAX_TRIES or time.monotonic() + wait_s > deadline_s:
             raise TransientError(f"{said}, and did not take the alert in {tried} tries")
         time.sleep(wait_s)
@@ -139,10 +141,6 @@ def _format_for_slack(alert: Alert) -> str:
 def _escape_for_slack(text: str) -> str:
     cut = text if len(text) <= _MAX_TEXT_CHARS else f"{text[: _MAX_TEXT_CHARS - 1]}…"
     return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _parse_retry_after(header: str | None, default_s: float) -> float:
-    return float(header) if header and header.strip().isdigit() else default_s
 
 
 def _decode_reply(reply: bytes | str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from knowledge_pipeline.query.search.hits import Hit
+from knowledge_pipeline.times import parse_time
 
 HALF_LIFE_DAYS = 180.0  # a passage that is so much older than the newest gets half as much
 
@@ -33,10 +34,7 @@ def boost_recent(hits: Sequence[Hit], max_boost: float) -> list[Hit]:
 
 
 def _parse_timestamp(value: object) -> datetime | None:
-    if not isinstance(value, str):
-        return None
-    moment = datetime.fromisoformat(value)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return parse_time(value) if isinstance(value, str) else None
 
 
 def _compute_freshness(moment: datetime | None, newest: datetime) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, get_args
 
 from knowledge_pipeline import identifiers
@@ -19,6 +19,7 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.search.stopwords import remove_stopwords
+from knowledge_pipeline.times import parse_query_time
 
 Intent = Literal[
     "find_implementation",
@@ -61,9 +62,6 @@ _SOURCE_TYPES = {
     "slack",
     "archive",
 }
-_DATE = re.compile(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?")
-_DURATION = re.compile(r"(\d{1,4})([dwmy])")
-_DAYS_PER_UNIT = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 _WORD = re.compile(r"[^\s`'\"“”‘’,;!?<>{}\[\]]+")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*(?:(?:\.|::|#|->)[^\W\d]\w*)*")
@@ -107,7 +105,7 @@ def understand(text: str, *, now: datetime | None = None) -> ParsedQuery:
         QuestionRefused: it is empty, longer than `MAX_CHARS`, all filters, or has a date that is none.
     """
     _require_length(text)
-    filters, plain = _extract_filters(replace_invalid_characters(text), now or datetime.now(UTC))
+    filters, plain = _extract_filters(replace_invalid_characters(text), now)
     if not plain:
         raise InvalidQuery("the question has filters but no words: say what to look for")
     return replace(parse_plain_text(plain), filters=filters)
@@ -135,7 +133,7 @@ def _require_length(text: str) -> None:
         raise InvalidQuery(f"the question has {len(text)} characters; allowed: at most {MAX_QUERY_CHARS}")
 
 
-def _extract_filters(text: str, now: datetime) -> tuple[Filters, str]:
+def _extract_filters(text: str, now: datetime | None) -> tuple[Filters, str]:
     """The filters that a text names, and the rest of the text."""
     found: dict[str, list[str]] = {}
 
@@ -152,40 +150,11 @@ def _extract_filters(text: str, now: datetime) -> tuple[Filters, str]:
         " ".join(_FILTER_TERM.sub(collect_term, text).split()) if _FILTER_TERM.search(text) else text.strip()
     )
     since, until = (
-        _parse_date_bound(name, found.pop(name)[-1], now) if name in found else None
+        parse_query_time(name, found.pop(name)[-1], now) if name in found else None
         for name in ("since", "until")
     )
     lists: dict[str, Any] = {name: tuple(values) for name, values in found.items()}
     return Filters(**lists, since=since, until=until), plain
-
-
-def _parse_date_bound(name: str, value: str, now: datetime) -> datetime:
-    """The start of a day, month or year; for `until` its end; or a span back from now."""
-    if span := _DURATION.fullmatch(value):
-        return now - timedelta(days=int(span[1]) * _DAYS_PER_UNIT[span[2]])
-    try:
-        if (date := _DATE.fullmatch(value)) is None:
-            moment = datetime.fromisoformat(value)
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        year, month, day = int(date[1]), int(date[2] or 1), int(date[3] or 1)
-        start = datetime(year, month, day, tzinfo=UTC)
-        return (
-            start
-            if name == "since"
-            else _end_of_period(start, has_month=bool(date[2]), has_day=bool(date[3]))
-        )
-    except (ValueError, OverflowError):
-        raise InvalidQuery(
-            f"found {name}:{value}; allowed: a date such as {name}:2024-01-31, or a span such as {name}:30d"
-        ) from None
-
-
-def _end_of_period(start: datetime, *, has_month: bool, has_day: bool) -> datetime:
-    if has_day:
-        return start + timedelta(days=1)
-    if has_month:
-        return (start + timedelta(days=31)).replace(day=1)
-    return start.replace(year=start.year + 1)
 
 
 def _split_words(text: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,7 +13,7 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.search.profiles import get_profile
-from knowledge_pipeline.query.search.understand import understand
+from knowledge_pipeline.times import parse_query_time
 
 DEFAULT_LIMIT = 20
 LIMIT_STEP = 30  # that a page is longer for each "more"
@@ -74,7 +73,7 @@ class PageQuery:
             sources=self.source,
             languages=self.language,
             paths=self.path,
-            since=_parse_since(self.since) if self.since else None,
+            since=parse_query_time("since", self.since) if self.since else None,
         )
 
     def url(self, **changed: Any) -> str:
@@ -95,14 +94,6 @@ class PageQuery:
         now: tuple[str, ...] = getattr(self, name)
         changed = tuple(each for each in now if each != value) if value in now else (*now, value)
         return self.url(**{name: changed, "limit": DEFAULT_LIMIT})
-
-
-def _parse_since(value: str) -> datetime:
-    """A date, or a span back from now, as a question itself may say it."""
-    moment = understand(f'changed since:"{value}"').filters.since
-    if moment is None:
-        raise InvalidQuery(f"found since {value[:40]!r}; allowed: a date such as 2024-01-31, or a span: 30d")
-    return moment
 
 
 def _distinct(values: list[str]) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ from knowledge_pipeline.sources.confluence.search import (
 )
 from knowledge_pipeline.sources.confluence.server import ServerEdition
 from knowledge_pipeline.sources.confluence.storage import find_mentioned_accounts
-from knowledge_pipeline.sources.time_window import parse_since
+from knowledge_pipeline.times import parse_since
 
 OVERLAP = timedelta(hours=14)
 """How far back of the moment asked for: a search reads times to the minute in the time zone of the

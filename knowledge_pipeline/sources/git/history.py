@@ -15,7 +15,7 @@ from knowledge_pipeline.sources.git.diffs import DiffReader
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.objects import ObjectReader, parse_message, parse_parents, parse_signature
 from knowledge_pipeline.sources.git.remote import strip_credentials
-from knowledge_pipeline.sources.time_window import parse_since
+from knowledge_pipeline.times import parse_since
 
 _FORMAT_VERSION = "1"
 

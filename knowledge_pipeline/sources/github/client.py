@@ -120,7 +120,7 @@ class GithubClient:
 
         requester = self._open_requester()
         adapter: Any = self._session.get_adapter(requester.graphql_url)
-        adapter.untried = frozenset({502, 504}) if can_split else frozenset()
+        adapter.no_retry_statuses = frozenset({502, 504}) if can_split else frozenset()
         try:
             return requester.requestJsonAndCheck("POST", requester.graphql_url, input=body)
         except github.GithubException as error:

@@ -101,7 +101,7 @@ class GitlabClient:
         from gitlab.exceptions import GitlabError
 
         adapter: Any = self._session.get_adapter(self._url)
-        adapter.untried = _NO_RETRY_STATUSES if can_split else frozenset()
+        adapter.no_retry_statuses = _NO_RETRY_STATUSES if can_split else frozenset()
         question = {"query": " ".join(query.split()), "variables": dict(variables)}
         try:
             return self._open_client().http_post(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.sources.time_window import parse_since
+from knowledge_pipeline.times import parse_since
 
 _TOKEN = re.compile(
     r"""\\.|(?P<quote>["'])|(?P<open>\()|(?P<close>\))|(?P<order>\border\s+by\b)""", re.IGNORECASE

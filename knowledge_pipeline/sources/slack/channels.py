@@ -34,7 +34,7 @@ from knowledge_pipeline.sources.slack.threads import (
     thread_uri,
 )
 from knowledge_pipeline.sources.slack.workspace import SlackWorkspace
-from knowledge_pipeline.sources.time_window import parse_since
+from knowledge_pipeline.times import parse_since
 
 OVERLAP = timedelta(days=3)
 """How long before the newest known message the next listing begins: edits, deletions and replies are seen

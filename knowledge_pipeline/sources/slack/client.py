@@ -24,10 +24,10 @@ from knowledge_pipeline.sources.http_retry import (
     compute_backoff_s,
     format_retries_exhausted,
     mount_retries,
-    parse_retry_after,
     to_source_error,
     wait_or_raise,
 )
+from knowledge_pipeline.times import parse_retry_after
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient

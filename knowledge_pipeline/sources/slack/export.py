@@ -37,7 +37,7 @@ from knowledge_pipeline.sources.slack.threads import (
     thread_ts_of,
     thread_uri,
 )
-from knowledge_pipeline.sources.time_window import parse_since
+from knowledge_pipeline.times import parse_since
 
 _CHANNEL_ID = re.compile(r"\w+", re.ASCII)
 _MAX_CACHED_FILES = 4  # days, parsed: documents are read in the order that they are listed in
