@@ -57,7 +57,7 @@ def refresh(ctx: RefreshContext) -> Stats:
             if {
                 path: hash_strings(of_facts, mark) for path, of_facts in read.old_fingerprints.items()
             } != resolved:
-                read = replace(read, names=None)  # a refresh was killed between facts and edges
+                read = replace(read, changed_names=None)  # a refresh was killed between facts and edges
             unchanged = _unchanged_paths(desired, made_of)
             touched = (
                 _IndirectChanges() if ctx.full else _find_indirect_changes(ctx, project, unchanged, read)

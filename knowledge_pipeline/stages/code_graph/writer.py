@@ -68,8 +68,8 @@ class GraphWriter:
         whole = all_files and self._files == len(self._replaced_paths)
         touched = None if whole else [*self._replaced_paths, *removed_paths]
         new = symbols.count_rows(eq("source", source)) == 0
-        for condition in _iter_path_filters(source, touched) if not new else ():
-            symbols.update_where(condition & _IS_FILE, made_of="", fingerprint="")
+        for where in _iter_path_filters(source, touched) if not new else ():
+            symbols.update_where(where & _IS_FILE, made_of="", fingerprint="")
         _write_rows(edges, self._edges, is_new_source=new and edges.count_rows(eq("source", source)) == 0)
         _delete_rows(edges, source, touched, ~eq("indexed_at", now))
         _delete_rows(symbols, source, None if whole else self._replaced_paths, ~_IS_FILE)
@@ -87,8 +87,8 @@ def _write_rows(table: Table, spool: Spool, *, is_new_source: bool) -> None:
 
 
 def _delete_rows(table: Table, source: str, paths: Iterable[str] | None, condition: Filter) -> None:
-    for condition in _iter_path_filters(source, paths):
-        table.delete_where(condition & condition)
+    for where in _iter_path_filters(source, paths):
+        table.delete_where(where & condition)
 
 
 def _iter_path_filters(source: str, paths: Iterable[str] | None) -> Iterator[Filter]:
