@@ -197,8 +197,9 @@ class Engine:
         with watch.step("look_up"):
             passages = await lookup.read_by_id(readers, id, access)
         results = tuple(to_result(passage, 1.0) for passage in passages)
-        how = {"related": self._settings.related, "enrich": False}
-        shown = await enrich_results(opened, access, passages, results, watch, **how)
+        shown = await enrich_results(
+            opened, access, passages, results, watch, max_relations=self._settings.related, enrich=False
+        )
         return build_answer(opened, shown.results, watch)
 
     async def related(self, target: str, access: Access) -> RelationsResponse:

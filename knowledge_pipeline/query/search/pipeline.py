@@ -131,8 +131,12 @@ class SearchPipeline:
             reasons |= {"rerank": reranked.skip_reason} if reranked.skip_reason else {}
         with watch.step("assemble"):
             near_once = request.profile.drop_near_duplicates and not request.include_near_duplicates
-            how = {"explain": request.query_explanation is not None, "near_once": near_once}
-            results = assemble(hits, limit=request.limit, **how)
+            results = assemble(
+                hits,
+                limit=request.limit,
+                explain=request.query_explanation is not None,
+                drop_near_duplicates=near_once,
+            )
         shown = await self._enrich(open_release, request, [hit.chunk for hit in hits], results, watch)
         reasons |= {"graph": shown.graph_problem} if shown.graph_problem else {}
         explained = request.query_explanation
@@ -183,8 +187,15 @@ class SearchPipeline:
         watch: Stopwatch,
     ) -> Enrichment:
         enrich = self._settings.graph.enrich and request.profile.enrich
-        how = {"related": self._settings.related, "enrich": enrich}
-        return await enrich_results(open_release, request.access, chunks, results, watch, **how)
+        return await enrich_results(
+            open_release,
+            request.access,
+            chunks,
+            results,
+            watch,
+            max_relations=self._settings.related,
+            enrich=enrich,
+        )
 
     def _build_embed_query(
         self,

@@ -75,11 +75,11 @@ async def replace_keyword_matches(
         matched = await read_scored_chunks(reader, await reader.search_text(keywords, where, limit=limit))
         vector = retrieved.query_vectors.get(reader.space)
         if vector is None:
-            return replace(candidates, matching=matched)
+            return replace(candidates, keyword_matches=matched)
         known = candidates.nearest or ()
         rows = {each.row: each.chunk for each in matched}
         others = await score_rows(reader, vector, rows.keys() - {each.row for each in known})
-        return replace(candidates, nearest=[*known, *_join_scores(rows, others)], matching=matched)
+        return replace(candidates, nearest=[*known, *_join_scores(rows, others)], keyword_matches=matched)
 
     spaces = zip(readers, retrieved.candidates, strict=True)
     made = await asyncio.gather(*(rematch_space(reader, candidates) for reader, candidates in spaces))

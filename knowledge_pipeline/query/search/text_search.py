@@ -114,7 +114,9 @@ class TextSearcher:
         self, search_text: SearchText, retrieved: RetrievedCandidates, names: tuple[str, ...] = ()
     ) -> RetrievalResult:
         method, weight = self._settings.fusion, self._settings.vector_weight
-        scaled = [replace(each, unrelated=self._unrelated(each.space)) for each in retrieved.candidates]
+        scaled = [
+            replace(each, unrelated_similarity=self._unrelated(each.space)) for each in retrieved.candidates
+        ]
         hits = fuse(scaled, search_text.query, method=method, vector_weight=weight)
         return RetrievalResult(hits, retrieved, names)
 

@@ -50,7 +50,7 @@ def test_the_order_of_the_candidates_does_not_matter(data, spaces, weight, metho
         replace(
             each,
             nearest=data.draw(st.permutations(each.nearest or [])),
-            matching=data.draw(st.permutations(each.matching or [])),
+            keyword_matches=data.draw(st.permutations(each.keyword_matches or [])),
         )
         for each in data.draw(st.permutations(given_))
     ]

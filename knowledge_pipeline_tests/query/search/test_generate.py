@@ -111,9 +111,9 @@ def test_parts_are_at_most_four_questions(server, reply, parts):
 @pytest.mark.parametrize(
     ("ask", "without"),
     [
-        (lambda generator: generator.hypothetical(QUESTION), ""),
-        (lambda generator: generator.related_terms(QUESTION), ()),
-        (lambda generator: generator.parts(QUESTION), (QUESTION,)),
+        (lambda generator: generator.generate_hypothetical_passage(QUESTION), ""),
+        (lambda generator: generator.generate_related_terms(QUESTION), ()),
+        (lambda generator: generator.generate_parts(QUESTION), (QUESTION,)),
     ],
     ids=["hypothetical", "related_terms", "parts"],
 )
@@ -121,7 +121,7 @@ def test_what_cannot_be_made_has_a_reason_and_the_question_goes_on(server, fault
     server.fail_next(fault)
     made = with_generator(server, ask, budget_s=0.4 if fault.wait_s else 60.0)
     assert made.value == without
-    assert made.missing is not None and reason in made.missing
+    assert made.problem is not None and reason in made.problem
 
 
 def test_the_same_question_twice_is_one_call_and_another_or_another_form_is_not(server):
@@ -221,5 +221,5 @@ def test_everything_that_is_on_is_asked_for_at_once_and_what_fails_is_named():
     with ChatServer(wait_s=600, otherwise=speak) as server:
         made = with_generator(server, ask, budget_s=600.0)
     assert (made.terms, made.parts) == (("flock", "mutex"), ("How is a lock taken?", "Where is it?"))
-    assert made.hypothetical == ""
-    assert made.missing == {"hyde": "the language model 'fake' replied with nothing of use"}
+    assert made.hypothetical_passage == ""
+    assert made.problems == {"hyde": "the language model 'fake' replied with nothing of use"}
