@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from knowledge_pipeline.contract.responses import Citation, SearchResult
-from knowledge_pipeline.query.search.assemble import cite_other_lines
+from knowledge_pipeline.query.citations import cite_other_lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 from knowledge_pipeline.contract.responses import GraphNode
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.citations import format_lines, link_to_lines
 from knowledge_pipeline.query.code_graph.members import MemberScope
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.code_graph import symbol_payload as graph_shown
@@ -134,10 +135,7 @@ class VisibleGraph:
 
 def to_node(row: Row, **position: Any) -> GraphNode:
     """A symbol as a caller gets it; `place` is its side and its distance, where a walk met it."""
-    lines = _format_lines(row["start_line"], row["end_line"]) if row["kind"] != "file" else None
-    url = row["url"]
-    if url and lines and url.startswith(("http://", "https://")) and "#" not in url:
-        url = f"{url}#{lines}"
+    lines = format_lines(row["start_line"], row["end_line"]) if row["kind"] != "file" else None
     return GraphNode(
         id=row["node"],
         name=row["name"] or row["path"],
@@ -148,7 +146,7 @@ def to_node(row: Row, **position: Any) -> GraphNode:
         lines=lines,
         language=row["language"],
         signature=row["signature"],
-        url=url,
+        url=link_to_lines(row["url"], lines) if lines else row["url"],
         **position,
     )
 
@@ -166,7 +164,3 @@ def to_nodes(rows: Iterable[Row], **position: Any) -> dict[str, GraphNode]:
 def build_external_node(name: str) -> GraphNode:
     """A name that nothing indexed, or visible, has."""
     return GraphNode(id=f"outside:{name}", name=name, kind="outside", full_name=name)
-
-
-def _format_lines(first: int, last: int) -> str:
-    return f"L{first}-L{last}" if last > first else f"L{first}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from knowledge_pipeline.contract.responses import Citation, ResultSpan, ScoreExplanation, SearchResult
+from knowledge_pipeline.query.citations import format_lines, link_to_lines
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.search.near_duplicates import Shingles, is_nearly_equal, shingles
 from knowledge_pipeline.records import SPACE_BEFORE_KEY
@@ -52,15 +52,8 @@ def to_result(chunk: IndexedChunk, score: float, explanation: ScoreExplanation |
 
 def to_citation(chunk: IndexedChunk) -> Citation:
     """Path, lines and link of a passage."""
-    lines = _format_lines(chunk.start_line, chunk.end_line)
-    return Citation(chunk.source, chunk.path, lines, chunk.title, _build_link(chunk.url, lines))
-
-
-def cite_other_lines(citation: Citation, first_line: int, last_line: int) -> Citation:
-    """The citation of other lines of the same document."""
-    lines = _format_lines(first_line, last_line)
-    url = citation.url.removesuffix(f"#{citation.lines}") if citation.url else None
-    return replace(citation, lines=lines, url=_build_link(url, lines))
+    lines = format_lines(chunk.start_line, chunk.end_line)
+    return Citation(chunk.source, chunk.path, lines, chunk.title, link_to_lines(chunk.url, lines))
 
 
 def _to_span(chunk: IndexedChunk) -> ResultSpan:
@@ -72,13 +65,3 @@ def _to_span(chunk: IndexedChunk) -> ResultSpan:
         end_line=chunk.end_line,
         space_before=chunk.metadata.get(SPACE_BEFORE_KEY),
     )
-
-
-def _format_lines(first: int, last: int) -> str:
-    return f"L{first}-L{last}" if last > first else f"L{first}"
-
-
-def _build_link(url: str | None, lines: str) -> str | None:
-    if url and url.startswith(("http://", "https://")) and "#" not in url:
-        return f"{url}#{lines}"
-    return url

@@ -13,6 +13,7 @@ from functools import reduce
 from operator import or_
 
 from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours
+from knowledge_pipeline.query.citations import parse_first_line
 from knowledge_pipeline.query.code_graph.constructors import class_of_constructor
 from knowledge_pipeline.query.code_graph.visible_graph import IS_DEFINITION, MIN_CONFIDENCE, VisibleGraph
 from knowledge_pipeline.query.search.hits import IndexedChunk
@@ -122,7 +123,11 @@ class _Definitions:
         elsewhere = {
             name: [
                 CodeNeighbour(
-                    node.name, node.source, node.path, _parse_first_line(node.lines), node.signature
+                    node.name,
+                    node.source,
+                    node.path,
+                    parse_first_line(node.lines) if node.lines else None,
+                    node.signature,
                 )
                 for node in each
             ]
@@ -308,8 +313,3 @@ def _definition_to_neighbour(row: Row) -> CodeNeighbour:
 
 def _user_to_neighbour(row: Row) -> CodeNeighbour:
     return CodeNeighbour(row["source_name"] or row["path"], row["source"], row["path"], row["line"])
-
-
-def _parse_first_line(lines: str | None) -> int | None:
-    """Of "L10-L24"."""
-    return int(lines.removeprefix("L").partition("-")[0]) if lines else None
