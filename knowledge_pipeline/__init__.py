@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.filters import Filters as Filters
+    from knowledge_pipeline.contract.requests import Task as Task
     from knowledge_pipeline.query.access import Access as Access
-    from knowledge_pipeline.query.agent_context.searches import Task as Task
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase as KnowledgeBase
 
 __version__ = "0.1.0"
@@ -16,7 +16,7 @@ _LAZY_EXPORTS = {
     "Access": "knowledge_pipeline.query.access",
     "Filters": "knowledge_pipeline.query.filters",
     "KnowledgeBase": "knowledge_pipeline.query.knowledge_base",
-    "Task": "knowledge_pipeline.query.agent_context.searches",
+    "Task": "knowledge_pipeline.contract.requests",
 }
 
 

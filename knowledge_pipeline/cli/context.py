@@ -16,8 +16,8 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.filters import Filters
+    from knowledge_pipeline.contract.requests import Task
     from knowledge_pipeline.contract.responses import ContextResponse, SearchRun
-    from knowledge_pipeline.query.agent_context.searches import Task
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
 _MAX_TASK_CHARS = 200_000  # of a task from stdin
@@ -69,8 +69,8 @@ def context(
     Runs the searches that suit the task, and prints a prompt with numbered passages that
     keeps to the budget. What was searched, and what did not fit, is told on stderr.
     """
+    from knowledge_pipeline.contract.requests import Task
     from knowledge_pipeline.query.access import Access
-    from knowledge_pipeline.query.agent_context.searches import Task
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
     if text == "-" and snippet == "-":

@@ -1,1 +1,1 @@
-"""What may be asked and what is answered, declared once: HTTP, MCP, CLI, page, client and golden questions derive from it."""
+"""Requests and responses, declared once; every interface and golden questions derive from them."""

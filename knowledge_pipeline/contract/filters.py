@@ -1,41 +1,98 @@
-"""What narrows a search: the one list of filters, which every interface derives from."""
+"""Filters of a search, declared once: HTTP, MCP, the CLI, the page and golden questions derive from them.
+
+The metadata of a field is what pydantic reads of a dataclass: a description and limits.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime
+from typing import Any, ClassVar, get_args
 
-from knowledge_pipeline.contract.types import MAX_VALUES
+from knowledge_pipeline.contract.types import MAX_VALUES, DocumentType, Name, SourceType, TicketType
 from knowledge_pipeline.errors import InvalidQuery
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Conditions on results: all fields must hold, any value of a field will do, an empty field is none.
+    """Conditions on results: all fields must hold, of a field any value; an empty field is no condition."""
 
-    Raises:
-        QuestionRefused: more than `MAX_VALUES` values.
-    """
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
-    languages: tuple[str, ...] = ()  # a name ("python") or a file name's end ("py")
-    extensions: tuple[str, ...] = ()  # "py", with or without the dot
-    sources: tuple[str, ...] = ()
-    source_types: tuple[str, ...] = ()
-    repos: tuple[str, ...] = ()  # the whole name, or its last parts: "requests", "psf/requests"
-    branches: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()  # globs; a path without a wildcard also means all below it
-    authors: tuple[str, ...] = ()  # whole words of a name or address, letter case aside
-    tags: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    projects: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
-    spaces: tuple[str, ...] = ()  # of a wiki
-    since: datetime | None = None  # last modified then or later; without a time zone it is UTC
-    until: datetime | None = None  # last modified before then
-    include_archived: bool = False
+    languages: tuple[Name, ...] = field(
+        default=(), metadata={"description": "Programming languages: `python`, or a file extension: `py`."}
+    )
+    extensions: tuple[Name, ...] = field(
+        default=(), metadata={"description": "File extensions: `py`, with or without the dot."}
+    )
+    sources: tuple[Name, ...] = field(
+        default=(), metadata={"description": "Sources, by id, as results name them."}
+    )
+    source_types: tuple[SourceType, ...] = field(
+        default=(),
+        metadata={
+            "description": "Types of sources; `markdown` and `files` are documents.",
+            "max_length": MAX_VALUES,
+        },
+    )
+    repos: tuple[Name, ...] = field(
+        default=(), metadata={"description": "Repositories: `pallets/flask`, or the last part: `flask`."}
+    )
+    branches: tuple[Name, ...] = field(default=(), metadata={"description": "Branches."})
+    paths: tuple[Name, ...] = field(
+        default=(),
+        metadata={"description": "Paths: `src/auth` and all below it, or globs: `**/*_test.go`."},
+    )
+    authors: tuple[Name, ...] = field(
+        default=(),
+        metadata={"description": "Authors, by whole words of a name or address, ignoring letter case."},
+    )
+    tags: tuple[Name, ...] = field(default=(), metadata={"description": "Tags of sources."})
+    labels: tuple[Name, ...] = field(
+        default=(), metadata={"description": "Labels of tickets, pull requests and pages."}
+    )
+    projects: tuple[Name, ...] = field(
+        default=(), metadata={"description": "Projects of tickets, by key: `PAY`."}
+    )
+    statuses: tuple[Name, ...] = field(
+        default=(), metadata={"description": "Statuses of tickets and pull requests: `In Progress`."}
+    )
+    spaces: tuple[Name, ...] = field(default=(), metadata={"description": "Spaces of a wiki, by key: `OPS`."})
+    since: datetime | None = field(
+        default=None, metadata={"description": "Last modified then or later; UTC without a time zone."}
+    )
+    until: datetime | None = field(
+        default=None, metadata={"description": "Last modified before then; UTC without a time zone."}
+    )
+    include_archived: bool = field(
+        default=False, metadata={"description": "Include what its source no longer has."}
+    )
 
     def __post_init__(self) -> None:
+        """Raise `InvalidQuery` for more than `MAX_VALUES` values."""
         values = (getattr(self, each.name) for each in fields(self))
         found = sum(len(value) for value in values if isinstance(value, tuple))
         if found > MAX_VALUES:
-            raise InvalidQuery(f"found {found} filter values; allowed: at most {MAX_VALUES} in one question")
+            raise InvalidQuery(f"found {found} filter values; allowed: at most {MAX_VALUES} in one query")
+
+
+@dataclass(frozen=True, slots=True)
+class TicketFilters(Filters):
+    """Filters of a search of issues, tickets and pull requests."""
+
+    source_types: tuple[TicketType, ...] = field(
+        default=get_args(TicketType), metadata={"min_length": 1, "max_length": MAX_VALUES}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilters(Filters):
+    """Filters of a search of documents."""
+
+    source_types: tuple[DocumentType, ...] = field(
+        default=get_args(DocumentType), metadata={"min_length": 1, "max_length": MAX_VALUES}
+    )
+
+
+FILTER_NAMES = tuple(each.name for each in fields(Filters))

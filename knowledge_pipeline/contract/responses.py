@@ -1,19 +1,42 @@
-"""What is answered: the one declaration of every response, which every interface derives from."""
+"""Responses, declared once: every interface derives from them.
+
+In the metadata of a field, `description` and `examples` are what pydantic reads of a dataclass, `exclude`
+keeps the field out of JSON, and `omit_none` leaves it out if it is None.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from knowledge_pipeline.contract.types import NodeRole, SearchName, SearchType, TaskKind
+from knowledge_pipeline.contract.types import (
+    HealthState,
+    NodeRole,
+    RefreshState,
+    SearchName,
+    SearchType,
+    TaskKind,
+)
 from knowledge_pipeline.records import Mention, Metadata
+
+_HIDDEN: Mapping[str, Any] = {"exclude": True}
+
+
+class JsonResponse:
+    """Base of responses."""
+
+    __slots__ = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain dictionaries, lists, strings and numbers."""
+        return to_json(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """When something was done, in milliseconds since the question began."""
+    """When a step of a search ran, in milliseconds since the search began."""
 
     name: str
     start_ms: float
@@ -21,26 +44,38 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryResponse(JsonResponse):
+    """What every response of the knowledge base has."""
+
+    query_id: str = field(metadata={"description": "Names the response in `feedback` and in the log."})
+    took_ms: float
+    release: int = field(metadata={"description": "The release that was searched."})
+    degraded: tuple[str, ...] = field(
+        metadata={"description": "Steps that had to be skipped: `vector`, `rerank`, `graph`, …"}
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a passage is from."""
+    """Where a result is from."""
 
     source: str
     path: str
-    lines: str  # "L10-L24", counted from 1; "L10" for one line
+    lines: str = field(metadata={"examples": ["L10-L24", "L10"]})  # counted from 1
     title: str | None
-    url: str | None  # with the lines as its fragment, where it is a web address without one
+    url: str | None  # with the lines as its fragment, unless the web address has one
 
 
 @dataclass(frozen=True, slots=True)
 class ResultSpan:
-    """Where a passage lies in its document, whose characters are counted half-open."""
+    """Where a result lies in its document; characters are half-open."""
 
     uri: str
     start_char: int
     end_char: int
     start_line: int
     end_line: int
-    space_before: str | None = None  # all white space between what stands before and it; None: not known
+    space_before: str | None = None  # all white space between the preceding text and it; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +96,38 @@ class RelatedDocument:
 class Relation:
     """What one document says of another."""
 
-    kind: str  # "closes", "implements", "supersedes", "duplicates", "changes", "references"
-    direction: Literal["to", "from"]  # whether this document says it of the other, or the other of this
-    target: str  # what the one that says it has written
-    document: RelatedDocument  # the other one
+    kind: str = field(metadata={"examples": ["closes", "implements", "supersedes", "references"]})
+    direction: Literal["to", "from"] = field(
+        metadata={"description": "to: this document says it of the other; from: the other says it of this."}
+    )
+    target: str = field(metadata={"description": "The mention, as it is written."})
+    document: RelatedDocument = field(metadata={"description": "The other document."})
 
 
 @dataclass(frozen=True, slots=True)
 class CodeNeighbour:
-    """Code that a result has to do with."""
+    """Code that a result is connected to."""
 
     name: str  # in its file: "Store.get"; of a file its path; of what is not indexed the full name
-    source: str | None = None  # None: not indexed
+    source: str | None = field(default=None, metadata={"description": "null: it is not indexed."})
     path: str | None = None
-    line: int | None = None  # where it begins; of what calls the result, where it first does
+    line: int | None = None  # where it begins; of a caller, where it first calls the result
     signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeNeighbours:
-    """What a piece of code has to do with: a few of each kind, and how many more there are."""
+    """What a result of code is connected to: a few neighbours of each kind."""
 
     calls: tuple[CodeNeighbour, ...] = ()  # in the order of its lines
     called_by: tuple[CodeNeighbour, ...] = ()  # of its own source first, then the surest
     imports: tuple[CodeNeighbour, ...] = ()  # of its file; what it uses itself first
     extends: tuple[CodeNeighbour, ...] = ()  # classes and interfaces
     implemented_by: tuple[CodeNeighbour, ...] = ()  # what extends or implements it
-    omitted: Mapping[str, int] = field(default_factory=dict[str, int])  # by field, how many are not told
+    omitted: Mapping[str, int] = field(
+        default_factory=dict[str, int],
+        metadata={"description": "How many more neighbours of each kind there are."},
+    )
 
     def __bool__(self) -> bool:
         return any((self.calls, self.called_by, self.imports, self.extends, self.implemented_by))
@@ -95,7 +135,7 @@ class CodeNeighbours:
 
 @dataclass(frozen=True, slots=True)
 class ScoreExplanation:
-    """Where a hit's score comes from. Ranks count from 1; None: that search did not find it."""
+    """Where a score comes from. Ranks count from 1; None: that search did not find the result."""
 
     space: str
     vector_rank: int | None
@@ -109,45 +149,37 @@ class ScoreExplanation:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One retrieved passage."""
+    """One result: a chunk of a document."""
 
     id: str
     content: str
-    score: float  # in [0, 1], comparable within one answer
+    score: float = field(metadata={"description": "Comparable within one response.", "ge": 0, "le": 1})
     metadata: Metadata
     citation: Citation
-    span: ResultSpan
-    related: tuple[Relation, ...] = ()  # the most telling ones; `KnowledgeBase.related` gives all
-    graph: CodeNeighbours | None = None  # of the best code hits; `KnowledgeBase.graph` tells more
-    explain: ScoreExplanation | None = None
+    span: ResultSpan = field(metadata=_HIDDEN)
+    related: tuple[Relation, ...] = field(
+        default=(), metadata={"description": "The most important relations of the document."}
+    )
+    graph: CodeNeighbours | None = field(
+        default=None, metadata={"description": "Of the best results of code.", "omit_none": True}
+    )
+    explain: ScoreExplanation | None = field(
+        default=None, metadata={"description": "Ranks and scores, on request.", "omit_none": True}
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResponse:
-    """What a question gets."""
+class SearchResponse(QueryResponse):
+    """The results of a search, best first."""
 
-    query_id: str
-    took_ms: float
-    release: int
-    degraded: tuple[str, ...]  # "vector", "rerank", "graph": steps that the answer had to do without
     results: tuple[SearchResult, ...]
-    timings_ms: Mapping[str, float]  # by step
-    cached: bool = False  # whether it was found for the same question before
-    steps: tuple[Step, ...] = ()  # when each was, for those who trace
-    explain: Mapping[str, Any] | None = None  # how the question was understood, why it is degraded
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers; `explain` only where it was asked for."""
-        answer = to_json_value(asdict(replace(self, steps=())))
-        del answer["steps"]
-        for holder in (answer, *answer["results"]):
-            if holder["explain"] is None:
-                del holder["explain"]
-        for result in answer["results"]:
-            del result["span"]  # for those who put chunks together again
-            if result["graph"] is None:
-                del result["graph"]
-        return answer
+    timings_ms: Mapping[str, float] = field(metadata={"description": "By step."})
+    cached: bool = False  # whether the same search was run before
+    steps: tuple[Step, ...] = field(default=(), metadata=_HIDDEN)  # for traces
+    explain: Mapping[str, Any] | None = field(
+        default=None,
+        metadata={"description": "How the query was understood, on request.", "omit_none": True},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +187,8 @@ class GraphNode:
     """A definition, a file, or a name outside of everything that is indexed."""
 
     id: str
-    name: str  # qualified within its file: "Store.get"; of a file its path; of what is outside its full name
-    kind: str  # "function", "class", "file", ...; "outside"
+    name: str  # qualified within its file: "Store.get"; of a file its path; outside its full name
+    kind: str = field(metadata={"examples": ["function", "class", "file", "outside"]})
     full_name: str
     source: str | None = None  # None: outside
     path: str | None = None
@@ -164,39 +196,39 @@ class GraphNode:
     language: str | None = None
     signature: str = ""
     url: str | None = None
-    role: NodeRole = "target"
-    distance: int = 0  # steps from the target
+    role: NodeRole = field(
+        default="target", metadata={"description": "target, member (of the target), used_by, or uses."}
+    )
+    distance: int = field(default=0, metadata={"description": "Steps from the target."})
     score: float | None = None  # in (0, 1], where nodes are ranked
 
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """One node has to do with another: all places in a file where it does so in one way."""
+    """A connection of two nodes: all places in a file where one uses the other in one way."""
 
-    kind: str  # "calls", "references", "extends", "implements", "imports"
-    source: str  # id of a node
-    target: str
-    path: str  # of the file where it stands
+    kind: str = field(metadata={"examples": ["calls", "references", "extends", "implements", "imports"]})
+    source: str = field(metadata={"description": "Id of a node."})
+    target: str = field(metadata={"description": "Id of a node."})
+    path: str  # of the file that has the lines
     lines: tuple[int, ...]  # counted from 1
-    confidence: float  # 0 to 1, of the surest place
+    confidence: float = field(metadata={"ge": 0, "le": 1})  # of the surest place
 
 
 @dataclass(frozen=True, slots=True)
-class GraphResponse:
-    """Nodes and links; several candidates and nothing else where the target is ambiguous."""
+class GraphResponse(QueryResponse):
+    """Nodes and edges; only candidates if the target is ambiguous."""
 
-    query_id: str
-    operation: str  # "usages", "calls", ...
-    target: str  # as it was asked
-    took_ms: float
-    release: int
-    nodes: tuple[GraphNode, ...] = ()  # those that were asked for first, then by distance
+    operation: str = field(metadata={"examples": ["usages", "calls"]})
+    target: str  # as requested
+    nodes: tuple[GraphNode, ...] = ()  # targets first, then by distance
     edges: tuple[GraphEdge, ...] = ()
-    candidates: tuple[GraphNode, ...] = ()  # what the target may mean, where it may mean several things
-    notes: tuple[str, ...] = ()  # sentences: what was cut, what could not be resolved
-    degraded: tuple[str, ...] = ()
+    candidates: tuple[GraphNode, ...] = ()  # what an ambiguous target may mean
+    notes: tuple[str, ...] = field(
+        default=(), metadata={"description": "Sentences: what was left out, what could not be resolved."}
+    )
     timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
-    steps: tuple[Step, ...] = ()  # when each was, for those who trace
+    steps: tuple[Step, ...] = field(default=(), metadata=_HIDDEN)
 
     @property
     def targets(self) -> tuple[GraphNode, ...]:
@@ -205,44 +237,32 @@ class GraphResponse:
 
     @property
     def matches(self) -> tuple[GraphNode, ...]:
-        """The nodes that were found by way of them."""
+        """The nodes that were found from the targets."""
         return tuple(node for node in self.nodes if node.role in ("used_by", "uses"))
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers."""
-        told = to_json_value(asdict(self))
-        del told["steps"]
-        return told
 
 
 @dataclass(frozen=True, slots=True)
-class RelationsResponse:
-    """What a target has to do with other documents."""
+class RelationsResponse(QueryResponse):
+    """How a target is related to other documents."""
 
-    query_id: str
-    took_ms: float
-    release: int
-    degraded: tuple[str, ...]
-    documents: tuple[
-        RelatedDocument, ...
-    ]  # that the target means; several where a path is in several sources
-    relations: tuple[Relation, ...]  # the most telling kinds first, then the newest
-    unresolved_mentions: tuple[Mention, ...]  # of documents that are not here, or not for the caller to see
-    is_truncated: bool  # more mention it than were read
+    documents: tuple[RelatedDocument, ...] = field(
+        metadata={"description": "The target; several documents if a path is in several sources."}
+    )
+    relations: tuple[Relation, ...]  # the most important kinds first, then the newest
+    unresolved_mentions: tuple[Mention, ...] = field(
+        metadata={"description": "Mentions of documents that are not indexed, or not visible to the caller."}
+    )
+    is_truncated: bool = field(metadata={"description": "More documents mention it than were read."})
 
     @property
     def matches(self) -> tuple[Relation, ...]:
         """What the log counts."""
         return self.relations
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers."""
-        return to_json_value(asdict(self))
-
 
 @dataclass(frozen=True, slots=True)
 class ContextExcerpt:
-    """A passage of a context, which the reader can cite as `[number]`."""
+    """An excerpt in a context, to be cited as `[number]`."""
 
     number: int  # from 1, in the order shown
     text: str  # exactly the document's, from the first to the last of its lines
@@ -253,8 +273,8 @@ class ContextExcerpt:
     symbols: tuple[str, ...]  # that it defines, as far as they are known
     metadata: Metadata  # of its best chunk; of several, what they have in common
     chunks: tuple[str, ...]  # ids
-    missing_lines: int = 0  # that were cut off at its end
-    near_duplicates: tuple[Citation, ...] = ()  # where nearly the same stands
+    missing_lines: int = 0  # cut off at its end
+    near_duplicates: tuple[Citation, ...] = ()  # other places of nearly the same text
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +289,7 @@ class OmittedChunk:
 
 @dataclass(frozen=True, slots=True)
 class SearchRun:
-    """One search that a task asked for; with a `problem` it could not be run, and gave nothing."""
+    """One search for a task; one with a `problem` failed and found nothing."""
 
     name: SearchName
     type: SearchType
@@ -278,62 +298,215 @@ class SearchRun:
     found: int = 0
     shown: int = 0  # of what it found
     took_ms: float = 0.0
-    degraded: Mapping[str, Any] = field(default_factory=dict[str, Any])  # step gone without -> why
+    degraded: Mapping[str, Any] = field(default_factory=dict[str, Any])  # skipped step -> why
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ContextResponse:
-    """What an agent gets for a task."""
+class ContextResponse(QueryResponse):
+    """What an agent should read before it does a task."""
 
-    query_id: str
-    took_ms: float
-    release: int
-    degraded: tuple[str, ...]  # "vector", "rerank"; a search with a problem; "task": only its beginning
+    # degraded: "vector", "rerank"; a search with a problem; "task": only its beginning was searched for
     kind: TaskKind
-    text: str  # the prompt
+    text: str = field(metadata={"description": "The prompt."})
     tokens: int  # of the prompt: at most `max_tokens`
     max_tokens: int
     tokenizer: str
     template: str
     excerpts: tuple[ContextExcerpt, ...]
-    omitted: tuple[OmittedChunk, ...]  # for want of budget, best first
-    searches: tuple[SearchRun, ...]
-    results: tuple[SearchResult, ...]  # the chunks that the passages are made of, best first
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers; of the chunks only the passages' ids."""
-        told = to_json_value(asdict(replace(self, results=())))
-        del told["results"]
-        return told
+    omitted: tuple[OmittedChunk, ...] = field(
+        metadata={"description": "What was found and did not fit, best first."}
+    )
+    searches: tuple[SearchRun, ...] = field(
+        metadata={"description": "Which searches were run, and what each found."}
+    )
+    results: tuple[SearchResult, ...] = field(metadata=_HIDDEN)  # of the excerpts, best first
 
 
 @dataclass(frozen=True, slots=True)
-class StatusResponse:
-    """Rows that the caller may see in the live release, archived ones aside."""
+class DocumentChunk:
+    """One chunk of a document."""
+
+    id: str
+    lines: str
+    section: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentResponse(QueryResponse):
+    """A document of the live release, assembled from its chunks."""
+
+    id: str = field(metadata={"description": "`source:uri`."})
+    source: str
+    uri: str
+    path: str
+    title: str | None
+    url: str | None
+    text: str
+    complete: bool = field(metadata={"description": "false: some text between chunks is not indexed."})
+    metadata: Metadata = field(metadata={"description": "What its chunks have in common."})
+    chunks: tuple[DocumentChunk, ...]
+    related: tuple[Relation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusResponse(JsonResponse):
+    """Rows of the live release that the caller may see, without archived ones."""
 
     release: int
     released_at: datetime
     rows: int
-    by_source: Mapping[str, int]  # a source without rows is listed for an operator
+    by_source: Mapping[str, int]  # for an operator also sources without rows
     by_type: Mapping[str, int]
     by_space: Mapping[str, int]
-    unindexed_rows: Mapping[
-        str, int
-    ]  # for an operator: space -> rows of its newest version found by scanning
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries, strings and numbers."""
-        return {**asdict(self), "created_at": self.released_at.isoformat()}
+    unindexed_rows: Mapping[str, int] = field(
+        metadata={"description": "By space, rows that are found by scanning; for operators."}
+    )
 
 
-def to_json_value(value: Any) -> Any:
-    """The value as JSON has it: lists for tuples, text for times."""
-    match value:
-        case dict():
-            return {key: to_json_value(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [to_json_value(inner) for inner in value]
-        case datetime():
-            return value.isoformat()
-    return value
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """One source, as far as the caller may see it."""
+
+    id: str
+    type: str
+    chunks: int
+    refreshed_at: datetime | None = field(metadata={"description": "When it was last read; null: not known."})
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionsResponse(JsonResponse):
+    """The sources that can be searched."""
+
+    release: int
+    released_at: datetime
+    collections: tuple[Collection, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStats:
+    """The queries of a period."""
+
+    count: int
+    zero_result_count: int
+    degraded: int
+    cached: int
+    by_type: Mapping[str, int]
+    by_interface: Mapping[str, int]
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatsResponse(JsonResponse):
+    """How much is indexed, and how it is used."""
+
+    release: int
+    chunks: int
+    by_type: Mapping[str, int]
+    hours: int
+    queries: QueryStats | None = field(
+        metadata={"description": "Of the caller's tenant, or all for an operator; null: none, or not logged."}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentHealth:
+    """One component of the service."""
+
+    status: HealthState = field(
+        metadata={"description": "disabled: not configured; unknown: the check did not finish."}
+    )
+    detail: str | None = field(default=None, metadata={"description": "What a problem means for answers."})
+
+
+@dataclass(frozen=True, slots=True)
+class HealthResponse(JsonResponse):
+    """The health of the service."""
+
+    status: Literal["ok", "degraded", "unhealthy"] = field(
+        metadata={"description": "degraded: answers lack something; unhealthy: there are none."}
+    )
+    components: Mapping[str, ComponentHealth]
+
+
+@dataclass(slots=True)
+class Refresh(JsonResponse):
+    """One refresh of sources, or the purge of one."""
+
+    id: str
+    sources: tuple[str, ...]
+    reason: str = field(
+        metadata={"description": "What requested it.", "examples": ["sync", "github", "gitlab", "purge"]}
+    )
+    status: RefreshState
+    requested_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    error: str | None = field(default=None, metadata={"description": "Why it failed, in a sentence."})
+    release: int | None = field(default=None, metadata={"description": "The release that it published."})
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshListResponse(JsonResponse):
+    """The refreshes of this server, newest first; finished ones up to the last hundred."""
+
+    refreshes: tuple[Refresh, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceResponse(JsonResponse):
+    """A source, without its secrets."""
+
+    id: str
+    type: str
+    location: str = field(metadata={"description": "The folder or address that it reads."})
+    branch: str | None
+    refresh_trigger: str = field(
+        metadata={"description": "When it is refreshed automatically.", "examples": ["on_commit"]}
+    )
+    visibility: str
+    tenant: str | None
+    principals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceListResponse(JsonResponse):
+    """The sources of knowledge.yaml that the caller may manage."""
+
+    sources: tuple[SourceResponse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRemovedResponse(JsonResponse):
+    """A source that is no longer declared."""
+
+    source_id: str
+    purge: Refresh | None = field(
+        metadata={"description": "null: its content stays until `knowledge purge` deletes it."}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookResponse(JsonResponse):
+    """What a webhook started."""
+
+    refreshes: tuple[Refresh, ...]
+    ignored_reason: str | None = field(metadata={"description": "Why nothing was started."})
+
+
+def to_json(value: Any) -> Any:
+    """A value as JSON has it: objects for dataclasses, lists for tuples, text for times."""
+    if is_dataclass(value):
+        held = {each: getattr(value, each.name) for each in fields(value) if "exclude" not in each.metadata}
+        return {
+            each.name: to_json(inner)
+            for each, inner in held.items()
+            if not (inner is None and "omit_none" in each.metadata)
+        }
+    if isinstance(value, Mapping):
+        return {key: to_json(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(inner) for inner in value]
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,8 +1,10 @@
-"""The closed sets of words that questions and answers are made of, and the limits of a question."""
+"""The closed sets of words that requests and responses are made of, and the limits of a request."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Len
 
 SourceType = Literal[
     "code",
@@ -17,6 +19,8 @@ SourceType = Literal[
     "files",
     "archive",
 ]
+TicketType = Literal["github_issues", "github_pr", "jira"]
+DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive"]
 
 SearchType = Literal["semantic", "code", "similar", "historical"]
 
@@ -32,6 +36,9 @@ defined within the target."""
 
 Judgement = Literal["clicked", "useful", "useless"]
 
+HealthState = Literal["ok", "unhealthy", "disabled", "unknown"]
+RefreshState = Literal["queued", "running", "succeeded", "failed"]
+
 MAX_RESULTS = 100  # of one search
 MAX_QUERY_CHARS = 4000
 MAX_EXAMPLE_CHARS = 20_000
@@ -40,4 +47,8 @@ MAX_BUDGET_TOKENS = 1_000_000
 MAX_DEPTH = 10
 MAX_NODES = 1_000
 MAX_TARGET_CHARS = 1_000
+MAX_NAME_CHARS = 1_000
+MAX_ID_CHARS = 4_000
 MAX_VALUES = 200  # in all fields of one `Filters` together
+
+Name = Annotated[str, Len(1, MAX_NAME_CHARS)]

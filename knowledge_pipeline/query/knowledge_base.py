@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import (
     ContextResponse,
     GraphResponse,
@@ -22,7 +23,6 @@ from knowledge_pipeline.contract.responses import (
 from knowledge_pipeline.contract.types import Judgement
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.build import get_context
-from knowledge_pipeline.query.agent_context.searches import Task
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import GraphCall, GraphQueries
 from knowledge_pipeline.query.health import ComponentHealth, check_health

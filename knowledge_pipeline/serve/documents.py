@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from knowledge_pipeline.contract.responses import Relation, SearchResponse, SearchResult, to_json_value
+from knowledge_pipeline.contract.responses import Relation, SearchResponse, SearchResult, to_json
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
@@ -36,7 +36,7 @@ class WholeDocument:
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers."""
-        return to_json_value(asdict(self))
+        return to_json(asdict(self))
 
 
 async def load_document(base: KnowledgeBase, id: str, access: Access) -> WholeDocument:

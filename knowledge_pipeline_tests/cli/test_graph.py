@@ -136,7 +136,7 @@ def hostile() -> GraphResponse:
     names = ['a"b', "c\\", "d#e;", "<script>", "f\ng", "`h`", "é😀", "x" * 300, 'end"] --> n1; subgraph']
     nodes = tuple(GraphNode(name, name, "function", name, "s", f'p/{name}"') for name in names)
     links = tuple(GraphEdge("calls", names[0], name, "p", (1,), 1.0) for name in names)
-    return GraphResponse("id", "calls", "a", 1.0, 1, nodes, links)
+    return GraphResponse("id", 1.0, 1, (), "calls", "a", nodes, links)
 
 
 def test_hostile_names_stay_within_their_boxes():

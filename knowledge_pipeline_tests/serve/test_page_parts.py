@@ -69,7 +69,7 @@ def answer(users: int, used: int) -> GraphResponse:
     callees = [GraphNode(f"b{n}", f"b{n}", "outside", "", role="uses", distance=1) for n in range(used)]
     calls = [GraphEdge("calls", node.id, "f", "a.py", (1,), 1.0) for node in callers]
     calls += [GraphEdge("calls", "f", node.id, "m.py", (2,), 1.0) for node in callees]
-    return GraphResponse("q", "calls", "f", 1.0, 1, (target, *callers, *callees), tuple(calls))
+    return GraphResponse("q", 1.0, 1, (), "calls", "f", (target, *callers, *callees), tuple(calls))
 
 
 @pytest.mark.parametrize(("users", "used"), [(1, 0), (3, 2), (MAX_BOXES + 1, 1), (30, 40)])

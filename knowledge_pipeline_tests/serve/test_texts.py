@@ -82,7 +82,7 @@ def test_the_graph_tells_each_node_once_with_what_links_it():
         GraphEdge("calls", "pay", "pay", "pay.py", (5,), 1.0),
     )
     told = render_graph_answer(
-        GraphResponse("q", "calls", "pay", 1.0, 1, nodes, links, notes=("3 more were left out",))
+        GraphResponse("q", 1.0, 1, (), "calls", "pay", nodes, links, notes=("3 more were left out",))
     )
     assert told.splitlines() == [
         "function Pay  pay.py:1-2  [shop]",
@@ -102,7 +102,7 @@ def test_the_graph_tells_each_node_once_with_what_links_it():
 
 def test_a_name_that_may_mean_several_things_says_what_to_ask_for():
     told = render_graph_answer(
-        GraphResponse("q", "usages", "pay", 1.0, 1, candidates=(node("a", "target"), node("b", "target")))
+        GraphResponse("q", 1.0, 1, (), "usages", "pay", candidates=(node("a", "target"), node("b", "target")))
     )
     assert told.startswith(
         "`pay` may mean several things. Ask again with one of these as the target:\n- a.py:A"

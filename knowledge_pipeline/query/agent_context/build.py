@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.config.operation import ContextSettings
+from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import (
     Citation,
     ContextExcerpt,
     ContextResponse,
     SearchRun,
-    to_json_value,
+    to_json,
 )
 from knowledge_pipeline.contract.types import MAX_BUDGET_TOKENS
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt
 from knowledge_pipeline.query.agent_context.prompt_templates import PromptTemplate, load_template
-from knowledge_pipeline.query.agent_context.searches import Task, TaskSearchResults, run_task_searches
+from knowledge_pipeline.query.agent_context.searches import TaskSearchResults, run_task_searches
 from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,
     ContextSelection,
@@ -167,7 +168,7 @@ def _to_template_values(passage: ContextExcerpt) -> dict[str, Any]:
         "language": known.get("language"),
         "author": known.get("author"),
         "last_modified": known.get("last_modified"),
-        "metadata": to_json_value(dict(known)),
+        "metadata": to_json(dict(known)),
         "found_by": list(passage.found_by),
         "missing_lines": passage.missing_lines,
         "also": [_citation_to_values(place) for place in passage.near_duplicates],

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from dataclasses import dataclass, replace
+from typing import Any
 
 from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
 from knowledge_pipeline.contract.types import (
     MAX_EXAMPLE_CHARS,
     MAX_QUERY_CHARS,
-    MAX_TASK_CHARS,
     SearchName,
     TaskKind,
 )
@@ -45,31 +45,6 @@ _SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
 _FILE_SEARCHES = ("code", "history")  # searches whose question names it
 _MAX_ATTEMPTS = 3  # to find one release live in all searches
 _FILTER_TERM = re.compile(r"(?<!\S)(\w+):(?!:|//|\s)")
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What an agent is about to do.
-
-    Raises:
-        QuestionRefused: it says nothing, is too long, or of an unknown kind.
-    """
-
-    text: str
-    kind: TaskKind = "code_generation"
-    file: str | None = None  # that it is about: a path within its source
-    source: str | None = None  # the file's, where several have such a path
-    snippet: str | None = None  # code or prose that it is about
-    filters: Filters = field(default_factory=Filters)
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(TaskKind):
-            raise InvalidQuery(f"found the task {self.kind!r}; allowed: {', '.join(get_args(TaskKind))}")
-        if not self.text.strip():
-            raise InvalidQuery("the task is empty: say what is to be done")
-        if len(self.text) > MAX_TASK_CHARS:
-            found = f"{len(self.text)} characters"
-            raise InvalidQuery(f"the task has {found}; allowed: at most {MAX_TASK_CHARS}")
 
 
 @dataclass(frozen=True, slots=True)

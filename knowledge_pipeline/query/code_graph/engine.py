@@ -208,10 +208,11 @@ def _build_answer(
     nodes = sorted(walk.nodes.values(), key=_node_sort_key)
     return GraphResponse(
         query_id=str(uuid.uuid4()),
-        operation=request.operation,
-        target=request.target,
         took_ms=watch.took_ms,
         release=release,
+        degraded=(),
+        operation=request.operation,
+        target=request.target,
         nodes=tuple(nodes),
         edges=tuple(sorted(walk.edges.values(), key=_edge_sort_key)),
         candidates=target.candidates,

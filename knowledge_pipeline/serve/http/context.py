@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from knowledge_pipeline.query.agent_context.searches import Task
+from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.models_documents import ContextRequest, ContextResponse
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses

@@ -9,11 +9,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import document_key
-from knowledge_pipeline.query.agent_context.searches import Task
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.serve.http.models_documents import ContextResponse
 from knowledge_pipeline.serve.http.models_graph import GraphResponse

@@ -1,0 +1,281 @@
+"""Requests, declared once: what HTTP takes as bodies, and what the client sends.
+
+The metadata of a field is what pydantic reads of a dataclass: a description, examples and limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, get_args
+
+from knowledge_pipeline.contract.filters import DocumentFilters, Filters, TicketFilters
+from knowledge_pipeline.contract.types import (
+    MAX_BUDGET_TOKENS,
+    MAX_DEPTH,
+    MAX_EXAMPLE_CHARS,
+    MAX_ID_CHARS,
+    MAX_NODES,
+    MAX_QUERY_CHARS,
+    MAX_RESULTS,
+    MAX_TARGET_CHARS,
+    MAX_TASK_CHARS,
+    CallDirection,
+    Judgement,
+    Name,
+    SearchType,
+    TaskKind,
+)
+from knowledge_pipeline.errors import InvalidQuery
+
+_CLOSED: Mapping[str, Any] = {"extra": "forbid"}  # an unknown key is an error
+_LIMIT: Mapping[str, Any] = {
+    "description": "At most this many results; by default as the type of search has it.",
+    "ge": 1,
+    "le": MAX_RESULTS,
+}
+_EXPLAIN: Mapping[str, Any] = {"description": "Explain where each score comes from."}
+_FILE_SOURCE: Mapping[str, Any] = {"description": "The file's source, if several have such a path."}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequest:
+    """A query to the live release, or to a part of it."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
+
+    query: str = field(
+        metadata={
+            "description": "A question, keywords, or a name; `lang:go path:src/ since:30d` filter.",
+            "examples": ["how are sessions signed"],
+            "min_length": 1,
+            "max_length": MAX_QUERY_CHARS,
+        }
+    )
+    filters: Filters = field(default_factory=Filters)
+    limit: int | None = field(default=None, metadata=_LIMIT)
+    explain: bool = field(default=False, metadata=_EXPLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest(QueryRequest):
+    """A query, and how to search for it."""
+
+    type: SearchType = field(
+        default="semantic",
+        metadata={
+            "description": "semantic: everything; code: source code; similar: what is like a text; "
+            "historical: commits and pull requests."
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TicketQueryRequest(QueryRequest):
+    """A query of issues, tickets and pull requests."""
+
+    filters: TicketFilters = field(default_factory=TicketFilters)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentQueryRequest(QueryRequest):
+    """A query of documents."""
+
+    filters: DocumentFilters = field(default_factory=DocumentFilters)
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarRequest:
+    """An example to find similar results for: a text, or an indexed file, whose own chunks are left out."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
+        **_CLOSED,
+        "json_schema_extra": {
+            "anyOf": [
+                {"required": [name], "properties": {name: {"type": "string"}}} for name in ("text", "path")
+            ]
+        },
+    }
+
+    text: str | None = field(
+        default=None,
+        metadata={
+            "description": "Code or prose. With `path` too, the path says which file it is from.",
+            "min_length": 1,
+            "max_length": MAX_EXAMPLE_CHARS,
+        },
+    )
+    path: Name | None = field(
+        default=None, metadata={"description": "A file within its source.", "examples": ["src/auth.py"]}
+    )
+    source: Name | None = field(default=None, metadata=_FILE_SOURCE)
+    filters: Filters = field(default_factory=Filters)
+    limit: int | None = field(default=None, metadata=_LIMIT)
+    explain: bool = field(default=False, metadata=_EXPLAIN)
+
+    def __post_init__(self) -> None:
+        if self.text is None and self.path is None:
+            raise InvalidQuery("nothing to be similar to: give a text or a path")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an agent is about to do."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
+
+    text: str = field(
+        metadata={
+            "alias": "task",
+            "description": "What to do, in a sentence or a whole ticket.",
+            "examples": ["add retries to the payment client"],
+            "min_length": 1,
+            "max_length": MAX_TASK_CHARS,
+        }
+    )
+    kind: TaskKind = field(
+        default="code_generation", metadata={"description": "Decides which searches are run."}
+    )
+    file: Name | None = field(
+        default=None, metadata={"description": "The path of the file that the task is about, in its source."}
+    )
+    source: Name | None = field(default=None, metadata=_FILE_SOURCE)
+    snippet: str | None = field(
+        default=None,
+        metadata={
+            "description": "Code or prose that the task is about: a selection, a diff, a conflict.",
+            "max_length": MAX_EXAMPLE_CHARS,
+        },
+    )
+    filters: Filters = field(default_factory=Filters)
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidQuery` for a task that says nothing, is too long, or of an unknown kind."""
+        if self.kind not in get_args(TaskKind):
+            raise InvalidQuery(f"found the task {self.kind!r}; allowed: {', '.join(get_args(TaskKind))}")
+        if not self.text.strip():
+            raise InvalidQuery("the task is empty: say what is to be done")
+        if len(self.text) > MAX_TASK_CHARS:
+            found = f"{len(self.text)} characters"
+            raise InvalidQuery(f"the task has {found}; allowed: at most {MAX_TASK_CHARS}")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequest(Task):
+    """A task that context is built for, and the size and shape of that context."""
+
+    max_tokens: int | None = field(
+        default=None,
+        metadata={
+            "description": "The budget of the whole text; by default the server's, usually 4,000.",
+            "ge": 1,
+            "le": MAX_BUDGET_TOKENS,
+        },
+    )
+    template: str | None = field(
+        default=None,
+        metadata={
+            "description": "The name of a template; by default that of the task's kind.",
+            "min_length": 1,
+            "max_length": 200,
+            "pattern": r"^\w[\w.-]*$",
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RelationsRequest:
+    """A document whose relations are wanted."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
+
+    target: str = field(
+        metadata={
+            "description": "A ticket's key, `owner/name#12`, a commit, an address, a path, or an id.",
+            "examples": ["PAY-12"],
+            "min_length": 1,
+            "max_length": MAX_ID_CHARS,
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTargetRequest:
+    """A request for what has to do with a piece of code."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
+
+    target: str = field(
+        metadata={
+            "description": "A definition (`Store.get`, or its full name as an import writes it), "
+            "`path:name`, `path:line` (the definition around the line), a file, or a folder.",
+            "examples": ["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
+            "min_length": 1,
+            "max_length": MAX_TARGET_CHARS,
+        }
+    )
+    filters: Filters = field(
+        default_factory=Filters,
+        metadata={
+            "description": "Where to look for the target; the code graph takes languages, sources, "
+            "source_types, repos, branches, paths and tags."
+        },
+    )
+    limit: int | None = field(
+        default=None,
+        metadata={
+            "description": "At most this many nodes in addition to the target; by default 100, or 20 of "
+            "related code.",
+            "ge": 1,
+            "le": MAX_NODES,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTraversalRequest(GraphTargetRequest):
+    """A request that follows edges step by step."""
+
+    depth: int | None = field(
+        default=None,
+        metadata={
+            "description": "At most this many steps from the target; by default 1, for a hierarchy 5, for "
+            "the impact of a change 3.",
+            "ge": 1,
+            "le": MAX_DEPTH,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CallGraphRequest(GraphTraversalRequest):
+    """A request that follows calls."""
+
+    direction: CallDirection = field(
+        default="both",
+        metadata={"description": "callers: what calls the target; callees: what it calls."},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackRequest:
+    """What a reader thought of a result."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
+
+    query_id: str = field(metadata={"description": "Of an answer.", "min_length": 1, "max_length": 500})
+    result_id: str = field(
+        metadata={"description": "Of one of its results.", "min_length": 1, "max_length": 500}
+    )
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRequest:
+    """Sources to refresh."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
+
+    sources: tuple[Name, ...] = field(
+        default=(), metadata={"description": "By id; empty: all that the caller manages.", "max_length": 200}
+    )
