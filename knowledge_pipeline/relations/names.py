@@ -43,6 +43,13 @@ class DocumentContext:
     repo: str | None = None  # "owner/name" where it is hosted, else the folder's name
     host: str | None = None  # that the source is read from
 
+    def fingerprint(self) -> str:
+        """Equal for contexts in which names mean the same. Part of stored fingerprints: never reformat it."""
+        return (
+            f"Ground(source={self.source!r}, source_type={self.source_type!r}, path={self.path!r}, "
+            f"repo={self.repo!r}, host={self.host!r})"
+        )
+
 
 def list_names(
     context: DocumentContext, uri: str, *, url: str | None, title: str, metadata: Metadata

@@ -72,7 +72,7 @@ def _desired_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str
         chunking.fingerprint(ctx.source, model_tokens=space.max_tokens, tokenizer=space.name),
         sanitizing.fingerprint(resolve_sanitize(ctx.source)),
         relations.VERSION,
-        str(_build_name_scope(ctx.source)),
+        _build_name_scope(ctx.source).fingerprint(),
     )
     rows = snapshot.read_rows(["uri", "content_hash", "archived_at"], is_null("skipped"))
     columns = (rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at"))

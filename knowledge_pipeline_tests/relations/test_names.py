@@ -105,3 +105,11 @@ def test_nothing_that_is_written_is_refused(written: str, source_type: str) -> N
         assert name is None or name.partition(":")[0] in {
             "key", "issue", "commit", "file", "page", "called", "url",
         }  # fmt: skip
+
+
+def test_the_fingerprint_of_a_context_is_the_one_that_stores_hold() -> None:
+    """A store that an earlier version wrote is not cut again, so the text may not change."""
+    context = DocumentContext("shop", "code", "", repo="acme/shop", host=None)
+    assert context.fingerprint() == (
+        "Ground(source='shop', source_type='code', path='', repo='acme/shop', host=None)"
+    )
