@@ -1,10 +1,10 @@
-"""What questions are asked of: the live release, or chosen versions, opened as far as a question needs."""
+"""Opens what questions read: the live release, or chosen versions, as far as a question needs them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
@@ -12,21 +12,23 @@ from typing import Protocol
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store import release as releases
 from knowledge_pipeline.store.code_graph.reader import GraphReader, open_graph
+from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable, open_index
+from knowledge_pipeline.store.readers import IndexReader, Row, SpaceUnreadable, open_index
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.tables import VersionStamp
 
+MAX_CHUNKS = 10_000  # of one document
 _RETRY_UNREADABLE_S = 5.0
 _POLL_INTERVAL_S = 1.0
 
 
 @dataclass(slots=True)
 class OpenRelease:
-    """A release; its tables are opened at the versions that it names when they are first asked for.
+    """A release, whose tables are opened at its versions when they are first needed.
 
-    So a question to the code graph opens no vectors, and a search and what it asks of the graph see
-    one release.
+    So a question to the code graph opens no vectors, and a search and its use of the graph see one
+    release.
     """
 
     release: Release
@@ -43,9 +45,9 @@ class OpenRelease:
         Raises:
             SpaceUnreadable: a table cannot be opened.
         """
-        readers, lost = await self.open_readable_readers()
-        if lost:
-            raise next(iter(lost.values()))
+        readers, unreadable = await self.open_readable_readers()
+        if unreadable:
+            raise next(iter(unreadable.values()))
         return readers
 
     async def open_readable_readers(self) -> tuple[tuple[IndexReader, ...], Mapping[str, SpaceUnreadable]]:
@@ -55,27 +57,27 @@ class OpenRelease:
             SpaceUnreadable: none can be opened.
         """
         readers: list[IndexReader] = []
-        lost: dict[str, SpaceUnreadable] = {}
+        unreadable: dict[str, SpaceUnreadable] = {}
         for space, version in sorted(self.release.tables.items()):
             try:
                 readers.append(await self._open_reader(space, version))
             except SpaceUnreadable as error:
-                lost[space] = error
-        if lost and not readers:
-            raise next(iter(lost.values()))
-        return tuple(readers), lost
+                unreadable[space] = error
+        if unreadable and not readers:
+            raise next(iter(unreadable.values()))
+        return tuple(readers), unreadable
 
     async def mark_unreadable(self, error: SpaceUnreadable) -> None:
-        """Do without a space that cannot be read, and open it anew after a while.
+        """Do without a space that cannot be read, and open it again after a while.
 
         Raises:
-            SpaceUnreadable: it can be read, and only this question's condition cannot be answered.
+            SpaceUnreadable: it can be read; only this question's condition cannot be evaluated.
         """
-        named = (error.space, self.release.tables[error.space])
-        if named in self._readers:
-            if await self._readers[named].is_readable():
+        key = (error.space, self.release.tables[error.space])
+        if key in self._readers:
+            if await self._readers[key].is_readable():
                 raise error
-            self._readers.pop(named, None)
+            self._readers.pop(key, None)
         self._unreadable[error.space] = (error, time.monotonic() + _RETRY_UNREADABLE_S)
 
     async def _open_reader(self, space: str, version: int) -> IndexReader:
@@ -87,7 +89,7 @@ class OpenRelease:
         return self._readers[space, version]
 
     async def open_graph_reader(self) -> GraphReader | None:
-        """The code graph; None where the release has none.
+        """The code graph; None if the release has none.
 
         Raises:
             StoreError: it cannot be opened.
@@ -97,24 +99,34 @@ class OpenRelease:
         return self._graph
 
     def advance_to(self, release: Release) -> OpenRelease:
-        """The next release, with what it has in common with this one open already."""
-        readers = {each: self._readers[each] for each in release.tables.items() if each in self._readers}
+        """The next release; tables whose versions did not change stay open."""
+        readers = {key: self._readers[key] for key in release.tables.items() if key in self._readers}
         graph = self._graph if release.graph == self.release.graph else None
         return OpenRelease(release, self._lake, readers, graph)
 
 
+async def find_rows(
+    readers: Sequence[IndexReader], where: Filter, columns: Sequence[str], *, limit: int = MAX_CHUNKS
+) -> list[Row]:
+    """Rows of all spaces, at most `limit` of each."""
+    by_space = await asyncio.gather(
+        *(reader.find_rows(where, limit=limit, columns=columns) for reader in readers)
+    )
+    return [row for rows in by_space for row in rows]
+
+
 class Index(Protocol):
-    """Opens what questions are asked of; called for every question."""
+    """What questions are asked of."""
 
     async def open_release(self) -> OpenRelease:
-        """The versions to ask now."""
+        """The versions to read now; called for every question."""
         ...
 
 
 class PinnedIndex:
-    """Chosen versions, whatever is live: an index is asked before it is released. Its release is 0.
+    """Chosen versions, whatever is live: an index is evaluated before its release. Its release is 0.
 
-    Their code graph is that of the last release that names exactly them, else the newest.
+    Its code graph is that of the last release of exactly these versions, else the newest.
     """
 
     def __init__(self, lake: Lake, tables: Mapping[str, int]) -> None:
@@ -132,22 +144,22 @@ class PinnedIndex:
         return self._opened
 
     def _find_graph(self) -> Mapping[str, int]:
-        named = [each.graph for each in releases.list_releases(self._lake) if each.tables == self._tables]
-        return named[-1] if named else releases.newest_graph_versions(self._lake)
+        same = [each.graph for each in releases.list_releases(self._lake) if each.tables == self._tables]
+        return same[-1] if same else releases.newest_graph_versions(self._lake)
 
 
 class LiveIndex:
-    """The release that is live; kept until another one is.
+    """The live release, kept open until another one is live.
 
-    Notices a new release by how the folder of the releases table lists its versions. On an object store,
-    where that is a request, it looks once a second.
+    Notices a new release by the listing of the releases table's versions. On an object store, where
+    that is a request, it looks once a second.
     """
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
-        self._looks_every_s = 0.0 if lake.is_local else _POLL_INTERVAL_S
-        self._looked_at = float("-inf")
-        self._mark: VersionStamp | None = None
+        self._poll_interval_s = 0.0 if lake.is_local else _POLL_INTERVAL_S
+        self._polled_at = float("-inf")
+        self._stamp: VersionStamp | None = None
         self._opened: OpenRelease | None = None
 
     async def open_release(self) -> OpenRelease:
@@ -156,12 +168,12 @@ class LiveIndex:
         Raises:
             NotFound: nothing is released yet.
         """
-        if self._opened and time.monotonic() < self._looked_at + self._looks_every_s:
+        if self._opened and time.monotonic() < self._polled_at + self._poll_interval_s:
             return self._opened
-        mark = await asyncio.to_thread(lambda: self._lake.releases().version_stamp)
-        self._looked_at = time.monotonic()
-        if self._opened is None or mark != self._mark:
-            self._opened, self._mark = await self._open_release_at(mark), mark
+        stamp = await asyncio.to_thread(lambda: self._lake.releases().version_stamp)
+        self._polled_at = time.monotonic()
+        if self._opened is None or stamp != self._stamp:
+            self._opened, self._stamp = await self._open_release_at(stamp), stamp
         return self._opened
 
     async def prewarm(self) -> None:
@@ -175,10 +187,10 @@ class LiveIndex:
         for reader in readers:
             await reader.prewarm()
 
-    async def _open_release_at(self, mark: VersionStamp) -> OpenRelease:
+    async def _open_release_at(self, stamp: VersionStamp) -> OpenRelease:
         live = await asyncio.to_thread(releases.find_live_release, self._lake)
         if live is None:
             raise NotFound("nothing is released yet: run `knowledge index`")
-        if self._opened is None or self._mark is None or mark[0] != self._mark[0]:
+        if self._opened is None or self._stamp is None or stamp[0] != self._stamp[0]:
             return OpenRelease(live, self._lake)
         return self._opened.advance_to(live)

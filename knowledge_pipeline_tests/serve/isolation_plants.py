@@ -14,7 +14,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.log import feedback
-from knowledge_pipeline.query.search import engine
+from knowledge_pipeline.query.search import plan
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.serve.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.service import Service
@@ -70,13 +70,13 @@ def _cache(patch: Patch) -> None:
 
 
 def _or(patch: Patch) -> None:
-    where = engine.compile_filter
+    where = plan.compile_filter
 
     def either(access: Access, *narrowed: Any) -> filters.Filter:
         widened = Access.operator() if any(each.sources or each.paths for each in narrowed) else access
         return where(widened, *narrowed)
 
-    patch.setattr(engine, "compile_filter", either)
+    patch.setattr(plan, "compile_filter", either)
 
 
 def _telling_error(patch: Patch) -> None:

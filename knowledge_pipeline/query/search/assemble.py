@@ -1,13 +1,23 @@
-"""From hits to an answer: each content once, with a citation that a person can follow."""
+"""Assembles the response: each content once, with a citation that a person can follow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from knowledge_pipeline.contract.responses import Citation, ResultSpan, ScoreExplanation, SearchResult
+from knowledge_pipeline.contract.responses import (
+    Citation,
+    ResultSpan,
+    ScoreExplanation,
+    SearchResponse,
+    SearchResult,
+)
 from knowledge_pipeline.query.citations import format_lines, link_to_lines
+from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.search.near_duplicates import Shingles, is_nearly_equal, shingles
+from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.records import SPACE_BEFORE_KEY
 
 
@@ -16,52 +26,64 @@ def assemble(
 ) -> tuple[SearchResult, ...]:
     """The best `limit` hits, in the order given; of equal contents only the first.
 
-    With `near_once` only the first of nearly equal ones, too; see `near`.
+    With `drop_near_duplicates` also only the first of nearly equal ones.
     """
     results: list[SearchResult] = []
-    seen: set[str] = set()
-    known: list[Shingles] = []
+    seen_hashes: set[str] = set()
+    seen_shingles: list[Shingles] = []
     for hit in hits:
         if len(results) == limit:
             break
-        if hit.chunk.content_hash in seen:
+        if hit.chunk.content_hash in seen_hashes:
             continue
-        seen.add(hit.chunk.content_hash)
+        seen_hashes.add(hit.chunk.content_hash)
         if drop_near_duplicates:
-            made = shingles(hit.chunk.text)
-            if any(is_nearly_equal(made, other) for other in known):
+            own = shingles(hit.chunk.text)
+            if any(is_nearly_equal(own, seen) for seen in seen_shingles):
                 continue
-            known.append(made)
+            seen_shingles.append(own)
         results.append(to_result(hit.chunk, hit.score, hit.explanation if explain else None))
     return tuple(results)
 
 
 def to_result(chunk: IndexedChunk, score: float, explanation: ScoreExplanation | None = None) -> SearchResult:
-    """A passage as a caller gets it."""
-    known = {name: value for name, value in chunk.metadata.items() if name != SPACE_BEFORE_KEY}
+    """A chunk as a caller gets it."""
+    lines = format_lines(chunk.start_line, chunk.end_line)
+    url = link_to_lines(chunk.url, lines)
     return SearchResult(
         id=chunk.id,
         content=chunk.text,
         score=round(score, 6),
-        metadata=known,
-        citation=to_citation(chunk),
-        span=_to_span(chunk),
+        metadata={name: value for name, value in chunk.metadata.items() if name != SPACE_BEFORE_KEY},
+        citation=Citation(chunk.source, chunk.path, lines, chunk.title, url),
+        span=ResultSpan(
+            uri=chunk.uri,
+            start_char=chunk.start_char,
+            end_char=chunk.start_char + len(chunk.text),
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            space_before=chunk.metadata.get(SPACE_BEFORE_KEY),
+        ),
         explain=explanation,
     )
 
 
-def to_citation(chunk: IndexedChunk) -> Citation:
-    """Path, lines and link of a passage."""
-    lines = format_lines(chunk.start_line, chunk.end_line)
-    return Citation(chunk.source, chunk.path, lines, chunk.title, link_to_lines(chunk.url, lines))
-
-
-def _to_span(chunk: IndexedChunk) -> ResultSpan:
-    return ResultSpan(
-        uri=chunk.uri,
-        start_char=chunk.start_char,
-        end_char=chunk.start_char + len(chunk.text),
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
-        space_before=chunk.metadata.get(SPACE_BEFORE_KEY),
+def build_response(
+    open_release: OpenRelease,
+    results: tuple[SearchResult, ...],
+    watch: Stopwatch,
+    *,
+    degraded: tuple[str, ...] = (),
+    explain: Mapping[str, Any] | None = None,
+) -> SearchResponse:
+    """The response of a release, with an id of its own and the times taken so far."""
+    return SearchResponse(
+        query_id=str(uuid.uuid4()),
+        took_ms=watch.took_ms,
+        release=open_release.release.release,
+        degraded=degraded,
+        results=results,
+        timings_ms=watch.timings_ms,
+        steps=tuple(watch.steps),
+        explain=explain,
     )

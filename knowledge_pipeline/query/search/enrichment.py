@@ -1,4 +1,4 @@
-"""What goes with results: documents that theirs are related to, and the code that they have to do with."""
+"""Adds related documents and code-graph neighbours to results."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from knowledge_pipeline.query.search.hits import IndexedChunk
 from knowledge_pipeline.query.search.neighbours import find_neighbours
 from knowledge_pipeline.query.stopwatch import Stopwatch
 
-MAX_ENRICHED = 5  # code hits of an answer, the best ones
-
-_GRAPH_NOT_BUILT = "the release has no code graph: run `knowledge refresh`"
+MAX_ENRICHED = 5  # the best code results of a response
 
 
 class GraphUnavailable(StoreError):
@@ -28,7 +26,7 @@ class GraphUnavailable(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Enrichment:
-    """Results with what goes with them, and why there is no code graph, where there should be one."""
+    """Enriched results, and why they lack neighbours in the code graph, where they should have them."""
 
     results: tuple[SearchResult, ...]
     graph_problem: str | None = None
@@ -42,73 +40,74 @@ async def enrich_results(
     watch: Stopwatch,
     *,
     max_relations: int,
-    enrich: bool,
+    with_neighbours: bool,
 ) -> Enrichment:
-    """Results with the `related` most telling relations of each, and the best code with its neighbours.
+    """Adds the most telling relations to each result, and neighbours in the code graph to the best code.
 
     Args:
-        opened: the release that the results are of.
-        access: who asks; nothing else is told of.
-        passages: those that the results were made of, in any order.
-        results: the best first.
-        watch: what takes the times.
-        related: how many relations of each result; 0: none are looked for.
-        enrich: whether neighbours are looked for.
+        open_release: the release that the results are of.
+        access: what the caller may see; nothing else is added.
+        chunks: those that the results were made of, and maybe more, in any order.
+        results: best first.
+        watch: times the steps "relate" and "enrich".
+        max_relations: of each result; 0: none are looked for.
+        with_neighbours: whether neighbours are looked for.
     """
-    by_id = {passage.id: passage for passage in chunks}
+    by_id = {chunk.id: chunk for chunk in chunks}
     shown = [by_id[result.id] for result in results]
-    told, enriched = await asyncio.gather(
+    relations, (neighbours, graph_problem) = await asyncio.gather(
         _find_relations(open_release, access, shown if max_relations else [], watch),
-        _find_code_neighbours(open_release, access, shown if enrich else [], watch),
+        _find_code_neighbours(open_release, access, shown if with_neighbours else [], watch),
     )
-    neighbours, without_graph = enriched
-    made = [
+    enriched = tuple(
         replace(
-            result, related=tuple(told.get(result.id, ()))[:max_relations], graph=neighbours.get(result.id)
+            result,
+            related=tuple(relations.get(result.id, ()))[:max_relations],
+            graph=neighbours.get(result.id),
         )
         for result in results
-    ]
-    return Enrichment(tuple(made), without_graph)
+    )
+    return Enrichment(enriched, graph_problem)
 
 
 async def _find_relations(
     open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
 ) -> dict[str, list[Relation]]:
-    """Passage id -> relations, the most telling first."""
+    """Chunk id -> relations, the most telling first."""
     if not chunks:
         return {}
-    asked = [Subject(each.source, each.uri, each.names, each.mentions) for each in chunks]
+    subjects = [Subject(chunk.source, chunk.uri, chunk.names, chunk.mentions) for chunk in chunks]
     with watch.step("relate"):
         readers, _ = await open_release.open_readable_readers()
-        found, _ = await find_relations(readers, compile_filter(access), asked)
-    return {passage.id: relations for passage, relations in zip(chunks, found, strict=True)}
+        found, _ = await find_relations(readers, compile_filter(access), subjects)
+    return {chunk.id: relations for chunk, relations in zip(chunks, found, strict=True)}
 
 
 async def _find_code_neighbours(
     open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
 ) -> tuple[dict[str, CodeNeighbours | None], str | None]:
-    """Passage id -> what it has to do with, of the best code; and why there is no code graph."""
-    code = [passage for passage in chunks if passage.metadata.get("source_type") == "code"][:MAX_ENRICHED]
+    """Chunk id -> neighbours, for the best code; and why there is no code graph."""
+    code = [chunk for chunk in chunks if chunk.metadata.get("source_type") == "code"][:MAX_ENRICHED]
     if not code:
         return {}, None
     with watch.step("enrich"):
         try:
             found = await find_neighbours(await open_visible_graph(open_release, access), code)
-        except GraphUnavailable as reason:
-            return {}, str(reason)
-    return {passage.id: each or None for passage, each in zip(code, found, strict=True)}, None
+        except GraphUnavailable as problem:
+            return {}, str(problem)
+    return {chunk.id: neighbours or None for chunk, neighbours in zip(code, found, strict=True)}, None
 
 
 async def open_visible_graph(open_release: OpenRelease, access: Access) -> VisibleGraph:
     """The code graph as far as the caller may see it.
 
     Raises:
-        NoGraph: the release has none, or it cannot be opened.
+        GraphUnavailable: the release has none, or it cannot be opened.
     """
     try:
         reader = await open_release.open_graph_reader()
     except StoreError as error:
         raise GraphUnavailable(str(error)) from error
     if reader is None:
-        raise GraphUnavailable(_GRAPH_NOT_BUILT)
+        raise GraphUnavailable("the release has no code graph: run `knowledge refresh`")
     return VisibleGraph.for_access(reader, access)

@@ -1,13 +1,13 @@
-"""The candidates of all searches and spaces become one list, best first. Pure.
+"""Fuses the candidates of all searches and spaces into one list, best first. Pure.
 
 Scores of different searches do not compare, so each is first brought into [0, 1]. BM25
 becomes a share of the best score of all spaces (its own zero means "no word matches"); a
 candidate that one search did not find counts as zero there. Three methods:
 
 - `following`: cosine similarities, from what the model gives unrelated texts (0) to the same text
-  (1), and a weight of the words that follows the question. It is high where the nearest passage is
+  (1), and a weight of the words that follows the question. It is high where the nearest chunk is
   far away, which is what the model says of a text that it does not understand, and where few
-  passages match far better than the rest, as those that hold a rare name do. Scores of different
+  chunks match far better than the rest, as those that hold a rare name do. Scores of different
   questions compare. (docs/decisions/0011-retrieval.md)
 - `weighted`: one weight for all questions, similarities between the worst and the best
   candidate of their space.
@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from knowledge_pipeline.contract.responses import ScoreExplanation
@@ -28,18 +27,18 @@ from knowledge_pipeline.query.search.understand import ParsedQuery
 
 FusionMethod = Literal["following", "weighted", "reciprocal_rank"]
 
-SYMBOL_BOOST = 0.1  # for a passage whose symbol the question names, beside a fused score of at most 1
-PATH_BOOST = 0.1  # for a passage of a file that it names
-VERBATIM_BOOST = 0.3  # for a passage that holds the whole question, word for word
-VERBATIM_MIN_WORDS = 4  # shorter ones are no sentence, and stand in many passages
+SYMBOL_BOOST = 0.1  # for a chunk whose symbol the question names, on top of a fused score of at most 1
+PATH_BOOST = 0.1  # for a chunk of a file that it names
+VERBATIM_BOOST = 0.3  # for a chunk that holds the whole question, word for word
+VERBATIM_MIN_WORDS = 4  # a shorter question is not a sentence, and stands in many chunks
 KEYWORD_WEIGHT = 2.0  # of the best BM25 score, against a similarity of 1, where words are trusted most
-_CLARITY_RANK = 10  # a rank: what the best match by words is held against
+_CLARITY_RANK = 10  # the best match by words is compared to the match of this rank
 _RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
 
 _SEPARATOR = re.compile(r"::|#|->|/")
 
 RankedChunks = Mapping[str, tuple[int, ScoredChunk]]
-"""Passage id -> rank from 1 and what was found."""
+"""Chunk id -> rank from 1, and what was found."""
 
 
 def fuse(
@@ -47,31 +46,32 @@ def fuse(
 ) -> list[Hit]:
     """One list of hits, best first; equal scores are ordered by id.
 
-    The order of the input does not matter. A passage that several spaces hold counts once, by
-    its best score there.
+    The order of the input does not matter. A chunk that several spaces hold counts once, by
+    its best score there. Boosts are added last, and the scores brought into [0, 1] again.
     """
-    words = _rank_by_score(found for each in candidates for found in each.keyword_matches or ())
-    hits: dict[str, Hit] = {}
-    for each, scale in zip(candidates, _compute_scales(candidates), strict=True):
-        for hit in _fuse_space(each, words, scale, method=method, vector_weight=vector_weight):
-            known = hits.get(hit.chunk.id)
-            if known is None or _sort_key(hit) < _sort_key(known):
-                hits[hit.chunk.id] = hit
+    keywords = _rank_by_score(found for space in candidates for found in space.keyword_matches or ())
+    best: dict[str, Hit] = {}
+    for space, scale in zip(candidates, _compute_scales(candidates), strict=True):
+        for hit in _fuse_space(space, keywords, scale, method=method, vector_weight=vector_weight):
+            known = best.get(hit.chunk.id)
+            if known is None or (-hit.score, hit.explanation.space) < (-known.score, known.explanation.space):
+                best[hit.chunk.id] = hit
     sentence = _normalize_sentence(query.text) if vector_weight < 1 else ""
-    return sorted(_apply_boosts(hits.values(), query, sentence), key=_sort_key)
+    boosted = [(hit, _compute_boosts(hit, query, sentence)) for hit in best.values()]
+    max_boost = max((sum(boosts.values()) for _, boosts in boosted), default=0.0)
+    hits = [
+        hit.with_boost(sum(boosts.values()), max_boost=max_boost, explained_as=boosts)
+        for hit, boosts in boosted
+    ]
+    return sorted(hits, key=lambda hit: hit.rank_key)
 
 
-def _sort_key(hit: Hit) -> tuple[float, str, str]:
-    return -hit.score, hit.chunk.id, hit.explanation.space
-
-
-def _rank_by_score(scored: Iterable[ScoredChunk]) -> dict[str, tuple[int, ScoredChunk]]:
-    finite = [each for each in scored if math.isfinite(each.score)]
-    ordered = sorted(finite, key=lambda each: (-each.score, each.chunk.id))
+def _rank_by_score(scored: Iterable[ScoredChunk]) -> RankedChunks:
+    finite = [found for found in scored if math.isfinite(found.score)]
     best: dict[str, ScoredChunk] = {}
-    for each in ordered:
-        best.setdefault(each.chunk.id, each)
-    return {key: (rank, each) for rank, (key, each) in enumerate(best.items(), start=1)}
+    for found in sorted(finite, key=lambda found: (-found.score, found.chunk.id)):
+        best.setdefault(found.chunk.id, found)
+    return {key: (rank, found) for rank, (key, found) in enumerate(best.items(), start=1)}
 
 
 def _fuse_space(
@@ -83,30 +83,31 @@ def _fuse_space(
     vector_weight: float,
 ) -> list[Hit]:
     vectors = _rank_by_score(candidates.nearest or ())
-    own = {
-        each.chunk.id: each.chunk for each in candidates.keyword_matches or () if each.chunk.id in keywords
-    }
-    own |= {key: found.chunk for key, (_, found) in vectors.items()}
-    likeness = {
+    matches = candidates.keyword_matches or ()
+    chunks = {found.chunk.id: found.chunk for found in matches if found.chunk.id in keywords}
+    chunks |= {key: found.chunk for key, (_, found) in vectors.items()}
+    similarities = {
         key: _normalize_similarity(found.score, candidates.unrelated_similarity)
         for key, (_, found) in vectors.items()
     }
-    vector_parts = _normalize_vector_scores(vectors, likeness, scale, method)
-    word_parts = _normalize_keyword_scores(keywords, method)
-    weight = _compute_vector_weight(likeness, keywords, method, vector_weight)
+    vector_scores = _normalize_vector_scores(vectors, similarities, scale, method)
+    keyword_scores = _normalize_keyword_scores(keywords, method)
+    weight = _compute_vector_weight(similarities, keywords, method, vector_weight)
     hits: list[Hit] = []
-    for key, passage in own.items():
-        fused = weight * vector_parts.get(key, 0.0) + (1 - weight) * word_parts.get(key, 0.0)
+    for key, chunk in chunks.items():
+        fused = weight * vector_scores.get(key, 0.0) + (1 - weight) * keyword_scores.get(key, 0.0)
+        vector_rank, by_vector = vectors.get(key, (None, None))
+        bm25_rank, by_keywords = keywords.get(key, (None, None))
         explanation = ScoreExplanation(
             space=candidates.space,
-            vector_rank=_rank_of(vectors, key),
-            vector_score=_score_of(vectors, key),
-            bm25_rank=_rank_of(keywords, key),
-            bm25_score=_score_of(keywords, key),
+            vector_rank=vector_rank,
+            vector_score=by_vector.score if by_vector else None,
+            bm25_rank=bm25_rank,
+            bm25_score=by_keywords.score if by_keywords else None,
             boosts={},
             fused=fused,
         )
-        hits.append(Hit(passage, fused, explanation))
+        hits.append(Hit(chunk, fused, explanation))
     return hits
 
 
@@ -123,13 +124,9 @@ def _compute_vector_weight(
     if method == "weighted":
         return configured
     strangeness = 1.0 - max(similarities.values())  # 0 for the same text, 1 for nothing in common
-    return _adapt_weight(configured, KEYWORD_WEIGHT * strangeness**2 * _compute_clarity(keywords))
-
-
-def _adapt_weight(configured: float, trust: float) -> float:
-    """The share of the vectors, `configured` being 0.5 for no leaning to either side."""
-    told = configured + (1 - configured) * trust
-    return configured / told if told > 0 else 0.0
+    trust_in_words = KEYWORD_WEIGHT * strangeness**2 * _compute_clarity(keywords)
+    total = configured + (1 - configured) * trust_in_words
+    return configured / total if total > 0 else 0.0
 
 
 def _compute_clarity(keywords: RankedChunks) -> float:
@@ -145,20 +142,13 @@ def _normalize_similarity(similarity: float, unrelated: float) -> float:
 
 def _compute_scales(candidates: Sequence[SpaceCandidates]) -> list[float]:
     """Similarities by different models do not compare: each model's best counts as good as the others'."""
-    best = [
-        max(
-            (
-                _normalize_similarity(found.score, each.unrelated_similarity)
-                for found in each.nearest or ()
-                if math.isfinite(found.score)
-            ),
-            default=0.0,
-        )
-        for each in candidates
-    ]
-    found = [one for one in best if one > 0]
-    mean = math.fsum(found) / max(len(found), 1)  # whatever their order
-    return [mean / one if one > 0 else 1.0 for one in best]
+    best: list[float] = []
+    for space in candidates:
+        finite = [found.score for found in space.nearest or () if math.isfinite(found.score)]
+        best.append(_normalize_similarity(max(finite), space.unrelated_similarity) if finite else 0.0)
+    positive = [similarity for similarity in best if similarity > 0]
+    mean = math.fsum(positive) / max(len(positive), 1)  # whatever their order
+    return [mean / similarity if similarity > 0 else 1.0 for similarity in best]
 
 
 def _normalize_vector_scores(
@@ -168,7 +158,7 @@ def _normalize_vector_scores(
         return _compute_reciprocal_ranks(vectors)
     if method == "weighted":
         return _normalize_min_max(vectors)
-    return {key: min(1.0, alike * scale) for key, alike in similarities.items()}
+    return {key: min(1.0, similarity * scale) for key, similarity in similarities.items()}
 
 
 def _normalize_keyword_scores(keywords: RankedChunks, method: FusionMethod) -> dict[str, float]:
@@ -191,47 +181,25 @@ def _normalize_min_max(ranked: RankedChunks) -> dict[str, float]:
     return {key: (score - low) / (high - low) for key, score in scores.items()}
 
 
-def _rank_of(ranked: RankedChunks, key: str) -> int | None:
-    return ranked[key][0] if key in ranked else None
-
-
-def _score_of(ranked: RankedChunks, key: str) -> float | None:
-    return ranked[key][1].score if key in ranked else None
-
-
-def _apply_boosts(hits: Iterable[Hit], query: ParsedQuery, sentence: str) -> list[Hit]:
-    """Fused scores with their boosts, over the most that the hits' boosts come to: [0, 1] again."""
-    boosted = [(hit, _compute_boosts(hit, query, sentence)) for hit in hits]
-    most = max((sum(boosts.values()) for _, boosts in boosted), default=0.0)
-    return [
-        Hit(
-            chunk=hit.chunk,
-            score=(hit.score + sum(boosts.values())) / (1 + most),
-            explanation=replace(hit.explanation, boosts=boosts) if boosts else hit.explanation,
-        )
-        for hit, boosts in boosted
-    ]
-
-
 def _compute_boosts(hit: Hit, query: ParsedQuery, sentence: str) -> dict[str, float]:
-    passage, boosts = hit.chunk, dict[str, float]()
-    if sentence and hit.explanation.bm25_rank is not None and sentence in _fold_text(passage.text):
+    boosts: dict[str, float] = {}
+    if sentence and hit.explanation.bm25_rank is not None and sentence in _fold_text(hit.chunk.text):
         boosts["verbatim"] = VERBATIM_BOOST
-    if any(_ends_with(symbol, name) for symbol in passage.symbols for name in query.identifiers):
+    if any(_ends_with(symbol, name) for symbol in hit.chunk.symbols for name in query.identifiers):
         boosts["symbol"] = SYMBOL_BOOST
-    if any(_ends_with(passage.path, path) for path in query.paths):
+    if any(_ends_with(hit.chunk.path, path) for path in query.paths):
         boosts["path"] = PATH_BOOST
     return boosts
 
 
 def _normalize_sentence(text: str) -> str:
-    """A question to be looked for word for word, as what an error message says; "" for a short one."""
+    """A question as it is searched for word for word, such as an error message; "" for a short one."""
     folded = _fold_text(text).strip(" .?!\"'`")
     return folded if folded.count(" ") + 1 >= VERBATIM_MIN_WORDS else ""
 
 
 def _fold_text(text: str) -> str:
-    """Letter case and white space, line breaks among it, do not matter."""
+    """The text without differences of letter case and white space."""
     return " ".join(text.casefold().split())
 
 

@@ -1,12 +1,26 @@
-"""The values that flow through a query: passage, candidates, hit, and why a hit is where it is."""
+"""The values that flow through a search: chunk, candidates, hit, and why a hit is where it is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.records import Mention, Metadata
+from knowledge_pipeline.store import index_payload
+from knowledge_pipeline.store.readers import Row
+
+_TIME_COLUMNS = ("indexed_at", "updated_at")
+CHUNK_COLUMNS = ("text", "shown", *_TIME_COLUMNS)
+"""What `IndexedChunk.from_row` reads of a row."""
+
+_FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
+_SPAN_FIELDS = ("start_char", "start_line", "end_line")
+_NOT_METADATA = {"id", "content_hash", "header", "url", *_SPAN_FIELDS, "archived", "metadata"}
+_METADATA_FIELDS = tuple(name for name in index_payload.PAYLOAD_COLUMNS if name not in _NOT_METADATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +44,35 @@ class IndexedChunk:
     end_line: int = 0
     metadata: Metadata = field(default_factory=dict)
 
+    @classmethod
+    def from_row(cls, row: Row) -> IndexedChunk:
+        """A row with `CHUNK_COLUMNS`.
+
+        Its metadata are what extractors found, overridden by the typed columns that hold anything.
+        """
+        payload = index_payload.parse_payload(row["shown"])
+        metadata: dict[str, Any] = {
+            **payload["metadata"],
+            **{name: payload[name] for name in _METADATA_FIELDS if payload[name] not in (None, "", [])},
+            **({"archived": True} if payload["archived"] else {}),
+            **{name: row[name].isoformat() for name in _TIME_COLUMNS},
+        }
+        symbols = dict.fromkeys([payload["symbol"], *metadata.get("symbols", ())])
+        names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
+        metadata.pop("leads", None)
+        return cls(
+            **{name: payload[name] for name in (*_FIELDS, *_SPAN_FIELDS)},
+            text=row["text"],
+            symbols=tuple(filter(None, symbols)),
+            names=tuple(names),
+            mentions=tuple(Mention(**mention) for mention in mentions),
+            metadata=metadata,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ScoredChunk:
-    """A passage as one search found it; a higher score is better, scores of one search compare."""
+    """A chunk as one search found it; a higher score is better, scores of one search compare."""
 
     chunk: IndexedChunk
     score: float
@@ -51,9 +90,35 @@ class SpaceCandidates:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidates:
+    """What all spaces found for one text, and why a space was searched without vectors."""
+
+    by_space: tuple[SpaceCandidates, ...]
+    vector_problems: Mapping[str, str]  # space -> reason
+    query_vectors: Mapping[str, np.ndarray]  # space -> the text's
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage with its score in [0, 1]."""
+    """A chunk with its score in [0, 1]."""
 
     chunk: IndexedChunk
     score: float
     explanation: ScoreExplanation
+
+    @property
+    def rank_key(self) -> tuple[float, str]:
+        """Sorts the best first; equal scores are ordered by id."""
+        return -self.score, self.chunk.id
+
+    def with_boost(self, boost: float, *, max_boost: float, explained_as: Mapping[str, float]) -> Hit:
+        """The hit with a boost, and its score in [0, 1] again.
+
+        Args:
+            boost: added to the score.
+            max_boost: the most that any hit of the list gets.
+            explained_as: the parts of the boost by name, as the explanation shows them.
+        """
+        boosts = {**self.explanation.boosts, **explained_as}
+        score = (self.score + boost) / (1 + max_boost)
+        return replace(self, score=score, explanation=replace(self.explanation, boosts=boosts))

@@ -1,219 +1,249 @@
-"""From a question to its answer: seek, follow, rerank, assemble, and what goes beside the results."""
+"""A search from the question to the response, in seven steps.
+
+    step        from               to                 in
+    understand  a question         SearchPlan         plan.py, understand.py
+    retrieve    each SubQuery      Candidates         retrieve.py
+    fuse        Candidates         hits, best first   fuse.py
+    rank        hits               RetrievalResult    rank.py; merged to one list of hits
+    rerank      the best hits      RerankResult       rerank.py or llm_rerank.py, where configured
+    assemble    hits               SearchResults      assemble.py
+    enrich      SearchResults      Enrichment         enrichment.py
+
+A question is one `SubQuery`, or several where the settings decompose it (query_expansion.py). Each is
+retrieved, fused and ranked on its own, with a second look at what it found where the settings ask for one
+(second_look.py). A step that fails leaves the response without its part, and the response says so in
+`degraded`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.config.settings import QuerySettings
-from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
-from knowledge_pipeline.query.search.assemble import assemble
-from knowledge_pipeline.query.search.enrichment import (
-    Enrichment,
-    GraphUnavailable,
-    enrich_results,
-    open_visible_graph,
-)
-from knowledge_pipeline.query.search.explain import explain_expansion, explain_missing_vectors
-from knowledge_pipeline.query.search.graph_boost import boost_linked_hits
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.assemble import assemble, build_response
+from knowledge_pipeline.query.search.enrichment import GraphUnavailable, enrich_results, open_visible_graph
+from knowledge_pipeline.query.search.fuse import fuse
+from knowledge_pipeline.query.search.hits import Candidates, Hit
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
+from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute_mean_vector
-from knowledge_pipeline.query.search.request import SearchRequest, build_answer
+from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, keep_relevant, merge_hits
 from knowledge_pipeline.query.search.rerank import Reranker
-from knowledge_pipeline.query.search.retrieve import EmbedQuery
-from knowledge_pipeline.query.search.text_search import (
-    RetrievalResult,
-    SearchScope,
-    SearchText,
-    TextSearcher,
-    merge_hits,
-)
+from knowledge_pipeline.query.search.retrieve import SearchScope, SubQuery, replace_keyword_matches, retrieve
+from knowledge_pipeline.query.search.second_look import apply_relevance_feedback, find_related_names
 from knowledge_pipeline.query.search.understand import parse_plain_text
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
 
-MIN_CANDIDATES = 100  # by each search of each space, at least: fusion sees more than it hands on
+MIN_CANDIDATES = 100  # of each search of each space, at least: fusion sees more than it hands on
+MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
+MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait for each other
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalResult:
+    """What one sub-query found."""
+
+    hits: Sequence[Hit]  # relevant ones, best first
+    vector_problems: Mapping[str, str]  # space -> why it was searched by words alone
+    related_names: tuple[str, ...]  # of the corpus, that full text was searched for as well
 
 
 class SearchPipeline:
-    """The steps between a question that is understood and its answer, as the settings have them."""
+    """The steps from a plan to its response, as the settings configure them. For one event loop."""
 
     def __init__(
         self,
         settings: QuerySettings,
         embedder: QueryEmbedder,
         reranker: Reranker | LLMReranker,
-        generator: QueryExpander | None,
+        expander: QueryExpander | None,
     ) -> None:
-        self._settings, self._vectors = settings, embedder
-        self._reranker, self._generator = reranker, generator
-        self._seeker = TextSearcher(settings, embedder.unrelated_similarity)
+        self._settings = settings
+        self._embedder = embedder
+        self._reranker = reranker
+        self._expander = expander
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 
-    async def search(
-        self, request: SearchRequest, open_release: OpenRelease, watch: Stopwatch
-    ) -> SearchResponse:
-        """The passages that answer a question, and what the settings ask for beside it."""
-        made = await self._expand_query(request, watch)
-        return await self._run(
-            request, open_release, self._build_search_texts(request, made, watch), watch, made
-        )
+    async def run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
+        """Steps 2 to 7: the results that answer a question best, and what the settings add to them."""
+        expansion = await self._expand(plan, watch)
+        sub_queries = _build_sub_queries(plan, expansion)
+        found, problems = await self._retrieve_all(plan, sub_queries, open_release, watch)
+        problems |= expansion.problems
+        hits = merge_hits(each.hits for each in found)
 
-    async def search_similar(
-        self,
-        request: SearchRequest,
-        open_release: OpenRelease,
-        watch: Stopwatch,
-        *,
-        known_vectors: Mapping[str, np.ndarray],
-    ) -> SearchResponse:
-        """The passages that are like an example, whose vectors by space may be known."""
-        text = request.query.text
-        sought = SearchText(
-            request.query, request.keywords, self._build_embed_query(text, watch, known_vectors=known_vectors)
-        )
-        return await self._run(request, open_release, [sought], watch, QueryExpansion())
+        weight = self._settings.graph.expand if plan.profile.boost_linked else 0.0
+        if weight and hits:
+            with watch.step("follow"):
+                try:
+                    graph = await open_visible_graph(open_release, plan.access)
+                    hits = await boost_linked_hits(graph, hits, weight=weight)
+                except GraphUnavailable as problem:
+                    problems["graph"] = str(problem)
 
-    async def _expand_query(self, request: SearchRequest, watch: Stopwatch) -> QueryExpansion:
-        """What goes with the question, where the settings ask for any of it."""
-        if request.profile.is_example or not self._settings.rewrites_queries:
-            return QueryExpansion()
-        with watch.step("prepare"):
-            form = "code" if request.type == "code" else "prose"
-            return await expand_query(request.query.text, self._settings, self._generator, form=form)
-
-    def _build_search_texts(
-        self, request: SearchRequest, expansion: QueryExpansion, watch: Stopwatch
-    ) -> list[SearchText]:
-        """The question as a whole, then its parts."""
-        question = request.query
-        words = " ".join((request.keywords, *map(identifiers.expand_identifiers, expansion.terms)))
-        whole = SearchText(
-            question,
-            words,
-            self._build_embed_query(question.text, watch, hypothetical=expansion.hypothetical_passage),
-        )
-        texts = [
-            part
-            for part in expansion.parts
-            if part != question.text and replace_invalid_characters(part).strip()
-        ]
-        parts = [parse_plain_text(text) for text in texts]
-        return [
-            whole,
-            *(SearchText(part, part.words, self._build_embed_query(part.text, watch)) for part in parts),
-        ]
-
-    async def _run(
-        self,
-        request: SearchRequest,
-        open_release: OpenRelease,
-        search_texts: Sequence[SearchText],
-        watch: Stopwatch,
-        expansion: QueryExpansion,
-    ) -> SearchResponse:
-        caught, lost = await self._retrieve(request, open_release, search_texts, watch)
-        hits = merge_hits(each.hits for each in caught)
-        reasons: dict[str, Any] = {**lost, **explain_missing_vectors(caught), **expansion.problems}
-        hits, without_graph = await self._boost_linked(request, open_release, hits, watch)
-        reasons |= {"graph": without_graph} if without_graph else {}
-        if self._reranker.is_enabled_for(request.type):
+        if self._reranker.is_enabled_for(plan.type):
             with watch.step("rerank"):
-                reranked = await self._reranker.rerank(request.query.text, hits[: request.rerank_limit])
+                reranked = await self._reranker.rerank(plan.query.text, hits[: plan.rerank_limit])
             hits = reranked.hits
-            reasons |= {"rerank": reranked.skip_reason} if reranked.skip_reason else {}
+            if reranked.skip_reason:
+                problems["rerank"] = reranked.skip_reason
+
         with watch.step("assemble"):
-            near_once = request.profile.drop_near_duplicates and not request.include_near_duplicates
             results = assemble(
                 hits,
-                limit=request.limit,
-                explain=request.query_explanation is not None,
-                drop_near_duplicates=near_once,
+                limit=plan.limit,
+                explain=plan.explain,
+                drop_near_duplicates=plan.profile.drop_near_duplicates and not plan.include_near_duplicates,
             )
-        shown = await self._enrich(open_release, request, [hit.chunk for hit in hits], results, watch)
-        reasons |= {"graph": shown.graph_problem} if shown.graph_problem else {}
-        explained = request.query_explanation
-        if explained is not None:
-            explained = {**explained, **explain_expansion(expansion, caught), "degraded": reasons}
-        return build_answer(open_release, shown.results, watch, degraded=tuple(reasons), explain=explained)
 
-    async def _retrieve(
-        self,
-        request: SearchRequest,
-        open_release: OpenRelease,
-        search_texts: Sequence[SearchText],
-        watch: Stopwatch,
-    ) -> tuple[Sequence[RetrievalResult], Mapping[str, Any]]:
-        """What was found, and as `index` the spaces that could not be read."""
-        while True:
-            readers, lost = await open_release.open_readable_readers()
-            ground = SearchScope(readers, request.condition, max(MIN_CANDIDATES, request.rerank_limit))
-            seeking = (self._seeker.search(each, ground, request.profile, watch) for each in search_texts)
-            try:
-                caught = await asyncio.gather(*seeking)
-            except SpaceUnreadable as error:
-                await open_release.mark_unreadable(error)  # the others are asked again, while there are any
-                continue
-            return caught, {"index": {space: str(error) for space, error in lost.items()}} if lost else {}
-
-    async def _boost_linked(
-        self, request: SearchRequest, open_release: OpenRelease, hits: list[Hit], watch: Stopwatch
-    ) -> tuple[list[Hit], str | None]:
-        """Hits of which linked ones are favoured, where the settings ask for it; or why they are not."""
-        weight = self._settings.graph.expand if request.profile.boost_linked else 0.0
-        if not weight or not hits:
-            return hits, None
-        with watch.step("follow"):
-            try:
-                return await boost_linked_hits(
-                    await open_visible_graph(open_release, request.access), hits, weight=weight
-                ), None
-            except GraphUnavailable as reason:
-                return hits, str(reason)
-
-    async def _enrich(
-        self,
-        open_release: OpenRelease,
-        request: SearchRequest,
-        chunks: Sequence[IndexedChunk],
-        results: tuple[SearchResult, ...],
-        watch: Stopwatch,
-    ) -> Enrichment:
-        enrich = self._settings.graph.enrich and request.profile.enrich
-        return await enrich_results(
+        enriched = await enrich_results(
             open_release,
-            request.access,
-            chunks,
+            plan.access,
+            [hit.chunk for hit in hits],
             results,
             watch,
             max_relations=self._settings.related,
-            enrich=enrich,
+            with_neighbours=self._settings.graph.enrich and plan.profile.enrich,
+        )
+        if enriched.graph_problem:
+            problems["graph"] = enriched.graph_problem
+        explanation = _explain(plan, expansion, found, problems) if plan.explain else None
+        return build_response(
+            open_release, enriched.results, watch, degraded=tuple(problems), explain=explanation
         )
 
-    def _build_embed_query(
-        self,
-        text: str,
-        watch: Stopwatch,
-        *,
-        hypothetical: str = "",
-        known_vectors: Mapping[str, np.ndarray] | None = None,
-    ) -> EmbedQuery:
-        """A text's vector in each space, unless it is known already; with another, the mean of both."""
+    async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
+        """What a language model or rules add to the question; nothing to an example."""
+        if plan.profile.is_example or not self._settings.rewrites_queries:
+            return QueryExpansion()
+        with watch.step("prepare"):
+            form = "code" if plan.type == "code" else "prose"
+            return await expand_query(plan.query.text, self._settings, self._expander, form=form)
+
+    async def _retrieve_all(
+        self, plan: SearchPlan, sub_queries: Sequence[SubQuery], open_release: OpenRelease, watch: Stopwatch
+    ) -> tuple[Sequence[RetrievalResult], dict[str, Any]]:
+        """Steps 2 to 4 for all sub-queries at once, and what they had to do without."""
+        while True:
+            readers, unreadable = await open_release.open_readable_readers()
+            scope = SearchScope(readers, plan.condition, max(MIN_CANDIDATES, plan.rerank_limit))
+            try:
+                found = await asyncio.gather(
+                    *(self._retrieve(plan, sub_query, scope, watch) for sub_query in sub_queries)
+                )
+            except SpaceUnreadable as error:
+                await open_release.mark_unreadable(error)  # search the others again, while there are any
+                continue
+            problems: dict[str, Any] = {}
+            if unreadable:
+                problems["index"] = {space: str(error) for space, error in unreadable.items()}
+            if without_vectors := {
+                space: problem for each in found for space, problem in each.vector_problems.items()
+            }:
+                problems["vector"] = without_vectors
+            return found, problems
+
+    async def _retrieve(
+        self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch
+    ) -> RetrievalResult:
+        """Steps 2 to 4 for one sub-query."""
 
         async def embed_query(reader: IndexReader) -> np.ndarray:
-            if known_vectors and reader.space in known_vectors:
-                return known_vectors[reader.space]
-            place = {"space": reader.space, "dimensions": reader.dimensions}
-            texts = [text, hypothetical] if hypothetical else [text]
+            if reader.space in plan.known_vectors:
+                return plan.known_vectors[reader.space]
             with watch.substep("embed"):
-                vectors = await asyncio.gather(*(self._vectors.embed(each, **place) for each in texts))
+                vectors = await asyncio.gather(
+                    *(
+                        self._embedder.embed(text, space=reader.space, dimensions=reader.dimensions)
+                        for text in sub_query.embedded_texts
+                    )
+                )
             return compute_mean_vector(vectors)
 
-        return embed_query
+        settings, names = self._settings, ()
+        with watch.step("retrieve"):
+            async with self._slots:
+                candidates = await retrieve(scope, sub_query, embed_query)
+        with watch.step("fuse"):
+            hits = self._fuse(sub_query, candidates)
+        if not plan.profile.is_example:
+            if settings.expansion == "corpus" and (names := find_related_names(sub_query.query, hits)):
+                with watch.step("expand"):
+                    words = (sub_query.keywords, *(name.replace("_", "") for name in names))
+                    async with self._slots:
+                        candidates = await replace_keyword_matches(scope, candidates, " ".join(words))
+                    hits = self._fuse(sub_query, candidates)
+            if settings.feedback:
+                with watch.step("refine"):
+                    async with self._slots:
+                        candidates = await apply_relevance_feedback(
+                            scope, candidates, hits, share=settings.feedback
+                        )
+                    hits = self._fuse(sub_query, candidates)
+        if settings.fusion == "following":  # others give scores that differ in meaning by question
+            hits = keep_relevant(hits, max(plan.profile.floor, settings.floor))
+        if plan.profile.recency_boost:
+            hits = boost_recent(hits, plan.profile.recency_boost)
+        return RetrievalResult(hits, candidates.vector_problems, names)
+
+    def _fuse(self, sub_query: SubQuery, candidates: Candidates) -> list[Hit]:
+        scaled = [
+            replace(found, unrelated_similarity=self._embedder.unrelated_similarity(found.space))
+            for found in candidates.by_space
+        ]
+        method, weight = self._settings.fusion, self._settings.vector_weight
+        return fuse(scaled, sub_query.query, method=method, vector_weight=weight)
+
+
+def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:
+    """The question as a whole, then its parts."""
+    keywords = plan.query.words
+    if plan.profile.is_example:
+        keywords = " ".join(list(dict.fromkeys(keywords.split()))[:MAX_EXAMPLE_KEYWORDS])
+    keywords = " ".join((keywords, *map(identifiers.expand_identifiers, expansion.terms)))
+    texts = (plan.query.text, expansion.hypothetical_passage)
+    whole = SubQuery(plan.query, keywords, tuple(filter(None, texts)))
+    parts = [
+        parse_plain_text(part)
+        for part in expansion.parts
+        if part != plan.query.text and replace_invalid_characters(part).strip()
+    ]
+    return [whole, *(SubQuery(part, part.words, (part.text,)) for part in parts)]
+
+
+def _explain(
+    plan: SearchPlan,
+    expansion: QueryExpansion,
+    found: Sequence[RetrievalResult],
+    problems: Mapping[str, Any],
+) -> dict[str, Any]:
+    """How the question was understood, what was searched for besides it, and what is missing."""
+    question = asdict(plan.query)
+    del question["filters"]
+    stated = [
+        {name: value for name, value in asdict(filters).items() if value} for filters in plan.restrictions
+    ]
+    names = dict.fromkeys((*expansion.terms, *(name for each in found for name in each.related_names)))
+    generated = {
+        "hypothetical": expansion.hypothetical_passage,
+        "terms": tuple(names),
+        "parts": expansion.parts,
+    }
+    generated = {name: value for name, value in generated.items() if value}
+    return {
+        "question": question,
+        "filters": [filters for filters in stated if filters],
+        **({"generated": generated} if generated else {}),
+        "degraded": problems,
+    }

@@ -39,8 +39,8 @@ _HYDE_PROMPTS: dict[PassageForm, str] = {
     "docstring, at most 25 lines. Invent what you do not know. Reply with the code alone.",
 }
 _TERMS_PROMPT = (
-    f"{_PREAMBLE} Name up to {MAX_TERMS} other terms that documents or source code answering it are likely to "
-    "contain: identifiers, abbreviations and their long forms, synonyms. Reply with one term a line and "
+    f"{_PREAMBLE} Name up to {MAX_TERMS} other terms that documents or source code answering it are likely "
+    "to contain: identifiers, abbreviations and their long forms, synonyms. Reply with one term a line and "
     "nothing else."
 )
 _PARTS_PROMPT = (

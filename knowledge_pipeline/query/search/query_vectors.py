@@ -1,12 +1,13 @@
-"""The vector of a question in each space, by the model that made the space."""
+"""Embeds a query for each space, with the model that made the space."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,24 +17,26 @@ from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 
 ENDPOINT_BUDGET_S = 10.0  # a model on this machine may take longer, at its first question
-RETRY_S = 60.0  # after so long a model that was missing is looked for again
+RETRY_S = 60.0  # after so long a model that was missing is tried again
 _THREADS = 4
+
+Result = TypeVar("Result")
 
 
 class VectorUnavailable(Exception):
-    """A text has no vector in a space; `str(error)` says why. Full text answers alone then."""
+    """A text has no vector in a space; `str(error)` says why. Then full text answers alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ConfiguredSpaces:
     embeddings: Mapping[str, EmbeddingSettings]  # by name of the space
-    unrelated_similarities: Mapping[str, float]  # by name of the space
+    unrelated_similarities: Mapping[str, float]  # by name of the space: see `embedding.base.Space`
     problems: tuple[str, ...]  # why a model of the settings has no space
     read_at: float  # time.monotonic()
 
 
 class QueryEmbedder:
-    """Embeds texts for the spaces that the settings explain; models are opened when first needed."""
+    """Embeds texts for the spaces of the configured models, which are opened when first needed."""
 
     def __init__(self, settings: Settings) -> None:
         configured = [settings.embedding, *(source.embedding for source in settings.sources)]
@@ -43,43 +46,46 @@ class QueryEmbedder:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="query-embedding")
 
     def close(self) -> None:
-        """Start nothing more; an embedding under way is not waited for."""
+        """Start no more embeddings; one that is running is not waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def embed(self, text: str, *, space: str, dimensions: int) -> np.ndarray:
         """float32, shape (dimensions,), length 1.
 
         Raises:
-            NoVector: no setting names the space, or its model cannot embed the text now.
+            VectorUnavailable: no configured model makes the space, or its model cannot embed the text now.
         """
         try:
             embedder, budget_s = await self._run_in_pool(self._open_embedder, space)
-            made = await asyncio.wait_for(self._run_in_pool(embedder.embed_query, text), budget_s)
+            vector = await asyncio.wait_for(self._run_in_pool(embedder.embed_query, text), budget_s)
         except TimeoutError:
             raise VectorUnavailable(
                 f"the embedding endpoint took more than {ENDPOINT_BUDGET_S:.0f} s"
             ) from None
         except (ConfigError, ModelError, EmbeddingUnavailable) as error:
             raise VectorUnavailable(str(error)) from error
-        if made.shape != (dimensions,):
+        if vector.shape != (dimensions,):
             raise VectorUnavailable(
-                f"the model made {made.shape[0]} dimensions; the space {space!r} has {dimensions}"
+                f"the model made {vector.shape[0]} dimensions; the space {space!r} has {dimensions}"
             )
-        return made
+        return vector
 
     def unrelated_similarity(self, space: str) -> float:
-        """What the space's model gives texts that have nothing in common; 0 where no setting explains it."""
-        spaces = self._load_spaces()
-        return spaces.unrelated_similarities.get(space, 0.0)
+        """The similarity of texts that have nothing in common; 0 if no configured model makes the space."""
+        return self._load_spaces().unrelated_similarities.get(space, 0.0)
 
-    async def _run_in_pool(self, call, *args):
+    async def _run_in_pool(self, call: Callable[..., Result], *args: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     def _open_embedder(self, space: str) -> tuple[Embedder, float | None]:
         spaces = self._load_spaces()
         embedding = spaces.embeddings.get(space)
         if embedding is None:
-            raise VectorUnavailable(_format_unknown_space(space, spaces.problems))
+            raise VectorUnavailable(
+                "; ".join(spaces.problems)
+                or f"no embedding of knowledge.yaml makes the space {space!r}: "
+                "set the model that made it, or run `knowledge refresh` to embed anew"
+            )
         if space not in self._embedders:
             self._embedders.setdefault(space, open_embedder(embedding))
         return self._embedders[space], ENDPOINT_BUDGET_S if embedding.provider == "openai" else None
@@ -95,9 +101,13 @@ def compute_mean_vector(vectors: Sequence[np.ndarray]) -> np.ndarray:
     """The mean of vectors of length 1, float32, of length 1 again; the first where they cancel out."""
     if len(vectors) == 1:
         return vectors[0]
-    mean = np.mean(vectors, axis=0)
-    length = float(np.linalg.norm(mean))
-    return (mean / length).astype(np.float32) if length > 1e-6 else vectors[0]
+    return to_unit_length(np.mean(vectors, axis=0), fallback=vectors[0])
+
+
+def to_unit_length(vector: np.ndarray, *, fallback: np.ndarray) -> np.ndarray:
+    """The direction of a vector: float32, length 1; `fallback` for a vector that is all but zero."""
+    length = float(np.linalg.norm(vector))
+    return (vector / length).astype(np.float32) if length > 1e-6 else fallback
 
 
 def _resolve_spaces(embeddings: list[EmbeddingSettings]) -> _ConfiguredSpaces:
@@ -112,12 +122,3 @@ def _resolve_spaces(embeddings: list[EmbeddingSettings]) -> _ConfiguredSpaces:
         except (ConfigError, ModelError) as error:
             problems.append(str(error))
     return _ConfiguredSpaces(found, unrelated, tuple(dict.fromkeys(problems)), time.monotonic())
-
-
-def _format_unknown_space(space: str, problems: tuple[str, ...]) -> str:
-    if problems:
-        return "; ".join(problems)
-    return (
-        f"no embedding of knowledge.yaml makes the space {space!r}: "
-        "set the model that made it, or run `knowledge refresh` to embed anew"
-    )

@@ -1,4 +1,4 @@
-"""Candidates of every space, by vector and by words at once, filters inside both searches."""
+"""Retrieves candidates from every space, by vector and by words at once; both searches filter."""
 
 from __future__ import annotations
 
@@ -8,123 +8,119 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knowledge_pipeline.query.search.chunk_rows import CHUNK_COLUMNS, to_chunk
-from knowledge_pipeline.query.search.hits import IndexedChunk, ScoredChunk, SpaceCandidates
+from knowledge_pipeline.query.search.hits import (
+    CHUNK_COLUMNS,
+    Candidates,
+    IndexedChunk,
+    ScoredChunk,
+    SpaceCandidates,
+)
 from knowledge_pipeline.query.search.query_vectors import VectorUnavailable
+from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.readers import IndexReader, ScoredRow
 
 EmbedQuery = Callable[[IndexReader], Awaitable[np.ndarray]]
-"""The question's vector in a reader's space; raises `NoVector`."""
+"""The query's vector in a reader's space; raises `VectorUnavailable`."""
 
 
 @dataclass(frozen=True, slots=True)
-class RetrievedCandidates:
-    """The candidates of all spaces, and why a space was searched without vectors."""
+class SubQuery:
+    """One text to search for; a question may be several."""
 
-    candidates: tuple[SpaceCandidates, ...]
-    vector_problems: Mapping[str, str]  # space -> reason
-    query_vectors: Mapping[str, np.ndarray]  # space -> the question's
+    query: ParsedQuery
+    keywords: str  # for full text
+    embedded_texts: tuple[str, ...]  # their mean vector is searched for
 
 
-async def retrieve(
-    readers: Sequence[IndexReader], keywords: str, embed_query: EmbedQuery, where: Filter, *, limit: int
-) -> RetrievedCandidates:
-    """At most `limit` candidates by each search of each space."""
+@dataclass(frozen=True, slots=True)
+class SearchScope:
+    """Where to search, and how deep."""
+
+    readers: Sequence[IndexReader]
+    condition: Filter
+    limit: int  # candidates of each search of each space
+
+
+async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQuery) -> Candidates:
+    """At most `scope.limit` candidates by each search of each space."""
     spaces = await asyncio.gather(
-        *(_retrieve_from_space(reader, keywords, embed_query, where, limit=limit) for reader in readers)
+        *(_retrieve_from_space(reader, scope, sub_query.keywords, embed_query) for reader in scope.readers)
     )
-    reasons = {each.space: str(made) for each, made in spaces if isinstance(made, VectorUnavailable)}
-    vectors = {each.space: made for each, made in spaces if isinstance(made, np.ndarray)}
-    return RetrievedCandidates(tuple(candidates for candidates, _ in spaces), reasons, vectors)
+    return Candidates(
+        tuple(candidates for candidates, _ in spaces),
+        {each.space: str(reason) for each, reason in spaces if isinstance(reason, VectorUnavailable)},
+        {each.space: vector for each, vector in spaces if isinstance(vector, np.ndarray)},
+    )
 
 
 async def _retrieve_from_space(
-    reader: IndexReader, keywords: str, embed_query: EmbedQuery, where: Filter, *, limit: int
+    reader: IndexReader, scope: SearchScope, keywords: str, embed_query: EmbedQuery
 ) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable]:
-    """Both searches at once, and the question's vector; what words alone found has its similarity, too."""
-    matching = asyncio.ensure_future(reader.search_text(keywords, where, limit=limit))
+    """Both searches at once, and the query's vector. What full text alone found gets a similarity, too."""
+    matching = asyncio.ensure_future(reader.search_text(keywords, scope.condition, limit=scope.limit))
     try:
         vector = await embed_query(reader)
-        nearest = await reader.search_vector(vector, where, limit=limit)
+        nearest = await reader.search_vector(vector, scope.condition, limit=scope.limit)
     except VectorUnavailable as reason:
         return SpaceCandidates(reader.space, None, await read_scored_chunks(reader, await matching)), reason
     except BaseException:
         matching.cancel()
         raise
-    matched = await matching
-    passages, others = await asyncio.gather(
-        read_chunks(reader, {each.row_id for each in (*nearest, *matched)}),
-        score_rows(reader, vector, _find_new_rows(matched, nearest)),
+    matches = await matching
+    nearest_rows = {scored.row_id for scored in nearest}
+    matched_rows = {scored.row_id for scored in matches}
+    chunks, others = await asyncio.gather(
+        _read_chunks(reader, nearest_rows | matched_rows),
+        score_rows(reader, vector, matched_rows - nearest_rows),
     )
-    alike = _join_scores(passages, [*nearest, *others])
-    return SpaceCandidates(reader.space, alike, _join_scores(passages, matched)), vector
+    similar = _join_scores(chunks, [*nearest, *others])
+    return SpaceCandidates(reader.space, similar, _join_scores(chunks, matches)), vector
 
 
-async def replace_keyword_matches(
-    readers: Sequence[IndexReader],
-    retrieved: RetrievedCandidates,
-    keywords: str,
-    where: Filter,
-    *,
-    limit: int,
-) -> RetrievedCandidates:
-    """The candidates with other matches by words; those by vector stay."""
+async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, keywords: str) -> Candidates:
+    """The candidates with the matches of other keywords; those by vector stay."""
 
-    async def rematch_space(reader: IndexReader, candidates: SpaceCandidates) -> SpaceCandidates:
-        matched = await read_scored_chunks(reader, await reader.search_text(keywords, where, limit=limit))
-        vector = retrieved.query_vectors.get(reader.space)
+    async def rematch_space(reader: IndexReader, found: SpaceCandidates) -> SpaceCandidates:
+        rows = await reader.search_text(keywords, scope.condition, limit=scope.limit)
+        matches = await read_scored_chunks(reader, rows)
+        vector = candidates.query_vectors.get(reader.space)
         if vector is None:
-            return replace(candidates, keyword_matches=matched)
-        known = candidates.nearest or ()
-        rows = {each.row: each.chunk for each in matched}
-        others = await score_rows(reader, vector, rows.keys() - {each.row for each in known})
-        return replace(candidates, nearest=[*known, *_join_scores(rows, others)], keyword_matches=matched)
+            return replace(found, keyword_matches=matches)
+        nearest = found.nearest or ()
+        chunks = {match.row: match.chunk for match in matches}
+        others = await score_rows(reader, vector, chunks.keys() - {scored.row for scored in nearest})
+        similar = [*nearest, *_join_scores(chunks, others)]
+        return replace(found, nearest=similar, keyword_matches=matches)
 
-    spaces = zip(readers, retrieved.candidates, strict=True)
-    made = await asyncio.gather(*(rematch_space(reader, candidates) for reader, candidates in spaces))
-    return replace(retrieved, candidates=tuple(made))
+    spaces = zip(scope.readers, candidates.by_space, strict=True)
+    rematched = await asyncio.gather(*(rematch_space(reader, found) for reader, found in spaces))
+    return replace(candidates, by_space=tuple(rematched))
 
 
 async def read_scored_chunks(
     reader: IndexReader, scored: Sequence[ScoredRow], known_chunks: Mapping[int, IndexedChunk] | None = None
 ) -> list[ScoredChunk]:
-    """What a search found, with the passages; those that are known are not read again."""
-    passages = dict(known_chunks or {})
-    passages |= await read_chunks(reader, {each.row_id for each in scored} - passages.keys())
-    return _join_scores(passages, scored)
-
-
-async def read_chunks(reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
-    """The passages in some rows, by row."""
-    return {row: to_chunk(read) for row, read in (await reader.take_rows(rows, CHUNK_COLUMNS)).items()}
+    """What a search found, with the chunks; those that are known by row are not read again."""
+    chunks = dict(known_chunks or {})
+    chunks |= await _read_chunks(reader, {each.row_id for each in scored} - chunks.keys())
+    return _join_scores(chunks, scored)
 
 
 async def score_rows(reader: IndexReader, vector: np.ndarray, rows: Collection[int]) -> list[ScoredRow]:
-    """The similarity of some rows to a vector."""
-    made = await reader.take_vectors(rows)
-    if not made:
+    """The cosine of some rows' vectors and a vector, in [-1, 1]; 0 where one of the two is all zero."""
+    vectors = await reader.take_vectors(rows)
+    if not vectors:
         return []
-    alike = compute_similarities(vector, np.stack(list(made.values())))
-    return [ScoredRow(row, score) for row, score in zip(made, alike.tolist(), strict=True)]
-
-
-def compute_similarities(vector: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Cosines of a vector and some others, in [-1, 1]; 0 where one is all zero.
-
-    Args:
-        vector: float32, shape (dimensions,).
-        others: float32, shape (others, dimensions).
-
-    Returns:
-        float32, shape (others,).
-    """
+    others = np.stack(list(vectors.values()))  # shape (rows, dimensions)
     lengths = np.linalg.norm(others, axis=1) * np.linalg.norm(vector)
-    return (others @ vector) / np.where(lengths > 0, lengths, np.inf)
+    similarities = (others @ vector) / np.where(lengths > 0, lengths, np.inf)
+    return [ScoredRow(row, score) for row, score in zip(vectors, similarities.tolist(), strict=True)]
 
 
-def _find_new_rows(scored: Iterable[ScoredRow], known_rows: Iterable[ScoredRow]) -> set[int]:
-    return {each.row_id for each in scored} - {each.row_id for each in known_rows}
+async def _read_chunks(reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
+    read = await reader.take_rows(rows, CHUNK_COLUMNS)
+    return {row: IndexedChunk.from_row(values) for row, values in read.items()}
 
 
 def _join_scores(chunks: Mapping[int, IndexedChunk], scored: Iterable[ScoredRow]) -> list[ScoredChunk]:

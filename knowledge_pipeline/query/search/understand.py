@@ -1,4 +1,4 @@
-"""From what a person typed to a question: plain text, filters, identifiers, paths, intent.
+"""Understands what a person typed: plain text, filters, identifiers, paths, intent. Pure.
 
 `lang:python`, `path:"src/my app"` and their like become filters. A word before a colon
 that names no filter is text, so `std::vector`, URLs and `C:\\` stay what they are.
@@ -7,7 +7,6 @@ that names no filter is text, so `std::vector`, URLs and `C:\\` stay what they a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -18,7 +17,6 @@ from knowledge_pipeline.contract.types import MAX_QUERY_CHARS, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.filters import replace_invalid_characters
-from knowledge_pipeline.query.search.stopwords import remove_stopwords
 from knowledge_pipeline.times import parse_query_time
 
 Intent = Literal[
@@ -53,15 +51,8 @@ _FILTER_TERM = re.compile(
     r"""(?P<plain>(?![:"'])(?!//)\S+))(?!\S)""",
     re.IGNORECASE,
 )
-_SOURCE_TYPES = {
-    *get_args(SourceType),
-    "github_pr",
-    "github_issues",
-    "jira",
-    "confluence",
-    "slack",
-    "archive",
-}
+_SOURCE_TYPES = frozenset(get_args(SourceType))
+_EMPTY = "the question is empty: say what to look for"
 
 _WORD = re.compile(r"[^\s`'\"“”‘’,;!?<>{}\[\]]+")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*(?:(?:\.|::|#|->)[^\W\d]\w*)*")
@@ -81,13 +72,26 @@ _INTENTS: dict[Intent, str] = {  # the first that fits
     "understand_concept": r"^\s*(how|what|why|explain|describe)\b",
 }
 
+_STOPWORD_LIST = """
+    a about again all am an and any are as at be been being both but by can could did do does doing done down
+    during each few for from further had has have having he her here him his how i if in into is it its just
+    many me more most much must my no nor not of off on once only or other our out over own same shall she
+    should so some such than that the their them then there these they this those through to too under until
+    up us use used uses using very was we were what when where which while who whom whose why will with would
+    you your
+"""
+_STOPWORDS = frozenset(_STOPWORD_LIST.split())
+"""Words that say how a question is asked, not what about. They are left out of a query's keywords and not
+out of the index, so that a question of such words alone ("to be or not to be") still finds them."""
+_TERM = re.compile(r"\w+(?:['’]\w+)?")
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
     """A question, understood."""
 
     text: str  # without the filter terms; never empty
-    words: str  # those that tell, identifiers split: what full text searches
+    words: str  # without stopwords, identifiers split: what full text searches
     identifiers: tuple[str, ...] = ()  # "Store.get", without brackets
     paths: tuple[str, ...] = ()  # "src/auth.py", "auth.py"
     filters: Filters = field(default_factory=Filters)
@@ -102,9 +106,12 @@ def understand(text: str, *, now: datetime | None = None) -> ParsedQuery:
         now: what `since:30d` counts back from; by default the present.
 
     Raises:
-        QuestionRefused: it is empty, longer than `MAX_CHARS`, all filters, or has a date that is none.
+        InvalidQuery: it is empty, longer than `MAX_QUERY_CHARS`, all filters, or has an invalid date.
     """
-    _require_length(text)
+    if not text.strip():
+        raise InvalidQuery(_EMPTY)
+    if len(text) > MAX_QUERY_CHARS:
+        raise InvalidQuery(f"the question has {len(text)} characters; allowed: at most {MAX_QUERY_CHARS}")
     filters, plain = _extract_filters(replace_invalid_characters(text), now)
     if not plain:
         raise InvalidQuery("the question has filters but no words: say what to look for")
@@ -112,25 +119,18 @@ def understand(text: str, *, now: datetime | None = None) -> ParsedQuery:
 
 
 def parse_plain_text(text: str) -> ParsedQuery:
-    """Identifiers, paths and intent of a text; what looks like a filter in it is text."""
+    """Reads identifiers, paths and intent out of a text; what looks like a filter in it is text."""
     plain = parse_verbatim(text)
     return replace(plain, identifiers=_extract_identifiers(plain.text), paths=_extract_paths(plain.text))
 
 
 def parse_verbatim(text: str) -> ParsedQuery:
-    """A text to search for without reading anything into it: a piece of code, a document."""
+    """A text that is searched for as it is: a piece of code, a document."""
     plain = replace_invalid_characters(text).strip()
     if not plain:
-        raise InvalidQuery("the question is empty: say what to look for")
+        raise InvalidQuery(_EMPTY)
     words = remove_stopwords(identifiers.expand_identifiers(plain))
     return ParsedQuery(text=plain, words=words, intent=_detect_intent(plain))
-
-
-def _require_length(text: str) -> None:
-    if not text.strip():
-        raise InvalidQuery("the question is empty: say what to look for")
-    if len(text) > MAX_QUERY_CHARS:
-        raise InvalidQuery(f"the question has {len(text)} characters; allowed: at most {MAX_QUERY_CHARS}")
 
 
 def _extract_filters(text: str, now: datetime | None) -> tuple[Filters, str]:
@@ -146,15 +146,22 @@ def _extract_filters(text: str, now: datetime | None) -> tuple[Filters, str]:
         found.setdefault(_FILTER_KEYS[key], []).extend(values)
         return " "
 
-    plain = (
-        " ".join(_FILTER_TERM.sub(collect_term, text).split()) if _FILTER_TERM.search(text) else text.strip()
-    )
+    plain = text.strip()
+    if _FILTER_TERM.search(text):
+        plain = " ".join(_FILTER_TERM.sub(collect_term, text).split())
     since, until = (
         parse_query_time(name, found.pop(name)[-1], now) if name in found else None
         for name in ("since", "until")
     )
     lists: dict[str, Any] = {name: tuple(values) for name, values in found.items()}
     return Filters(**lists, since=since, until=until), plain
+
+
+def remove_stopwords(text: str) -> str:
+    """The words of a text that say what it is about, in their order; all of them if none does."""
+    words: list[str] = _TERM.findall(text)
+    telling = [word for word in words if word.casefold() not in _STOPWORDS]
+    return " ".join(telling or words) or text
 
 
 def _split_words(text: str) -> list[str]:
@@ -169,21 +176,17 @@ def _extract_identifiers(text: str) -> tuple[str, ...]:
     if len(words) == 1:
         named += words
     bare = (re.sub(r"\(.*", "", word).lstrip("(@") for word in named)
-    return _deduplicate(word for word in bare if _IDENTIFIER.fullmatch(word))
+    return tuple(dict.fromkeys(word for word in bare if _IDENTIFIER.fullmatch(word)))
 
 
 def _extract_paths(text: str) -> tuple[str, ...]:
     words = (word.strip("()").removeprefix("./").lstrip("/") for word in _split_words(text))
-    return _deduplicate(word for word in words if _PATH.fullmatch(word) and _is_path(word))
+    return tuple(dict.fromkeys(word for word in words if _PATH.fullmatch(word) and _is_path(word)))
 
 
 def _is_path(word: str) -> bool:
     name = word.rpartition("/")[2]
     return detect_language(name) is not None if "." in name.strip(".") else "/" in word
-
-
-def _deduplicate(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(words))
 
 
 def _detect_intent(text: str) -> Intent:

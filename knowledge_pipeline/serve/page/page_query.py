@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.search.profiles import get_profile
+from knowledge_pipeline.query.search.plan import get_profile
 from knowledge_pipeline.times import parse_query_time
 
 DEFAULT_LIMIT = 20

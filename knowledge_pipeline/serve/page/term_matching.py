@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.search.stopwords import remove_stopwords
-from knowledge_pipeline.query.search.understand import understand
+from knowledge_pipeline.query.search.understand import remove_stopwords, understand
 
 Range = tuple[int, int]  # half-open
 

@@ -14,7 +14,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import NotFound, StoreError
 from knowledge_pipeline.query.access import Caller
-from knowledge_pipeline.query.search import engine
+from knowledge_pipeline.query.search import plan
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.lake import Lake
@@ -144,7 +144,7 @@ def test_a_condition_that_the_store_refuses_takes_nothing_from_others(
 ) -> None:
     refused = Filter("no_such_column = 1")
     with monkeypatch.context() as patched:
-        patched.setattr(engine, "compile_filter", lambda *_: refused)
+        patched.setattr(plan, "compile_filter", lambda *_: refused)
         with pytest.raises(StoreError):
             base.search("alpha")
     assert set(paths(base.search("alpha"))) == {"a.py", "s.py"}

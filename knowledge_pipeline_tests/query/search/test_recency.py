@@ -7,7 +7,7 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
-from knowledge_pipeline.query.search.recency import HALF_LIFE_DAYS, boost_recent
+from knowledge_pipeline.query.search.rank import HALF_LIFE_DAYS, boost_recent
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import MOMENT, publish, row, write
 

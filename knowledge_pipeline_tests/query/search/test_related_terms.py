@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from knowledge_pipeline.contract.responses import ScoreExplanation
-from knowledge_pipeline.query.search.corpus_expansion import MAX_NAMES, find_related_names
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.second_look import MAX_NAMES, find_related_names
 from knowledge_pipeline.query.search.understand import understand
 
 

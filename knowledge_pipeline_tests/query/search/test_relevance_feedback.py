@@ -9,7 +9,7 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import QuerySettings, Settings
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.search.stopwords import remove_stopwords
+from knowledge_pipeline.query.search.understand import remove_stopwords
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 

@@ -10,7 +10,7 @@ from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import QuerySettings, Settings
 from knowledge_pipeline.errors import ModelError
-from knowledge_pipeline.query.search import cross_encoders
+from knowledge_pipeline.query.search import rerank as reranking
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
@@ -87,12 +87,12 @@ def test_a_folder_that_holds_no_model_is_missing(settings: Settings, tmp_path: P
     (tmp_path / "model.onnx").write_bytes(b"this is no model")
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelError, match="cannot be loaded"):
-        cross_encoders.load_cross_encoder(str(tmp_path))
+        reranking.load_cross_encoder(str(tmp_path))
 
 
 @needs_model
 def test_a_score_does_not_depend_on_what_was_scored_before():
-    encoder = cross_encoders.load_cross_encoder(CARRIED)
+    encoder = reranking.load_cross_encoder(CARRIED)
     alone = encoder.score(QUESTION, RIGHT)
     encoder.score(QUESTION, WRONG * 50)
     assert encoder.score(QUESTION, RIGHT) == alone > encoder.score(QUESTION, WRONG)
@@ -110,8 +110,8 @@ def test_a_cross_encoder_of_sentence_transformers_scores_between_0_and_1(tmp_pat
     BertForSequenceClassification(BertConfig(vocab_size=len(words), num_labels=1, **shape)).save_pretrained(
         tmp_path
     )
-    encoder = cross_encoders.load_cross_encoder(str(tmp_path))
-    assert isinstance(encoder, cross_encoders.TorchCrossEncoder)
+    encoder = reranking.load_cross_encoder(str(tmp_path))
+    assert isinstance(encoder, reranking.TorchCrossEncoder)
     score = encoder.score(QUESTION, RIGHT)
     assert 0 < score < 1
     assert score == pytest.approx(encoder.score(QUESTION, RIGHT))

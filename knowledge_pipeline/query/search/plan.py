@@ -1,0 +1,143 @@
+"""Plans a search: what a question means, what its type looks for and how deep, and which rows it may find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS, MAX_RESULTS, SearchType
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.filters import compile_filter
+from knowledge_pipeline.query.lookup import ExampleFile
+from knowledge_pipeline.query.search.understand import ParsedQuery, parse_verbatim, understand
+from knowledge_pipeline.store.filters import Filter
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProfile:
+    """What a search type looks for, and how deep."""
+
+    rerank_candidates: int  # hits that are reranked
+    default_limit: int  # results of a question without a limit
+    filters: Filters = field(default_factory=Filters)
+    floor: float = 0.0  # a result below this score is not relevant
+    recency_boost: float = 0.0  # of the newest result, on top of a score of at most 1
+    is_example: bool = False  # the text is searched for as it is: not parsed, expanded or decomposed
+    enrich: bool = False  # the best code comes with its neighbours in the code graph
+    boost_linked: bool = False  # code gains by its links to the best code, where the settings say so
+    drop_near_duplicates: bool = False  # only the first of nearly equal results is shown
+
+    def resolve_limit(self, requested: int | None) -> int:
+        """The limit that applies to a request. Raises `InvalidQuery` if it is out of range."""
+        if requested is None:
+            return self.default_limit
+        if not 1 <= requested <= MAX_RESULTS:
+            raise InvalidQuery(f"found limit {requested}; allowed: 1 to {MAX_RESULTS}")
+        return requested
+
+
+PROFILES: Mapping[SearchType, SearchProfile] = {
+    "semantic": SearchProfile(20, 5, drop_near_duplicates=True, enrich=True),
+    "code": SearchProfile(
+        30, 10, Filters(source_types=("code",)), drop_near_duplicates=True, enrich=True, boost_linked=True
+    ),
+    "similar": SearchProfile(20, 5, is_example=True),
+    "historical": SearchProfile(
+        50, 10, Filters(source_types=("git_history", "github_pr")), floor=0.25, recency_boost=0.05
+    ),
+}
+
+
+def get_profile(type_: str) -> SearchProfile:
+    """The profile of a search type. Raises `InvalidQuery` if there is no such type."""
+    for name, profile in PROFILES.items():
+        if name == type_:
+            return profile
+    raise InvalidQuery(f"found the search type {type_!r}; allowed: {', '.join(PROFILES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """A question that is understood: what to look for, for whom, and what to return."""
+
+    query: ParsedQuery
+    type: SearchType
+    limit: int
+    access: Access
+    restrictions: tuple[Filters, ...]  # all of them hold
+    condition: Filter  # on rows: what the caller may see, and the restrictions
+    explain: bool = False
+    include_near_duplicates: bool = False
+    known_vectors: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])  # by space
+
+    @property
+    def profile(self) -> SearchProfile:
+        """The profile of its type."""
+        return PROFILES[self.type]
+
+    @property
+    def rerank_limit(self) -> int:
+        """How many hits are reranked."""
+        return max(self.profile.rerank_candidates, 2 * self.limit)
+
+
+def plan_search(
+    text: str,
+    access: Access,
+    *,
+    type: SearchType,
+    filters: Filters,
+    limit: int | None,
+    explain: bool,
+    include_near_duplicates: bool,
+) -> SearchPlan:
+    """Understand a question.
+
+    Raises:
+        InvalidQuery: the question, its filters, type or limit make no sense.
+    """
+    profile = get_profile(type)
+    query = _parse_example(text) if profile.is_example else understand(text)
+    restrictions = (filters, query.filters, profile.filters)
+    condition = compile_filter(access, *restrictions)
+    limit = profile.resolve_limit(limit)
+    return SearchPlan(query, type, limit, access, restrictions, condition, explain, include_near_duplicates)
+
+
+def plan_similar(
+    text: str | None,
+    file: ExampleFile | None,
+    access: Access,
+    *,
+    filters: Filters,
+    limit: int | None,
+    explain: bool,
+) -> SearchPlan:
+    """Plan a search for what is like a text, or like a file.
+
+    With a file, results are of other files, and by default of its source type.
+
+    Raises:
+        InvalidQuery: the text is empty or too long, or the limit makes no sense.
+    """
+    if file is None:
+        condition, vectors = compile_filter(access, filters), {}
+    else:
+        filters = replace(filters, source_types=filters.source_types or (file.source_type,))
+        condition = compile_filter(access, filters) & file.other_files
+        vectors = file.vectors if text is None else {}
+    if text is None:
+        text = file.text[:MAX_EXAMPLE_CHARS] if file else ""
+    query = _parse_example(text)
+    limit = PROFILES["similar"].resolve_limit(limit)
+    return SearchPlan(query, "similar", limit, access, (filters,), condition, explain, known_vectors=vectors)
+
+
+def _parse_example(text: str) -> ParsedQuery:
+    if len(text) > MAX_EXAMPLE_CHARS:
+        raise InvalidQuery(f"the text has {len(text)} characters; allowed: at most {MAX_EXAMPLE_CHARS}")
+    return parse_verbatim(text)

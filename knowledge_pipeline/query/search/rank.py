@@ -1,0 +1,99 @@
+"""Ranks fused hits: what is relevant, recent and linked comes first, and each chunk once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.neighbours import LinkedLocation, find_linked_locations
+from knowledge_pipeline.times import parse_time
+
+HALF_LIFE_DAYS = 180.0  # a chunk that is so much older than the newest gets half the boost
+MAX_SEED_HITS = 3  # hits whose links are followed
+
+
+def keep_relevant(hits: Iterable[Hit], floor: float) -> list[Hit]:
+    """Hits with a score of at least `floor`.
+
+    A boost of one hit lowers the scores of the others, so a hit's score before boosts counts as well.
+    """
+    return [hit for hit in hits if max(hit.score, hit.explanation.fused) >= floor]
+
+
+def boost_recent(hits: Sequence[Hit], max_boost: float) -> list[Hit]:
+    """Hits with a boost by their age, best first; scores stay in [0, 1].
+
+    Ages count from the newest of the hits, not from today, so that a project that rests
+    has an order too, and the same question gets the same answer tomorrow.
+
+    Args:
+        hits: with `last_modified` in their metadata; those without it get no boost.
+        max_boost: what the newest gets.
+    """
+    dates = [hit.chunk.metadata.get("last_modified") for hit in hits]
+    moments = [parse_time(date) if isinstance(date, str) else None for date in dates]
+    newest = max((moment for moment in moments if moment), default=None)
+    if newest is None:
+        return list(hits)
+    boosted: list[Hit] = []
+    for hit, moment in zip(hits, moments, strict=True):
+        age_days = (newest - moment).total_seconds() / 86400 if moment else None
+        boost = max_boost * (0.5 ** (age_days / HALF_LIFE_DAYS) if age_days is not None else 0.0)
+        explained = {"recency": round(boost, 6)} if boost else {}
+        boosted.append(hit.with_boost(boost, max_boost=max_boost, explained_as=explained))
+    return sorted(boosted, key=lambda hit: hit.rank_key)
+
+
+def merge_hits(hit_lists: Iterable[Iterable[Hit]]) -> list[Hit]:
+    """Several lists as one, best first; a chunk of several counts once, by its best score."""
+    best: dict[str, Hit] = {}
+    for hits in hit_lists:
+        for hit in hits:
+            known = best.get(hit.chunk.id)
+            if known is None or hit.score > known.score:
+                best[hit.chunk.id] = hit
+    return sorted(best.values(), key=lambda hit: hit.rank_key)
+
+
+async def boost_linked_hits(graph: VisibleGraph, hits: Sequence[Hit], *, weight: float) -> list[Hit]:
+    """Favours code that the best hits use, or that uses them; scores are in [0, 1] again.
+
+    The answer to a question about one thing often stands in what a caller calls, or in what hands a
+    value on. No chunk is added: of the hits, those that the code graph links to the best ones rise.
+    A hit gains, for each of the best that it is linked to, `weight` times the confidence of the
+    surest link as a share of that one's score. (docs/decisions/0021-graph-in-search.md)
+
+    Args:
+        graph: the code graph as far as the caller may see it.
+        hits: best first.
+        weight: 0 to 1.
+    """
+    best = hits[:MAX_SEED_HITS]
+    linked = await find_linked_locations(graph, [hit.chunk for hit in best])
+    by_file: dict[tuple[str, str], list[IndexedChunk]] = {}
+    for hit in hits:
+        by_file.setdefault((hit.chunk.source, hit.chunk.path), []).append(hit.chunk)
+    gains: dict[str, float] = {}
+    for hit, locations in zip(best, linked, strict=True):
+        confidences: dict[str, float] = {}  # chunk id -> that of the surest link
+        for location in locations:
+            chunk_id = _find_innermost(by_file.get((location.source, location.path), ()), location)
+            if chunk_id is not None and chunk_id != hit.chunk.id:
+                confidences[chunk_id] = max(confidences.get(chunk_id, 0.0), location.confidence)
+        for chunk_id, confidence in confidences.items():
+            gains[chunk_id] = gains.get(chunk_id, 0.0) + weight * confidence * hit.score
+    max_gain = max(gains.values(), default=0.0)
+    boosted: list[Hit] = []
+    for hit in hits:
+        gain = gains.get(hit.chunk.id, 0.0)
+        explained = {"graph": gain} if gain else {}
+        boosted.append(hit.with_boost(gain, max_boost=max_gain, explained_as=explained))
+    return sorted(boosted, key=lambda hit: hit.rank_key)
+
+
+def _find_innermost(chunks: Iterable[IndexedChunk], location: LinkedLocation) -> str | None:
+    """The id of the smallest chunk of a file around a line."""
+    around = [chunk for chunk in chunks if chunk.start_line <= location.line <= chunk.end_line]
+    smallest = min(around, key=lambda chunk: (chunk.end_line - chunk.start_line, chunk.id), default=None)
+    return smallest.id if smallest else None

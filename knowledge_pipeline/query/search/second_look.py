@@ -1,0 +1,129 @@
+"""Searches a second time with what the first hits say: names of the corpus, and the vectors of prose.
+
+Whoever asks about "lock timeouts" may not know that the code says `LockTimeout`; the chunks found
+first do. Full text is searched once more with such names, without a model.
+
+A question and its answer may call alike things by different words; the best prose found knows some of
+the answer's. The query's vector is moved towards it, which is known as pseudo-relevance feedback (Rocchio
+1971, in Salton's "The SMART Retrieval System", chapter 14). It raises the figures of prose and lowers
+those of code (docs/decisions/0011-retrieval.md), so code is left as it was found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from knowledge_pipeline import identifiers
+from knowledge_pipeline.query.search.hits import Candidates, Hit, IndexedChunk, ScoredChunk, SpaceCandidates
+from knowledge_pipeline.query.search.query_vectors import to_unit_length
+from knowledge_pipeline.query.search.retrieve import SearchScope, read_scored_chunks, score_rows
+from knowledge_pipeline.query.search.understand import ParsedQuery
+from knowledge_pipeline.store.filters import one_of
+from knowledge_pipeline.store.readers import IndexReader
+
+MAX_READ_HITS = 10  # hits that are searched for names
+MAX_NAMES = 5
+MAX_FEEDBACK_CHUNKS = 2  # chunks that the query is moved towards
+_MIN_PART_CHARS = 3  # of a part, or of initials: shorter ones are alike by chance
+_NAME = re.compile(r"\b(?=\w*[a-z])[A-Za-z]\w{3,59}\b")
+_CODE_SOURCE_TYPES = ("code", "openapi")
+
+
+def find_related_names(query: ParsedQuery, hits: Sequence[Hit]) -> tuple[str, ...]:
+    """Compound names in the best hits that share a part with the question, or abbreviate to one of its words.
+
+    Those with the most parts in common first, then those of the most chunks; at most
+    `MAX_NAMES`, none that the question has itself. Pure.
+    """
+    words = query.words.split()
+    query_words = {word.casefold() for word in words}
+    query_parts = {
+        part for word in words for part in identifiers.split_identifier(word) if len(part) >= _MIN_PART_CHARS
+    }
+    counts = Counter(name for hit in hits[:MAX_READ_HITS] for name in _find_compound_names(hit.chunk))
+    ranked = sorted((-_compute_nearness(name, query_parts), -count, name) for name, count in counts.items())
+    near = [name for negative_nearness, _, name in ranked if negative_nearness < 0]
+    return tuple(name for name in near if name.replace("_", "").casefold() not in query_words)[:MAX_NAMES]
+
+
+def _find_compound_names(chunk: IndexedChunk) -> set[str]:
+    texts: Iterable[str] = (*chunk.symbols, chunk.text)
+    names = {name for text in texts for name in _NAME.findall(text)}
+    return {name for name in names if len(identifiers.split_identifier(name)) > 1}
+
+
+def _compute_nearness(name: str, query_parts: set[str]) -> float:
+    """The share of a name's parts that the question has; 1 where its initials are a word of the question."""
+    parts = identifiers.split_identifier(name)
+    if len(parts) >= _MIN_PART_CHARS and "".join(part[0] for part in parts) in query_parts:
+        return 1.0
+    return len(query_parts.intersection(parts)) / len(parts)
+
+
+async def apply_relevance_feedback(
+    scope: SearchScope, candidates: Candidates, hits: Sequence[Hit], *, share: float
+) -> Candidates:
+    """Candidates whose prose is compared to the refined query; unchanged where no prose was found.
+
+    Args:
+        scope: where the candidates were searched for.
+        candidates: what the query itself found.
+        hits: the same, fused, best first.
+        share: the weight of the best chunks, against 1 of the query.
+    """
+    refined = [
+        _refine_space(reader, scope, found, candidates.query_vectors.get(reader.space), hits, share)
+        for reader, found in zip(scope.readers, candidates.by_space, strict=True)
+    ]
+    return replace(candidates, by_space=tuple(await asyncio.gather(*refined)))
+
+
+async def _refine_space(
+    reader: IndexReader,
+    scope: SearchScope,
+    candidates: SpaceCandidates,
+    query_vector: np.ndarray | None,
+    hits: Sequence[Hit],
+    share: float,
+) -> SpaceCandidates:
+    nearest = candidates.nearest or ()
+    known = {scored.row: scored.chunk for scored in (*nearest, *(candidates.keyword_matches or ()))}
+    prose_rows = {chunk.id: row for row, chunk in known.items() if is_prose(chunk)}
+    best_rows = [prose_rows[hit.chunk.id] for hit in hits if hit.chunk.id in prose_rows]
+    if query_vector is None or not best_rows:
+        return candidates
+    best_vectors = await reader.take_vectors(best_rows[:MAX_FEEDBACK_CHUNKS])
+    if not best_vectors:
+        return candidates
+    shift = share * np.mean(list(best_vectors.values()), axis=0)
+    vector = to_unit_length(query_vector + shift, fallback=query_vector)
+    prose_alone = scope.condition & ~one_of("source_type", _CODE_SOURCE_TYPES)
+    found = await reader.search_vector(vector, prose_alone, limit=scope.limit)
+    before = [scored for scored in nearest if is_prose(scored.chunk)]
+    lost_rows = {scored.row for scored in before} - {scored.row_id for scored in found}
+    prose, lost = await asyncio.gather(
+        read_scored_chunks(reader, found, known), score_rows(reader, vector, lost_rows)
+    )
+    prose += [ScoredChunk(known[scored.row_id], scored.score, scored.row_id) for scored in lost]
+    code = [scored for scored in nearest if not is_prose(scored.chunk)]
+    return replace(candidates, nearest=[*code, *_rescale_scores(prose, reference=before)])
+
+
+def is_prose(chunk: IndexedChunk) -> bool:
+    """Whether a chunk is text for people."""
+    return chunk.metadata.get("source_type") not in _CODE_SOURCE_TYPES
+
+
+def _rescale_scores(scored: Sequence[ScoredChunk], *, reference: Sequence[ScoredChunk]) -> list[ScoredChunk]:
+    """Similarities such that the best is what it was: else all prose would come nearer than all code."""
+    before = max((each.score for each in reference), default=0.0)
+    after = max((each.score for each in scored), default=0.0)
+    if before <= 0 or after <= 0:
+        return list(scored)
+    return [replace(each, score=each.score * before / after) for each in scored]
