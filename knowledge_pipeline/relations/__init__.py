@@ -1,1 +1,1 @@
-"""What documents are called, and what they say of each other: ids, links and front matter. Pure."""
+"""Names of documents, and their mentions of each other: ids, links and front matter. Pure."""

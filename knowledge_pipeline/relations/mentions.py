@@ -1,20 +1,19 @@
-"""What a text says of other documents: ids, addresses and links in it, and the words before them."""
+"""Finds what a text says of other documents: ids, addresses and links, and the words before them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from knowledge_pipeline.records import Mention, Metadata
 from knowledge_pipeline.relations.names import KEY, NUMBER, SHA, URL, DocumentContext, resolve_name
 
-VERSION = "1"  # of what is found in a text, and of how names are spelt
+VERSION = "1"  # of what is found in a text, and of how names are spelled
 KINDS = ("closes", "implements", "supersedes", "duplicates", "changes", "references")
 """How one document may be related to another, the most telling first."""
 
-MAX_MENTIONS = 300  # found in one text, or told of one document
+MAX_MENTIONS = 300  # of one text, or of one document's metadata
 _MAX_TARGET_CHARS = 500  # of a target
 
 _TARGET = re.compile(
@@ -37,33 +36,36 @@ _NUMBERED_SOURCE_TYPES = frozenset(
 )
 _SOURCE_TYPES_WITHOUT_SHAS = frozenset({"code", "openapi"})
 _NUMBER_IN_CODE = re.compile(r"(?:issue|bug|pr|pull request|gh-?|see|clos\w+|fix\w*|resolv\w+)[\s:(]*$", re.I)
-_FRONT_MATTER_KEYS = (*KINDS, "related")
 
 
 def extract_mentions(text: str, context: DocumentContext, links: Iterable[str] = ()) -> list[Mention]:
     """What a text mentions, and the targets of its links; each name once, by its most telling kind."""
-    written = [*_iter_targets(text, context), *(("references", link) for link in links)]
-    return keep_most_specific(_resolve_mentions(written, context))
+    targets = [*_iter_targets(text, context), *(("references", link) for link in links)]
+    return _resolve_mentions(targets, context)
 
 
 def extract_metadata_mentions(metadata: Metadata, context: DocumentContext) -> list[Mention]:
     """What a document's service or its front matter says of others, and the files that a commit changed."""
-    told = [(each["kind"], each["target"]) for each in _iter_mappings(metadata.get("mentions"))]
+    targets = [
+        (each["kind"], each["target"])
+        for each in metadata.get("mentions") or ()
+        if isinstance(each, dict) and {"kind", "target"} <= set(each)
+    ]
     if context.source_type in ("git_history", "github_pr"):
-        told += [("changes", f"/{path}") for path in metadata.get("files") or ()]
+        targets += [("changes", f"/{path}") for path in metadata.get("files") or ()]
     if commit := metadata.get("merge_commit"):
-        told.append(("references", str(commit)))
-    return keep_most_specific(_resolve_mentions(told, context))
+        targets.append(("references", str(commit)))
+    return _resolve_mentions(targets, context)
 
 
 def extract_front_matter_mentions(matter: Mapping[str, Any], context: DocumentContext) -> list[Mention]:
     """The relations that a document's front matter names."""
-    told = [
-        ("references" if kind == "related" else kind, str(target))
-        for kind in _FRONT_MATTER_KEYS
-        for target in _to_list(matter.get(kind))
-    ]
-    return keep_most_specific(_resolve_mentions(told, context))
+    targets: list[tuple[str, str]] = []
+    for kind in (*KINDS, "related"):
+        value = matter.get(kind)
+        values = value if isinstance(value, (list, tuple)) else [] if value in (None, "") else [value]
+        targets += [("references" if kind == "related" else kind, str(target)) for target in values]
+    return _resolve_mentions(targets, context)
 
 
 def _iter_targets(text: str, context: DocumentContext) -> Iterator[tuple[str, str]]:
@@ -72,7 +74,8 @@ def _iter_targets(text: str, context: DocumentContext) -> Iterator[tuple[str, st
     for found in _TARGET.finditer(text):
         before = text[max(end, found.start() - _KIND_WINDOW_CHARS) : found.start()]
         if _is_reference(found, before, context):
-            kind = kind if end and _LIST_SEPARATOR.match(text[end : found.start()]) else _detect_kind(before)
+            if not (end and _LIST_SEPARATOR.match(text[end : found.start()])):
+                kind = next((kind for kind, words in _KIND_WORDS if words.search(before)), "references")
             yield kind, found[0].rstrip(".,;:!?*_)") if found["url"] else found[0]
             end = found.end()
 
@@ -80,39 +83,26 @@ def _iter_targets(text: str, context: DocumentContext) -> Iterator[tuple[str, st
 def _is_reference(found: re.Match[str], before: str, context: DocumentContext) -> bool:
     """Whether what looks like a number or a commit is one, in a document of this type."""
     if found["number"] and "/" not in found["number"]:
-        if context.source_type == "code":  # or a colour, a preprocessor's line, an anchor
+        if context.source_type == "code":  # else it is a colour, a preprocessor's line, an anchor
             return _NUMBER_IN_CODE.search(before) is not None
         return context.source_type in _NUMBERED_SOURCE_TYPES
     return not (found["sha"] and context.source_type in _SOURCE_TYPES_WITHOUT_SHAS)
 
 
-def _detect_kind(before: str) -> str:
-    return next((kind for kind, said in _KIND_WORDS if said.search(before)), "references")
-
-
-def _resolve_mentions(
-    kinds_and_targets: Iterable[tuple[str, str]], context: DocumentContext
-) -> Iterator[Mention]:
-    for kind, target in islice(kinds_and_targets, MAX_MENTIONS):
-        if len(target) <= _MAX_TARGET_CHARS and (name := resolve_name(target, context)):
-            yield Mention(kind if kind in KINDS else "references", target, name)
+def _resolve_mentions(targets: Sequence[tuple[str, str]], context: DocumentContext) -> list[Mention]:
+    """Mentions of kinds and targets, each name once."""
+    return keep_most_specific(
+        Mention(kind if kind in KINDS else "references", target, name)
+        for kind, target in targets[:MAX_MENTIONS]
+        if len(target) <= _MAX_TARGET_CHARS and (name := resolve_name(target, context))
+    )
 
 
 def keep_most_specific(found: Iterable[Mention]) -> list[Mention]:
-    """Each name by its most telling kind, in the order given."""
+    """Each name once, by its most telling kind, in the order given."""
     best: dict[str, Mention] = {}
     for mention in found:
         known = best.get(mention.name)
         if known is None or KINDS.index(mention.kind) < KINDS.index(known.kind):
             best[mention.name] = mention
     return list(best.values())
-
-
-def _iter_mappings(value: Any) -> Iterator[Mapping[str, str]]:
-    yield from (each for each in value or () if isinstance(each, dict) and {"kind", "target"} <= set(each))
-
-
-def _to_list(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    return [] if value in (None, "") else [value]

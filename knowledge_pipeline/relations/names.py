@@ -1,8 +1,8 @@
-"""The names that a document answers to, and the name that is meant where another one is written.
+"""Lists the names of a document, and resolves what it writes to the name of another.
 
-Two documents of different sources meet where a name of one equals what the other mentions, so a
-name has one spelling: a ticket's key, a repository's issue, a commit's first seven digits, a file
-of a repository, a page of a wiki, or an address without what does not tell pages apart.
+Two documents are related where one mentions a name of the other, so a name has one spelling: a
+ticket's key, a repository's issue, a commit's first seven digits, a file of a repository, a page of a
+wiki, or an address without the parts that do not tell pages apart.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _DISPLAY_URL = re.compile(r"/display/(?P<space>[^/]+)/(?P<title>[^/]+)$")
 
 @dataclass(frozen=True, slots=True)
 class DocumentContext:
-    """Where a document stands, and so what a short name in it means."""
+    """Where a document is, which decides what a short name in it means."""
 
     source: str
     source_type: str
     path: str
     repo: str | None = None  # "owner/name" where it is hosted, else the folder's name
-    host: str | None = None  # that the source is read from
+    host: str | None = None  # from where the source is read
 
     def fingerprint(self) -> str:
         """Equal for contexts in which names mean the same. Part of stored fingerprints: never reformat it."""
@@ -55,25 +55,27 @@ def list_names(
     context: DocumentContext, uri: str, *, url: str | None, title: str, metadata: Metadata
 ) -> list[str]:
     """Every name of a document, each once."""
-    found = [name_from_url(url)] if url else []
+    names = [name_from_url(url)] if url else []
     match context.source_type:
         case "jira":
-            found.append(f"key:{metadata.get('key', '')}")
+            names.append(f"key:{metadata.get('key', '')}")
         case "git_history":
-            found.append(f"commit:{uri.removeprefix('commit/')[:_SHORT_SHA_CHARS]}")
+            names.append(f"commit:{uri.removeprefix('commit/')[:_SHORT_SHA_CHARS]}")
         case "confluence":
-            found += _iter_page_names(context, uri, title, metadata)
+            names.append(f"page:{context.host}/{uri.partition('/')[2]}".lower())
+            if space := metadata.get("wiki_space"):
+                names.append(f"page:{context.host}/{space}/{title}".lower())
         case "github_pr" | "github_issues" | "slack":
             pass  # the address says it
         case _:
-            found += _iter_file_names(context, title, metadata)
-    return list(dict.fromkeys(name for each in found for name in iter_spellings(each)))
+            names += _iter_file_names(context, title, metadata)
+    return list(dict.fromkeys(spelling for name in names for spelling in iter_spellings(name)))
 
 
 def resolve_name(reference: str, context: DocumentContext) -> str | None:
-    """The name that is meant by a link, an id, a path or a title, as written in a document.
+    """The name that a link, an id, a path or a title means, as written in a document.
 
-    None where it means the document itself (`#section`) or nothing of any source (`mailto:`).
+    None if it means the document itself (`#section`) or nothing of any source (`mailto:`).
     """
     target = reference.strip()
     if not target or target.startswith(("mailto:", "tel:", "data:", "javascript:")):
@@ -85,7 +87,9 @@ def resolve_name(reference: str, context: DocumentContext) -> str | None:
     if _SHA.match(target):
         return f"commit:{target[:_SHORT_SHA_CHARS]}"
     if _NUMBER.match(target):
-        return _resolve_issue_number(target, context)
+        written_repo, mark, number = re.split(r"([#!])", target)
+        repo = written_repo or context.repo  # "#12" is of the document's own repository
+        return f"issue:{repo}{mark}{number}".lower() if repo else None
     if target.startswith("#"):
         return None
     if context.source_type == "confluence":
@@ -98,9 +102,9 @@ def name_from_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2].lower()
-    except ValueError:  # no address after all: `http://[`
+    except ValueError:  # not an address after all: `http://[`
         return f"url:{url}"
-    path, asked = unquote(parts.path).strip("/"), parse_qs(parts.query)
+    path, query = unquote(parts.path).strip("/"), parse_qs(parts.query)
     if found := _TICKET_URL.search(f"/{path}"):
         return f"key:{found['key']}"
     if found := _ISSUE_URL.match(path):
@@ -110,26 +114,15 @@ def name_from_url(url: str) -> str:
         return f"commit:{found['sha'][:_SHORT_SHA_CHARS]}"
     if found := _FILE_URL.match(path):
         return f"file:{found['repo'].lower()}/{found['path']}"
-    if number := _parse_page_id(path, asked):
-        return f"page:{host}/{number}"
+    if found := _PAGE_URL.search(f"/{path}"):
+        return f"page:{host}/{found['id']}"
+    if path.endswith("viewpage.action") and "pageId" in query:
+        return f"page:{host}/{query['pageId'][0]}"
     if found := _DISPLAY_URL.search(f"/{path}"):
         return f"page:{host}/{found['space']}/{found['title'].replace('+', ' ')}".lower()
-    if "thread_ts" in asked and (at := path.rpartition("/p")[0]):  # a reply, in a thread of Slack
-        path = f"{at}/p{asked['thread_ts'][0].replace('.', '')}"
+    if "thread_ts" in query and (channel := path.rpartition("/p")[0]):  # a reply, in a thread of Slack
+        path = f"{channel}/p{query['thread_ts'][0].replace('.', '')}"
     return f"url:{host}/{path}"
-
-
-def _parse_page_id(path: str, query: dict[str, list[str]]) -> str | None:
-    """The id of a page of Confluence, Cloud or Server."""
-    if found := _PAGE_URL.search(f"/{path}"):
-        return found["id"]
-    return query["pageId"][0] if path.endswith("viewpage.action") and "pageId" in query else None
-
-
-def _iter_page_names(context: DocumentContext, uri: str, title: str, metadata: Metadata) -> Iterator[str]:
-    yield f"page:{context.host}/{uri.partition('/')[2]}".lower()
-    if space := metadata.get("wiki_space"):
-        yield f"page:{context.host}/{space}/{title}".lower()
 
 
 def _iter_file_names(context: DocumentContext, title: str, metadata: Metadata) -> Iterator[str]:
@@ -138,26 +131,19 @@ def _iter_file_names(context: DocumentContext, title: str, metadata: Metadata) -
     number = stem[: len(stem) - len(stem.lstrip("0123456789"))]  # "0007-lance": a decision's
     matter: Any = metadata.get("front_matter")
     ids = [metadata.get("id"), matter.get("id") if isinstance(matter, dict) else None]
-    for called in filter(None, (stem, number, title, *map(str, filter(None, ids)))):
-        yield f"key:{called}" if _KEY.match(called) else f"called:{context.source}/{called}".lower()
-
-
-def _resolve_issue_number(target: str, context: DocumentContext) -> str | None:
-    """ "#12" is of the document's own repository, "owner/name#12" of another one."""
-    repo = target[: re.search(r"[#!]", target).start()] or context.repo  # pyright: ignore[reportOptionalMemberAccess]
-    return f"issue:{repo}{target[len(target.rstrip('0123456789')) - 1 :]}".lower() if repo else None
+    for name in filter(None, (stem, number, title, *map(str, filter(None, ids)))):
+        yield f"key:{name}" if _KEY.match(name) else f"called:{context.source}/{name}".lower()
 
 
 def _resolve_path(target: str, context: DocumentContext) -> str:
-    """A path beside the document or from the top of its repository, or else what a record is called."""
+    """A path from the document's folder or the top of its repository, or else the name of a record."""
     bare = unquote(re.split(r"[?#]", target, maxsplit=1)[0])
     if "/" not in bare and "." not in bare:
         return f"called:{context.source}/{target}".lower()
     if bare.startswith("/"):
         return _format_file_name(context, bare.lstrip("/"))
-    return _format_file_name(
-        context, posixpath.normpath(posixpath.join(posixpath.dirname(context.path), bare))
-    )
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(context.path), bare))
+    return _format_file_name(context, path)
 
 
 def _format_file_name(context: DocumentContext, path: str) -> str:
@@ -165,7 +151,7 @@ def _format_file_name(context: DocumentContext, path: str) -> str:
 
 
 def iter_spellings(name: str) -> Iterator[str]:
-    """A name, and what a clone on this machine calls an issue: it knows its folder's name, no owner."""
+    """A name, and that of an issue in a clone on this machine, which knows its folder and no owner."""
     yield name
     kind, _, rest = name.partition(":")
     if kind == "issue" and "/" in rest:

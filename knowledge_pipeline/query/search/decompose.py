@@ -1,17 +1,18 @@
-"""A compound question as the questions it is made of, by rules alone. Pure, and rather too careful.
+"""Splits a compound question into its parts, by rules alone. Pure, and rather too careful.
 
-No word is lost: each stands in some part, but for those that only joined the parts ("and",
-"also") and the marks of a list. A question that a rule does not surely understand stays whole.
+No word is lost: each stands in some part, except those that only join the parts ("and", "also")
+and the marks of a list. A question that no rule surely understands stays whole.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 MAX_PARTS = 4
 JOINING_WORDS = frozenset({"and", "also"})
-"""Words that may fall away where a question is cut."""
+"""Words that may be dropped where a question is cut."""
 
 _MAX_CHARS = 1000
 _MAX_CONTEXT_WORDS = 30  # before a list, or before the first question; more is no context
@@ -36,8 +37,8 @@ _REFERS_BACK = re.compile(
     re.IGNORECASE,
 )
 _COMPARISONS = tuple(
-    (re.compile(whole, re.IGNORECASE | re.DOTALL), re.compile(between, re.IGNORECASE), most)
-    for whole, between, most in (
+    (re.compile(whole, re.IGNORECASE | re.DOTALL), re.compile(between, re.IGNORECASE), max_sides)
+    for whole, between, max_sides in (
         (r"\bdifferences?\s+between\s+(.+)", r"\s+and\s+", 2),
         (
             r"^(?:please\s+|can you\s+|could you\s+)?compare\s+(.+)",
@@ -48,15 +49,15 @@ _COMPARISONS = tuple(
         (r"^(.+\s(?:vs\.?|versus)\s.+)", r"\s+(?:vs\.?|versus)\s+", 3),
     )
 )
-"""What a comparison looks like, what stands between its sides, and how many there can be."""
+"""The forms of a comparison, what stands between its sides, and how many there can be."""
 _INNER_END = re.compile(r"[.!?]\s")
 
 
 def decompose(text: str) -> tuple[str, ...]:
     """The parts of a compound question, at most `MAX_PARTS`; the question alone where it is one.
 
-    A comparison gives itself and its sides; a list its items and several questions themselves,
-    each after what is said before the first.
+    The parts of a comparison are itself and its sides; those of a list are its items, and several
+    questions are parts themselves, each prefixed by what is said before the first.
     """
     plain = text.strip()
     if len(plain) > _MAX_CHARS or _CODE.search(plain):
@@ -86,22 +87,19 @@ def _split_items(text: str, marks: Sequence[re.Match[str]]) -> list[str]:
 
 
 def _split_questions(text: str) -> list[str]:
-    """Questions that follow each other, as sentences or after an "and", and can stand alone."""
-    sentences = _join_dependent(_AFTER_QUESTION.split(text), " ")
+    """Questions that follow each other, as sentences or after an "and", and can stand alone.
+
+    A sentence that cannot stand alone stays with the one before it.
+    """
+    sentences: list[str] = []
+    for sentence in _AFTER_QUESTION.split(text):
+        if sentences and not (_stands_alone(sentence) and _stands_alone(sentences[0], first=True)):
+            sentences[-1] += f" {sentence}"
+        else:
+            sentences.append(sentence)
     before, first = _split_statements(sentences[0])
     questions = [half for sentence in (first, *sentences[1:]) for half in _split_halves(sentence)]
     return _prefix_each(before, questions)
-
-
-def _join_dependent(sentences: Sequence[str], separator: str) -> list[str]:
-    """Sentences, what cannot stand alone together with the one before it."""
-    whole: list[str] = []
-    for sentence in sentences:
-        if whole and not (_stands_alone(sentence) and _stands_alone(whole[0], first=True)):
-            whole[-1] += separator + sentence
-        else:
-            whole.append(sentence)
-    return whole
 
 
 def _stands_alone(sentence: str, *, first: bool = False) -> bool:
@@ -111,7 +109,7 @@ def _stands_alone(sentence: str, *, first: bool = False) -> bool:
 
 
 def _split_statements(sentence: str) -> tuple[str, str]:
-    """What is said before a question, and the question."""
+    """The statements before a question, and the question."""
     cuts = list(_AFTER_STATEMENT.finditer(sentence))
     return (sentence[: cuts[-1].start()], sentence[cuts[-1].end() :]) if cuts else ("", sentence)
 
@@ -128,16 +126,13 @@ def _split_halves(question: str) -> list[str]:
 
 def _split_comparison(text: str) -> list[str]:
     """A comparison, then its two sides; three, for `A vs B vs C`."""
-    for whole, between, most in _COMPARISONS:
+    for whole, between, max_sides in _COMPARISONS:
         if match := whole.search(text):
             sides = [side.strip(" \t\n?.!,:") for side in between.split(match[1])]
-            return [text, *sides] if 2 <= len(sides) <= most and all(map(_is_side, sides)) else []
+            short = all(0 < len(side.split()) <= _MAX_SIDE_WORDS for side in sides)
+            unclear = any(_INNER_END.search(side) or _REFERS_BACK.search(side) for side in sides)
+            return [text, *sides] if 2 <= len(sides) <= max_sides and short and not unclear else []
     return []
-
-
-def _is_side(side: str) -> bool:
-    words = side.split()
-    return 0 < len(words) <= _MAX_SIDE_WORDS and not (_INNER_END.search(side) or _REFERS_BACK.search(side))
 
 
 def _prefix_each(context: str, parts: Sequence[str]) -> list[str]:
@@ -149,11 +144,6 @@ def _prefix_each(context: str, parts: Sequence[str]) -> list[str]:
 def _group_parts(parts: Sequence[str]) -> list[str]:
     """At most `MAX_PARTS`, neighbours together where there are more."""
     size, more = divmod(len(parts), MAX_PARTS)
-    if size == 0 or (size == 1 and not more):
-        return list(parts)
-    groups, start = [], 0
-    for group in range(MAX_PARTS):
-        end = start + size + (group < more)
-        groups.append(" ".join(parts[start:end]))
-        start = end
-    return groups
+    starts = [group * size + min(group, more) for group in range(MAX_PARTS + 1)]
+    groups = (" ".join(parts[start:end]) for start, end in pairwise(starts))
+    return [group for group in groups if group]

@@ -1,6 +1,6 @@
-"""What a language model meant, read out of whatever it wrote around it. Pure; any text is read.
+"""Reads a list out of a language model's reply, whatever stands around it. Pure; reads any text.
 
-Models are asked for a bare list and send code fences, prose, numbering, doubles and
+Models are asked for a bare list and send code fences, prose, numbering, duplicates and
 numbers that do not exist.
 """
 
@@ -24,9 +24,9 @@ _MAX_LISTS_TRIED = 20
 
 
 def parse_numbers(reply: str, count: int) -> list[int]:
-    """The numbers from 1 to `count` that a reply puts in order, each once; empty where it names none.
+    """The numbers from 1 to `count` in a reply's order, each once; empty if it names none.
 
-    A list or a chain ("3 > 1 > 2") counts before numbers that are only mentioned; of several
+    A list or a chain ("3 > 1 > 2") takes precedence over numbers that are only mentioned; of several
     the longest, and of equally long ones the last, which follows the reasoning.
     """
     text = " ".join(reply.split())

@@ -1,4 +1,4 @@
-"""Whether two texts say the same, but for white space, letter case, and a word here and there. Pure."""
+"""Tells whether two texts differ only in white space, letter case, and a few words. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def shingles(text: str) -> Shingles:
 
 
 def is_nearly_equal(first: Shingles, second: Shingles) -> bool:
-    """Whether two texts share most of their runs of words (Jaccard index, at least 0.8).
+    """Whether two texts share most of their runs of words (a Jaccard index of at least 0.8).
 
-    Of a text of 100 words, about two words may differ in places of their own.
+    In a text of 100 words, about two words may differ.
     """
     smaller, larger = sorted((len(first), len(second)))
     if smaller < _MIN_JACCARD * larger:
@@ -35,8 +35,8 @@ def find_first_duplicates(texts: Iterable[str]) -> Iterator[int]:
     """For each text the index of the first one that it is nearly equal to: its own, if it is new."""
     known: list[tuple[int, Shingles]] = []
     for index, text in enumerate(texts):
-        made = shingles(text)
-        twin = next((at for at, other in known if is_nearly_equal(made, other)), index)
-        if twin == index:
-            known.append((index, made))
-        yield twin
+        own = shingles(text)
+        first = next((at for at, other in known if is_nearly_equal(own, other)), index)
+        if first == index:
+            known.append((index, own))
+        yield first

@@ -1,6 +1,6 @@
-"""What a language model adds to a question before it is searched for: an answer that might be, terms, parts.
+"""Expands a question with a language model before the search: a hypothetical answer, terms, parts.
 
-Nothing of it is shown to anyone as an answer, and every question can be answered without it.
+None of it is shown as an answer, and every question can be answered without it.
 HyDE: Gao et al. 2022, https://arxiv.org/abs/2212.10496
 """
 
@@ -22,9 +22,9 @@ from knowledge_pipeline.query.search.llm_replies import parse_lines, strip_fence
 if TYPE_CHECKING:
     from knowledge_pipeline.llm.model import LanguageModel
 
-MAX_CACHED_REPLIES = 1000  # replies, of the questions asked last
+MAX_CACHED_REPLIES = 1000  # those used last
 MAX_TERMS = 8
-_TERM_CHARS, _TERM_WORDS = 60, 4  # a longer entry is no term
+_TERM_CHARS, _TERM_WORDS = 60, 4  # a longer entry is not a term
 _PART_CHARS = 500
 _PASSAGE_TOKENS = 300  # embedding models read about as many
 
@@ -52,7 +52,7 @@ _PARTS_PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[Value]):
-    """What the model made, or what a question has without it and the reason."""
+    """What the model generated; or what a question has without it, and the reason."""
 
     value: Value
     problem: str | None = None
@@ -60,26 +60,26 @@ class GenerationResult(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class QueryExpansion:
-    """All that the settings ask for to go with one question."""
+    """What the settings add to one question."""
 
-    hypothetical_passage: str = ""  # a text whose vector is searched with; empty: none
+    hypothetical_passage: str = ""  # its vector is searched for as well; empty: none
     terms: tuple[str, ...] = ()  # that full text searches for as well
-    parts: tuple[str, ...] = ()  # searched for each on its own; empty: the question is one
-    problems: Mapping[str, str] = field(default_factory=dict)  # step -> why it could not be made
+    parts: tuple[str, ...] = ()  # each is searched for on its own; empty: the question is one
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])  # step -> why it failed
 
 
 class QueryExpander:
-    """Asks one model; replies are kept, and one that two callers wait for is asked for once."""
+    """Asks one model. Keeps its replies, and shares one call among callers that ask the same."""
 
     def __init__(self, model: LanguageModel, *, budget_s: float) -> None:
         self._model = model
         self._budget_s = budget_s
-        self._kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
-        self._under_way: dict[tuple[str, ...], asyncio.Task[Any]] = {}
+        self._replies: OrderedDict[tuple[str, ...], Any] = OrderedDict()  # parsed
+        self._running: dict[tuple[str, ...], asyncio.Task[Any]] = {}
 
     async def aclose(self) -> None:
-        """Give up what is under way, on the event loop where it was asked for."""
-        tasks = list(self._under_way.values())
+        """Cancel what is running, on the event loop where it was asked for."""
+        tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -87,7 +87,7 @@ class QueryExpander:
     async def generate_hypothetical_passage(
         self, question: str, *, form: PassageForm = "prose"
     ) -> GenerationResult[str]:
-        """A passage that might answer the question; empty where it could not be made."""
+        """A passage that might answer the question; empty if the model fails."""
 
         def parse_reply(reply: str) -> str | None:
             return truncate_to_tokens(strip_fences(reply), _PASSAGE_TOKENS).strip() or None
@@ -95,13 +95,13 @@ class QueryExpander:
         return await self._generate(_HYDE_PROMPTS[form], question, parse_reply, fallback="")
 
     async def generate_related_terms(self, question: str) -> GenerationResult[tuple[str, ...]]:
-        """At most `MAX_TERMS` terms that the question does not have; none is an answer as well."""
+        """At most `MAX_TERMS` terms that the question does not have; there may be none."""
         return await self._generate(
             _TERMS_PROMPT, question, lambda reply: _parse_terms(reply, question), fallback=()
         )
 
     async def generate_parts(self, question: str) -> GenerationResult[tuple[str, ...]]:
-        """The questions that a compound one is made of, at most `MAX_PARTS`; itself where it is one."""
+        """The questions that a compound one is made of, at most `MAX_PARTS`; itself if it is one."""
 
         def parse_reply(reply: str) -> tuple[str, ...] | None:
             return tuple(part for part in parse_lines(reply) if len(part) <= _PART_CHARS)[:MAX_PARTS] or None
@@ -111,56 +111,53 @@ class QueryExpander:
     async def _generate(
         self, task: str, question: str, parse_reply: Callable[[str], Value | None], *, fallback: Value
     ) -> GenerationResult[Value]:
-        key = (self._model.name, task, question)
-
         async def ask() -> Value | None:
             messages = (Message("system", task), Message("user", question))
             return parse_reply((await self._model.complete(messages, budget_s=self._budget_s)).text)
 
         try:
-            value = await self._ask_once(key, ask)
+            value = await self._ask_once((self._model.name, task, question), ask)
         except (ModelError, LanguageModelUnavailable) as error:
             return GenerationResult(fallback, str(error))
         if value is None:
-            return GenerationResult(
-                fallback, f"the language model {self._model.name!r} replied with nothing of use"
-            )
+            problem = f"the language model {self._model.name!r} replied with nothing of use"
+            return GenerationResult(fallback, problem)
         return GenerationResult(value)
 
     async def _ask_once(self, key: tuple[str, ...], ask: Callable[[], Awaitable[Value]]) -> Value:
-        """What was made for a key before, or is being made for another caller, or is made now.
+        """The reply kept for a key, or the one that another caller waits for, or a new one.
 
-        A caller that gives up leaves the others what they wait for.
+        A caller that is cancelled does not cancel the call for the others.
         """
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        task = self._under_way.get(key)
+        if key in self._replies:
+            self._replies.move_to_end(key)
+            return self._replies[key]
+        task = self._running.get(key)
         if task is None or task.get_loop() is not asyncio.get_running_loop():
             task = asyncio.ensure_future(ask())
-            self._under_way[key] = task
+            self._running[key] = task
             task.add_done_callback(lambda done: self._keep_reply(key, done))
         return await asyncio.shield(task)
 
     def _keep_reply(self, key: tuple[str, ...], task: asyncio.Task[Any]) -> None:
-        if self._under_way.get(key) is task:
-            del self._under_way[key]
+        if self._running.get(key) is task:
+            del self._running[key]
         if not task.cancelled() and task.exception() is None:  # a failure is asked for again
-            self._kept[key] = task.result()
-            while len(self._kept) > MAX_CACHED_REPLIES:
-                self._kept.popitem(last=False)
+            self._replies[key] = task.result()
+            while len(self._replies) > MAX_CACHED_REPLIES:
+                self._replies.popitem(last=False)
 
 
 async def expand_query(
     question: str, settings: QuerySettings, generator: QueryExpander | None, *, form: PassageForm = "prose"
 ) -> QueryExpansion:
-    """Everything that the settings ask for, at once; at once and without a model where that is nothing.
+    """Everything that the settings ask for, generated concurrently.
 
     Args:
         question: its plain text, without filters.
         settings: which steps are on.
         generator: None: no language model is configured, and the settings ask for none.
-        form: what the hypothetical answer looks like.
+        form: of the hypothetical passage.
     """
     parts = decompose(question) if settings.decompose == "rules" else ()
     steps: dict[str, Awaitable[GenerationResult[Any]]] = {}
@@ -170,14 +167,14 @@ async def expand_query(
         steps["expansion"] = generator.generate_related_terms(question)
     if generator and settings.decompose == "llm":
         steps["decompose"] = generator.generate_parts(question)
-    made = dict(zip(steps, await asyncio.gather(*steps.values()), strict=True))
-    values = {name: each.value for name, each in made.items()}
+    results = dict(zip(steps, await asyncio.gather(*steps.values()), strict=True))
+    values = {name: result.value for name, result in results.items()}
     parts = values.get("decompose", parts)
     return QueryExpansion(
         hypothetical_passage=values.get("hyde", ""),
         terms=values.get("expansion", ()),
         parts=parts if len(parts) > 1 else (),
-        problems={name: each.problem for name, each in made.items() if each.problem},
+        problems={name: result.problem for name, result in results.items() if result.problem},
     )
 
 
@@ -190,8 +187,8 @@ def _parse_terms(reply: str, question: str) -> tuple[str, ...] | None:
     if len(lines) == 1:
         parts = [part.strip() for part in lines[0].split(",") if part.strip()]
         short = parts if all(map(_is_term, parts)) else []
-    asked = question.casefold()
-    return tuple(dict.fromkeys(term for term in short if term.casefold() not in asked))[:MAX_TERMS]
+    new = (term for term in short if term.casefold() not in question.casefold())
+    return tuple(dict.fromkeys(new))[:MAX_TERMS]
 
 
 def _is_term(entry: str) -> bool:
