@@ -37,7 +37,7 @@ class OpenRelease:
     _graph: GraphReader | None = None
     _unreadable: dict[str, tuple[SpaceUnreadable, float]] = field(
         default_factory=dict[str, tuple[SpaceUnreadable, float]]
-    )
+    )  # by space, with when to try again
 
     async def open_readers(self) -> tuple[IndexReader, ...]:
         """A reader for each space.
@@ -137,15 +137,14 @@ class PinnedIndex:
     async def open_release(self) -> OpenRelease:
         """The versions."""
         if self._opened is None:
-            graph = await asyncio.to_thread(self._find_graph)
-            self._opened = OpenRelease(
-                Release(0, datetime.now(UTC), self._tables, 0, graph=graph), self._lake
+            listed = await asyncio.to_thread(releases.list_releases, self._lake)
+            graphs = [each.graph for each in listed if each.tables == self._tables]
+            graph = (
+                graphs[-1] if graphs else await asyncio.to_thread(releases.newest_graph_versions, self._lake)
             )
+            release = Release(0, datetime.now(UTC), self._tables, 0, graph=graph)
+            self._opened = OpenRelease(release, self._lake)
         return self._opened
-
-    def _find_graph(self) -> Mapping[str, int]:
-        same = [each.graph for each in releases.list_releases(self._lake) if each.tables == self._tables]
-        return same[-1] if same else releases.newest_graph_versions(self._lake)
 
 
 class LiveIndex:

@@ -1,1 +1,1 @@
-"""One search from question to answer: understand, retrieve, fuse, rerank, assemble, enrich."""
+"""One search from question to response: understand, retrieve, fuse, rank, rerank, assemble, enrich."""

@@ -44,14 +44,8 @@ async def enrich_results(
 ) -> Enrichment:
     """Adds the most telling relations to each result, and neighbours in the code graph to the best code.
 
-    Args:
-        open_release: the release that the results are of.
-        access: what the caller may see; nothing else is added.
-        chunks: those that the results were made of, and maybe more, in any order.
-        results: best first.
-        watch: times the steps "relate" and "enrich".
-        max_relations: of each result; 0: none are looked for.
-        with_neighbours: whether neighbours are looked for.
+    `chunks` are those of the results, and maybe more, in any order. Nothing is added that the caller
+    may not see.
     """
     by_id = {chunk.id: chunk for chunk in chunks}
     shown = [by_id[result.id] for result in results]

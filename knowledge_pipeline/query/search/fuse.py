@@ -56,7 +56,9 @@ def fuse(
             known = best.get(hit.chunk.id)
             if known is None or (-hit.score, hit.explanation.space) < (-known.score, known.explanation.space):
                 best[hit.chunk.id] = hit
-    sentence = _normalize_sentence(query.text) if vector_weight < 1 else ""
+    sentence = _fold_text(query.text).strip(" .?!\"'`")
+    if vector_weight >= 1 or sentence.count(" ") + 1 < VERBATIM_MIN_WORDS:
+        sentence = ""  # is not searched for word for word
     boosted = [(hit, _compute_boosts(hit, query, sentence)) for hit in best.values()]
     max_boost = max((sum(boosts.values()) for _, boosts in boosted), default=0.0)
     hits = [
@@ -156,9 +158,13 @@ def _normalize_vector_scores(
 ) -> dict[str, float]:
     if method == "reciprocal_rank":
         return _compute_reciprocal_ranks(vectors)
-    if method == "weighted":
-        return _normalize_min_max(vectors)
-    return {key: min(1.0, similarity * scale) for key, similarity in similarities.items()}
+    if method == "following":
+        return {key: min(1.0, similarity * scale) for key, similarity in similarities.items()}
+    scores = {key: found.score for key, (_, found) in vectors.items()}
+    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+    if low == high:
+        return dict.fromkeys(scores, 1.0)
+    return {key: (score - low) / (high - low) for key, score in scores.items()}
 
 
 def _normalize_keyword_scores(keywords: RankedChunks, method: FusionMethod) -> dict[str, float]:
@@ -173,14 +179,6 @@ def _compute_reciprocal_ranks(ranked: RankedChunks) -> dict[str, float]:
     return {key: (_RANK_OFFSET + 1) / (_RANK_OFFSET + rank) for key, (rank, _) in ranked.items()}
 
 
-def _normalize_min_max(ranked: RankedChunks) -> dict[str, float]:
-    scores = {key: found.score for key, (_, found) in ranked.items()}
-    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
-    if low == high:
-        return dict.fromkeys(scores, 1.0)
-    return {key: (score - low) / (high - low) for key, score in scores.items()}
-
-
 def _compute_boosts(hit: Hit, query: ParsedQuery, sentence: str) -> dict[str, float]:
     boosts: dict[str, float] = {}
     if sentence and hit.explanation.bm25_rank is not None and sentence in _fold_text(hit.chunk.text):
@@ -190,12 +188,6 @@ def _compute_boosts(hit: Hit, query: ParsedQuery, sentence: str) -> dict[str, fl
     if any(_ends_with(hit.chunk.path, path) for path in query.paths):
         boosts["path"] = PATH_BOOST
     return boosts
-
-
-def _normalize_sentence(text: str) -> str:
-    """A question as it is searched for word for word, such as an error message; "" for a short one."""
-    folded = _fold_text(text).strip(" .?!\"'`")
-    return folded if folded.count(" ") + 1 >= VERBATIM_MIN_WORDS else ""
 
 
 def _fold_text(text: str) -> str:

@@ -112,12 +112,9 @@ class Hit:
         return -self.score, self.chunk.id
 
     def with_boost(self, boost: float, *, max_boost: float, explained_as: Mapping[str, float]) -> Hit:
-        """The hit with a boost, and its score in [0, 1] again.
+        """The hit with a boost of at most `max_boost` on top, its score in [0, 1] again.
 
-        Args:
-            boost: added to the score.
-            max_boost: the most that any hit of the list gets.
-            explained_as: the parts of the boost by name, as the explanation shows them.
+        The explanation shows the parts of the boost by name.
         """
         boosts = {**self.explanation.boosts, **explained_as}
         score = (self.score + boost) / (1 + max_boost)

@@ -98,12 +98,7 @@ def build_prompt(
 
 
 def reorder_hits(hits: Sequence[Hit], order: Sequence[int]) -> list[Hit]:
-    """Hits by their positions in `order`, then the others; the first gets the best score, and so on.
-
-    Args:
-        hits: best first.
-        order: distinct positions in `hits`.
-    """
+    """Hits by their positions in `order`, then the others; the first gets the best score, and so on."""
     positions = dict.fromkeys((*order, *range(len(hits))))
     scores = sorted((hit.score for hit in hits), reverse=True)
     return [

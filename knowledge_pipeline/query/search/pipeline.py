@@ -148,10 +148,8 @@ class SearchPipeline:
             problems: dict[str, Any] = {}
             if unreadable:
                 problems["index"] = {space: str(error) for space, error in unreadable.items()}
-            if without_vectors := {
-                space: problem for each in found for space, problem in each.vector_problems.items()
-            }:
-                problems["vector"] = without_vectors
+            for space, problem in (item for each in found for item in each.vector_problems.items()):
+                problems.setdefault("vector", {})[space] = problem
             return found, problems
 
     async def _retrieve(
@@ -229,21 +227,16 @@ def _explain(
     problems: Mapping[str, Any],
 ) -> dict[str, Any]:
     """How the question was understood, what was searched for besides it, and what is missing."""
+
+    def keep_set(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if value}
+
     question = asdict(plan.query)
     del question["filters"]
-    stated = [
-        {name: value for name, value in asdict(filters).items() if value} for filters in plan.restrictions
-    ]
+    filters = [keep_set(asdict(restriction)) for restriction in plan.restrictions]
     names = dict.fromkeys((*expansion.terms, *(name for each in found for name in each.related_names)))
-    generated = {
-        "hypothetical": expansion.hypothetical_passage,
-        "terms": tuple(names),
-        "parts": expansion.parts,
-    }
-    generated = {name: value for name, value in generated.items() if value}
-    return {
-        "question": question,
-        "filters": [filters for filters in stated if filters],
-        **({"generated": generated} if generated else {}),
-        "degraded": problems,
-    }
+    generated = keep_set(
+        {"hypothetical": expansion.hypothetical_passage, "terms": tuple(names), "parts": expansion.parts}
+    )
+    explanation = {"question": question, "filters": [each for each in filters if each]}
+    return explanation | keep_set({"generated": generated}) | {"degraded": problems}

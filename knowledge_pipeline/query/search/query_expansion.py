@@ -89,10 +89,10 @@ class QueryExpander:
     ) -> GenerationResult[str]:
         """A passage that might answer the question; empty if the model fails."""
 
-        def parse_reply(reply: str) -> str | None:
+        def parse_passage(reply: str) -> str | None:
             return truncate_to_tokens(strip_fences(reply), _PASSAGE_TOKENS).strip() or None
 
-        return await self._generate(_HYDE_PROMPTS[form], question, parse_reply, fallback="")
+        return await self._generate(_HYDE_PROMPTS[form], question, parse_passage, fallback="")
 
     async def generate_related_terms(self, question: str) -> GenerationResult[tuple[str, ...]]:
         """At most `MAX_TERMS` terms that the question does not have; there may be none."""
@@ -103,10 +103,10 @@ class QueryExpander:
     async def generate_parts(self, question: str) -> GenerationResult[tuple[str, ...]]:
         """The questions that a compound one is made of, at most `MAX_PARTS`; itself if it is one."""
 
-        def parse_reply(reply: str) -> tuple[str, ...] | None:
+        def parse_parts(reply: str) -> tuple[str, ...] | None:
             return tuple(part for part in parse_lines(reply) if len(part) <= _PART_CHARS)[:MAX_PARTS] or None
 
-        return await self._generate(_PARTS_PROMPT, question, parse_reply, fallback=(question,))
+        return await self._generate(_PARTS_PROMPT, question, parse_parts, fallback=(question,))
 
     async def _generate(
         self, task: str, question: str, parse_reply: Callable[[str], Value | None], *, fallback: Value
@@ -153,11 +153,7 @@ async def expand_query(
 ) -> QueryExpansion:
     """Everything that the settings ask for, generated concurrently.
 
-    Args:
-        question: its plain text, without filters.
-        settings: which steps are on.
-        generator: None: no language model is configured, and the settings ask for none.
-        form: of the hypothetical passage.
+    `question` is plain text, without filters. There is no `generator` where the settings ask for none.
     """
     parts = decompose(question) if settings.decompose == "rules" else ()
     steps: dict[str, Awaitable[GenerationResult[Any]]] = {}

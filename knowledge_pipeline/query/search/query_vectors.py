@@ -84,7 +84,7 @@ class QueryEmbedder:
             raise VectorUnavailable(
                 "; ".join(spaces.problems)
                 or f"no embedding of knowledge.yaml makes the space {space!r}: "
-                "set the model that made it, or run `knowledge refresh` to embed anew"
+                "set the model that made it, or run `knowledge refresh` to embed everything again"
             )
         if space not in self._embedders:
             self._embedders.setdefault(space, open_embedder(embedding))
@@ -92,9 +92,22 @@ class QueryEmbedder:
 
     def _load_spaces(self) -> _ConfiguredSpaces:
         known = self._spaces
-        if known is None or (known.problems and time.monotonic() > known.read_at + RETRY_S):
-            known = self._spaces = _resolve_spaces(self._embeddings)
-        return known
+        if known and not (known.problems and time.monotonic() > known.read_at + RETRY_S):
+            return known
+        embeddings: dict[str, EmbeddingSettings] = {}
+        unrelated_similarities: dict[str, float] = {}
+        problems: dict[str, None] = {}
+        for embedding in self._embeddings:
+            try:
+                space = resolve_space(embedding)
+                embeddings.setdefault(space.name, embedding)
+                unrelated_similarities[space.name] = space.baseline_score
+            except (ConfigError, ModelError) as error:
+                problems[str(error)] = None
+        self._spaces = _ConfiguredSpaces(
+            embeddings, unrelated_similarities, tuple(problems), time.monotonic()
+        )
+        return self._spaces
 
 
 def compute_mean_vector(vectors: Sequence[np.ndarray]) -> np.ndarray:
@@ -108,17 +121,3 @@ def to_unit_length(vector: np.ndarray, *, fallback: np.ndarray) -> np.ndarray:
     """The direction of a vector: float32, length 1; `fallback` for a vector that is all but zero."""
     length = float(np.linalg.norm(vector))
     return (vector / length).astype(np.float32) if length > 1e-6 else fallback
-
-
-def _resolve_spaces(embeddings: list[EmbeddingSettings]) -> _ConfiguredSpaces:
-    found: dict[str, EmbeddingSettings] = {}
-    unrelated: dict[str, float] = {}
-    problems: list[str] = []
-    for embedding in embeddings:
-        try:
-            space = resolve_space(embedding)
-            found.setdefault(space.name, embedding)
-            unrelated[space.name] = space.baseline_score
-        except (ConfigError, ModelError) as error:
-            problems.append(str(error))
-    return _ConfiguredSpaces(found, unrelated, tuple(dict.fromkeys(problems)), time.monotonic())

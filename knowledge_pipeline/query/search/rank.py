@@ -25,11 +25,8 @@ def boost_recent(hits: Sequence[Hit], max_boost: float) -> list[Hit]:
     """Hits with a boost by their age, best first; scores stay in [0, 1].
 
     Ages count from the newest of the hits, not from today, so that a project that rests
-    has an order too, and the same question gets the same answer tomorrow.
-
-    Args:
-        hits: with `last_modified` in their metadata; those without it get no boost.
-        max_boost: what the newest gets.
+    has an order too, and the same question gets the same answer tomorrow. The newest gets
+    `max_boost`; a hit without `last_modified` gets none.
     """
     dates = [hit.chunk.metadata.get("last_modified") for hit in hits]
     moments = [parse_time(date) if isinstance(date, str) else None for date in dates]
@@ -63,11 +60,6 @@ async def boost_linked_hits(graph: VisibleGraph, hits: Sequence[Hit], *, weight:
     value on. No chunk is added: of the hits, those that the code graph links to the best ones rise.
     A hit gains, for each of the best that it is linked to, `weight` times the confidence of the
     surest link as a share of that one's score. (docs/decisions/0021-graph-in-search.md)
-
-    Args:
-        graph: the code graph as far as the caller may see it.
-        hits: best first.
-        weight: 0 to 1.
     """
     best = hits[:MAX_SEED_HITS]
     linked = await find_linked_locations(graph, [hit.chunk for hit in best])

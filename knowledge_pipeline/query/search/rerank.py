@@ -117,9 +117,9 @@ def load_cross_encoder(model: str) -> CrossEncoder:
     """
     folder = _resolve_folder(model)
     try:
-        if folder and (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file():
+        if (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file():
             return OnnxCrossEncoder(folder)
-        return TorchCrossEncoder(str(folder or model))
+        return TorchCrossEncoder(str(folder) if folder.is_dir() else model)
     except Exception as error:  # whatever onnxruntime, torch, transformers or the hub raise
         raise ModelError(
             f"the reranker {model!r} cannot be loaded ({type(error).__name__}): set query.rerank.model to a "
@@ -127,12 +127,13 @@ def load_cross_encoder(model: str) -> CrossEncoder:
         ) from error
 
 
-def _resolve_folder(model: str) -> Path | None:
+def _resolve_folder(model: str) -> Path:
+    """Where the model is; a folder that does not exist if it is a model's name."""
     if not model.startswith(_BUNDLED_PREFIX):
         path = Path(model).expanduser()
         if model.startswith((".", "/", "~")) and not path.is_dir():
             raise ModelError(f"the reranker's folder {model!r} does not exist: correct query.rerank.model")
-        return path if path.is_dir() else None
+        return path
     package = importlib.util.find_spec(_BUNDLED_PREFIX.rstrip("/"))
     if package is None or package.origin is None:
         raise ModelError(
@@ -164,11 +165,7 @@ class OnnxCrossEncoder:
         import numpy as np
 
         pair = self._tokenizer.encode(question, text)
-        rows = {
-            "input_ids": pair.ids,
-            "attention_mask": pair.attention_mask,
-            "token_type_ids": pair.type_ids,
-        }
+        rows = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
         inputs = {name: np.array([row], np.int64) for name, row in rows.items() if name in self._input_names}
         logits: Any = self._session.run(None, inputs)[0]
         return _sigmoid(float(logits.reshape(-1)[0]))

@@ -71,11 +71,7 @@ async def apply_relevance_feedback(
 ) -> Candidates:
     """Candidates whose prose is compared to the refined query; unchanged where no prose was found.
 
-    Args:
-        scope: where the candidates were searched for.
-        candidates: what the query itself found.
-        hits: the same, fused, best first.
-        share: the weight of the best chunks, against 1 of the query.
+    `hits` are the fused candidates, best first; `share` is the weight of the best, against 1 of the query.
     """
     refined = [
         _refine_space(reader, scope, found, candidates.query_vectors.get(reader.space), hits, share)

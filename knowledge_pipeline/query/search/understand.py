@@ -180,13 +180,15 @@ def _extract_identifiers(text: str) -> tuple[str, ...]:
 
 
 def _extract_paths(text: str) -> tuple[str, ...]:
-    words = (word.strip("()").removeprefix("./").lstrip("/") for word in _split_words(text))
-    return tuple(dict.fromkeys(word for word in words if _PATH.fullmatch(word) and _is_path(word)))
-
-
-def _is_path(word: str) -> bool:
-    name = word.rpartition("/")[2]
-    return detect_language(name) is not None if "." in name.strip(".") else "/" in word
+    """What looks like a path: the name of a file in a known language, or words with a slash."""
+    paths: dict[str, None] = {}
+    for word in _split_words(text):
+        path = word.strip("()").removeprefix("./").lstrip("/")
+        name = path.rpartition("/")[2]
+        is_path = detect_language(name) is not None if "." in name.strip(".") else "/" in path
+        if is_path and _PATH.fullmatch(path):
+            paths[path] = None
+    return tuple(paths)
 
 
 def _detect_intent(text: str) -> Intent:
