@@ -162,7 +162,7 @@ class _PageTree:
         """The pages with the titles of what they are under."""
         pages = list(pages)
         self._load_missing_parents()
-        return (replace(page, trail=tuple(self._list_ancestor_titles(page.id))) for page in pages)
+        return (replace(page, ancestors=tuple(self._list_ancestor_titles(page.id))) for page in pages)
 
     def _list_ancestor_titles(self, page_id: str) -> list[str]:
         """From the top down; it ends at what we may not see."""

@@ -204,7 +204,7 @@ def test_labels_since_and_the_newest_narrow_the_listing(server):
     assert set(listed(server, labels=("keep",))) == {old, newest}
     assert set(listed(server, since="2026-01-01")) == {new, newest}
     assert set(listed(server, max_results=2)) == {new, newest}
-    with pytest.raises(ConfigError, match="no date"):
+    with pytest.raises(ConfigError, match="not a date"):
         pages_of(server, since="yesterday")
 
 

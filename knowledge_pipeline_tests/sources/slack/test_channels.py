@@ -297,7 +297,7 @@ def test_since_takes_whole_days_and_a_year_is_the_default(server):
     server.post("early", at=early)
     server.post("late", at=late)
     assert said_in(read(server, since=NOON.isoformat())[day()]) == ["early", "0 days ago", "late"]
-    with pytest.raises(ConfigError, match="no date"):
+    with pytest.raises(ConfigError, match="not a date"):
         channels_of(server, since="soon")
 
 

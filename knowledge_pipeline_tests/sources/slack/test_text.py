@@ -14,10 +14,10 @@ from knowledge_pipeline.sources.slack.text import RawIds, render_text
 
 
 class Known:
-    def person(self, account: str) -> str | None:
+    def person_name(self, account: str) -> str | None:
         return {"U1": "Ada Lovelace", "W2": "Bob"}.get(account)
 
-    def channel(self, channel_id: str) -> str | None:
+    def channel_name(self, channel_id: str) -> str | None:
         return {"C1": "general"}.get(channel_id)
 
 
