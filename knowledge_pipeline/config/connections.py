@@ -5,6 +5,7 @@ Secrets are written `${NAME}` in the file and are held as `SecretStr`, which pri
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,33 +18,20 @@ from knowledge_pipeline.config.operation import SettingsModel
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 """An address without a user or password in it."""
 
+SCP_ADDRESS = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$", re.DOTALL)
+"""A git address as scp writes it: `user@host:path`."""
 
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 _GITHUB_API = "https://api.github.com"
 
 
-class LocalConnection(SettingsModel):
-    """A folder of this machine, read as it lies there, `.gitignore` files honoured."""
-
-    type: Literal["local"]
-    path: Path
-
-
-class GitConnection(SettingsModel):
-    """A git repository by any URL or path that git understands, read at one branch's tip."""
-
-    type: Literal["git"]
-    url: str = Field(min_length=1)
-    branch: str | None = None  # None: the remote's HEAD
-    token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
-
-
-class LocatedConnection(SettingsModel, ABC):
-    """Neither a folder nor a git repository."""
+class BaseConnection(SettingsModel, ABC):
+    """Where a source is read from."""
 
     @property
     @abstractmethod
     def location(self) -> str:
-        """Where it is, for people and in lists; without any secret."""
+        """The folder or address, for people and in lists; without any secret."""
 
     @property
     def host(self) -> str | None:
@@ -51,7 +39,51 @@ class LocatedConnection(SettingsModel, ABC):
         return None
 
 
-class ServiceConnection(LocatedConnection):
+class LocalConnection(BaseConnection):
+    """A folder of this machine, read as it lies there, `.gitignore` files honoured."""
+
+    type: Literal["local"]
+    path: Path
+
+    @property
+    def location(self) -> str:
+        """The folder, as written."""
+        return str(self.path)
+
+
+class GitConnection(BaseConnection):
+    """A git repository by any URL or path that git understands, read at one branch's tip."""
+
+    type: Literal["git"]
+    url: str = Field(min_length=1)
+    branch: str | None = None  # None: the remote's HEAD
+    token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
+
+    @property
+    def location(self) -> str:
+        """Its address, without a user or password."""
+        return strip_credentials(self.url)
+
+    @property
+    def host(self) -> str | None:
+        """Of its address; None for a path of this machine."""
+        return self.host_and_path[0] or None
+
+    @property
+    def host_and_path(self) -> tuple[str, str]:
+        """Host ("" for a path of this machine) and path of its address, without leading or final slash."""
+        scp = SCP_ADDRESS.match(self.url)
+        if "://" in self.url:
+            parts = urlsplit(self.url)
+            host, path = parts.hostname or "", parts.path
+        elif scp:
+            host, path = scp["host"].lower(), scp["path"]
+        else:
+            host, path = "", self.url
+        return host, path.strip("/").removesuffix(".git").rstrip("/")
+
+
+class ServiceConnection(BaseConnection):
     """A site that is asked over HTTP."""
 
     url: HttpUrl
@@ -153,7 +185,7 @@ class SlackConnection(ServiceConnection):
     url: HttpUrl = "https://slack.com/api/"
 
 
-class SlackExportConnection(LocatedConnection):
+class SlackExportConnection(BaseConnection):
     """A Slack export: the zip file, or the folder that it was unpacked to."""
 
     type: Literal["slack_export"]
@@ -165,7 +197,7 @@ class SlackExportConnection(LocatedConnection):
         return str(self.path)
 
 
-class S3Connection(LocatedConnection):
+class S3Connection(BaseConnection):
     """A bucket of S3, or of anything that speaks its protocol. Without keys: the environment's identity."""
 
     type: Literal["s3"]
@@ -195,7 +227,7 @@ class S3Connection(LocatedConnection):
         return urlsplit(self.endpoint_url).hostname if self.endpoint_url else "amazonaws.com"
 
 
-class GcsConnection(LocatedConnection):
+class GcsConnection(BaseConnection):
     """A bucket of Google Cloud Storage. Without credentials: the environment's identity."""
 
     type: Literal["gcs"]
@@ -214,3 +246,8 @@ class GcsConnection(LocatedConnection):
     def host(self) -> str | None:
         """Of the endpoint."""
         return urlsplit(self.endpoint_url).hostname if self.endpoint_url else "storage.googleapis.com"
+
+
+def strip_credentials(text: str) -> str:
+    """A text without the user names and passwords of the addresses in it."""
+    return _USERINFO.sub("", text)

@@ -6,16 +6,12 @@ can only have them refreshed: whoever declares a source names files, addresses a
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.connections import GitConnection
-from knowledge_pipeline.config.settings import LocalConnection, SourceConfig
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import ConfigError, Forbidden, NotFound
 from knowledge_pipeline.query.access import Access
-
-_URL_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class DeclaredSources:
@@ -74,16 +70,6 @@ def require_manage_all(access: Access) -> None:
     """Raise `Forbidden` unless a caller may declare and remove sources."""
     if not access.everything:
         raise Forbidden("sources are declared and removed with a token that sees everything: `--everything`")
-
-
-def location_of(source: SourceConfig) -> str:
-    """The folder or address of a source, without any user or password."""
-    connection = source.connection
-    if isinstance(connection, LocalConnection):
-        return str(connection.path)
-    return _URL_USERINFO.sub(
-        "", connection.url if isinstance(connection, GitConnection) else connection.location
-    )
 
 
 def _can_manage(access: Access, source: SourceConfig) -> bool:

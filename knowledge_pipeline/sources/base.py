@@ -15,6 +15,9 @@ from typing import Self
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 
+DELETED_REASON = "deleted while it was read"
+"""Why a listed document is skipped that is gone when it is read."""
+
 
 class Source(ABC):
     """One configured origin of documents; a context manager that frees what it opened."""

@@ -27,7 +27,6 @@ BatchT = TypeVar("BatchT")
 FORMAT_VERSION = "1"
 """Changes whenever the same answers may make another document."""
 
-DELETED_REASON = "deleted while it was read"
 MAX_FILES = 200  # named in the text and in the metadata
 
 OVERLAP = timedelta(minutes=10)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 _NOT_IN_LANGUAGE = re.compile(r"[^\w+#.-]")
 _BACKTICKS = re.compile(r"`+")
 MAX_COLUMNS = 200
 """A wider table is not believed; its cells go on in the last column."""
+
+_MAX_SPAN = 100  # rows or columns; a larger number is a mistake in the page
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """A cell of a table, and how many rows and columns it spans."""
+
+    text: str
+    rows: int = 1
+    columns: int = 1
 
 
 def format_code_block(code: str, language: str = "") -> str:
@@ -55,6 +67,41 @@ def format_table(rows: Sequence[Sequence[str]]) -> str:
     width = max(len(row) for row in lines)
     header, *body = ([*row, *[""] * (width - len(row))] for row in lines)
     return "\n".join([_format_row(header), _format_row(["---"] * width), *(_format_row(row) for row in body)])
+
+
+def expand_spans(rows: Iterable[Iterable[TableCell]]) -> list[list[str]]:
+    """The texts of each row, column by column.
+
+    A cell that spans rows is repeated in each of them, so that a row can be read by itself. One that
+    spans columns is followed by empty ones.
+    """
+    grid: list[list[str]] = []
+    from_above: dict[int, tuple[str, int]] = {}  # column -> its text, and for how many rows more
+    for row in rows:
+        texts: list[str] = []
+        cells = iter(row)
+        while True:
+            column = len(texts)
+            if column in from_above:
+                text, more = from_above.pop(column)
+                texts.append(text)
+                if more > 1:
+                    from_above[column] = (text, more - 1)
+            elif (cell := next(cells, None)) is not None:
+                for text in (cell.text, *[""] * (cell.columns - 1)):
+                    if cell.rows > 1:
+                        from_above[len(texts)] = (text, cell.rows - 1)
+                    texts.append(text)
+            else:
+                break
+        grid.append(texts)
+    return grid
+
+
+def parse_span(attribute: str, maximum: int = _MAX_SPAN) -> int:
+    """A `rowspan` or `colspan` as a page writes it; 1 for what is not a number."""
+    is_number = attribute.isascii() and attribute.isdigit()
+    return max(1, min(int(attribute[:9]), maximum)) if is_number else 1
 
 
 def _format_row(cells: Sequence[str]) -> str:

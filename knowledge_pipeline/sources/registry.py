@@ -33,9 +33,7 @@ from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.sources.git.tree import GitTree
 from knowledge_pipeline.sources.patterns import SELECTION_DEFAULTS, FileSelection, build_selection
 from knowledge_pipeline.sources.slack.export import SlackExport
-from knowledge_pipeline.sources.web_location import WebLocation, build_web_location, host_of
-
-__all__ = ["WebLocation", "build_web_location", "host_of", "open_source"]
+from knowledge_pipeline.sources.web_location import build_web_location
 
 _FORMAT_VERSION = "1"  # of the documents that `documents` makes
 

@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import (
     GcsConnection,
+    GitConnection,
     GithubConnection,
-    LocatedConnection,
+    LocalConnection,
     S3Connection,
 )
-from knowledge_pipeline.config.settings import GitConnection, LocalConnection, SourceConfig
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.bucket.tree import build_bucket_web_prefix
-from knowledge_pipeline.sources.git.remote import split_host_and_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,6 @@ class WebLocation:
     commit_prefix: str | None = None
 
 
-def host_of(source: SourceConfig) -> str | None:
-    """The host that a source is read from; None for this machine."""
-    connection = source.connection
-    if isinstance(connection, LocatedConnection):
-        return connection.host
-    return split_host_and_path(connection.url)[0] or None if isinstance(connection, GitConnection) else None
-
-
 def build_web_location(source: SourceConfig) -> WebLocation:
     """The place of a source; opens nothing."""
     connection = source.connection
@@ -45,11 +37,11 @@ def build_web_location(source: SourceConfig) -> WebLocation:
         return WebLocation(repo=connection.repository)
     if isinstance(connection, S3Connection | GcsConnection):
         return WebLocation(web_prefix=build_bucket_web_prefix(connection))
-    if isinstance(connection, LocatedConnection):
-        return WebLocation()
     if isinstance(connection, LocalConnection):
         return WebLocation(repo=connection.path.expanduser().absolute().name or None)
-    host, path = split_host_and_path(connection.url)
+    if not isinstance(connection, GitConnection):
+        return WebLocation()
+    host, path = connection.host_and_path
     if not host:
         return WebLocation(repo=path.rpartition("/")[2] or None, branch=connection.branch)
     web, commits = _build_page_prefixes(host, path, connection.branch or "HEAD")

@@ -36,7 +36,7 @@ from knowledge_pipeline.relations.mentions import (
 )
 from knowledge_pipeline.relations.names import DocumentContext, list_names
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.sources.web_location import build_web_location, host_of
+from knowledge_pipeline.sources.web_location import build_web_location
 from knowledge_pipeline.stages.context import RefreshContext, Stats, measure_stage
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
@@ -159,7 +159,7 @@ def _skip_row(document_columns: dict[str, Any], reason: str) -> dict[str, Any]:
 def _build_name_scope(source: SourceConfig, path: str = "") -> DocumentContext:
     """Where a document of a source stands: what short names in it mean."""
     return DocumentContext(
-        source.id, source.type, path, repo=build_web_location(source).repo, host=host_of(source)
+        source.id, source.type, path, repo=build_web_location(source).repo, host=source.connection.host
     )
 
 

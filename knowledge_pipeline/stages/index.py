@@ -30,7 +30,7 @@ from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.records import build_embedded_text, hash_strings
-from knowledge_pipeline.sources.registry import build_web_location
+from knowledge_pipeline.sources.web_location import build_web_location
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import eq, is_null, one_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from knowledge_pipeline.config.connections import LocatedConnection
 from knowledge_pipeline.config.settings import GitConnection, Settings, SourceConfig, Trigger, resolve_trigger
 
 Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex"]
@@ -39,6 +38,4 @@ def _repository_key(source: SourceConfig) -> tuple[str, str]:
     connection = source.connection
     if isinstance(connection, GitConnection):
         return connection.url.removesuffix("/").removesuffix(".git"), connection.branch or ""
-    if isinstance(connection, LocatedConnection):
-        return connection.location, ""
-    return str(connection.path), ""
+    return connection.location, ""

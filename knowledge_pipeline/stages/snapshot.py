@@ -20,13 +20,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.config.connections import LocatedConnection
+from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource, Source
-from knowledge_pipeline.sources.registry import host_of, open_source
+from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.stages.context import RefreshContext, Stats, measure_stage
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
@@ -90,7 +90,7 @@ def is_up_to_date(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bo
 
 def _claim_host_slot(ctx: RefreshContext) -> AbstractContextManager[None]:
     """A turn at the host that the source is read from; none is waited for at this machine's own folders."""
-    host = host_of(ctx.source)
+    host = ctx.source.connection.host
     return ctx.claim_slot(host) if host else nullcontext()
 
 
@@ -140,7 +140,8 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table) -> _Listing:
 
 def _listing_settings_digest(source: SourceConfig) -> str:
     """What decides which documents a service lists."""
-    where = source.connection.location if isinstance(source.connection, LocatedConnection) else ""
+    connection = source.connection
+    where = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
     return hash_strings(
         source.type, where, json.dumps(source.model_dump(mode="json", include=set(FILTER_TYPES)))
     )

@@ -29,7 +29,7 @@ from knowledge_pipeline.cli.sources.source_entries import (
 from knowledge_pipeline.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config.settings import SourceConfig
+    pass
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
 Patterns = list[str] | None
@@ -47,7 +47,7 @@ def list_(session: Session) -> None:
         {
             "source": source.id,
             "type": source.type,
-            "where": format_location(source),
+            "where": source.connection.location,
             "branch": getattr(source.connection, "branch", None),
             "refreshed": resolve_trigger(source),
             "visibility": source.access.visibility,
@@ -211,20 +211,6 @@ _ID_SUFFIXES = {
     "files": "files",
     "archive": "archive",
 }
-
-
-def format_location(source: SourceConfig) -> str:
-    """The folder or address of a source, without any password."""
-    from knowledge_pipeline.config.connections import LocatedConnection
-    from knowledge_pipeline.config.settings import LocalConnection
-    from knowledge_pipeline.sources.git.remote import strip_credentials
-
-    connection = source.connection
-    if isinstance(connection, LocalConnection):
-        return str(connection.path)
-    if isinstance(connection, LocatedConnection):
-        return connection.location
-    return strip_credentials(connection.url)
 
 
 def _ask_location(session: Session) -> tuple[Path | None, str | None]:

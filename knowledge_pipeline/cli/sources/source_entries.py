@@ -208,16 +208,13 @@ def _is_same_source(declared: SourceConfig, proposed: SourceConfig) -> bool:
 
 
 def _connection_identity(connection: Connection) -> tuple[str, ...]:
-    from knowledge_pipeline.config.connections import LocatedConnection
-    from knowledge_pipeline.config.settings import LocalConnection
-    from knowledge_pipeline.sources.git.remote import split_host_and_path
+    from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 
     if isinstance(connection, LocalConnection):
         return ("local", str(connection.path.resolve()))
-    if isinstance(connection, LocatedConnection):
-        return (connection.type, connection.location)
-    host, path = split_host_and_path(connection.url)
-    return ("git", host, path, connection.branch or "")
+    if isinstance(connection, GitConnection):
+        return ("git", *connection.host_and_path, connection.branch or "")
+    return (connection.type, connection.location)
 
 
 def _has_documents(source: SourceConfig, settings: Settings) -> bool:

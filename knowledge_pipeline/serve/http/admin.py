@@ -14,7 +14,7 @@ from knowledge_pipeline.config.settings import SourceConfig, resolve_trigger
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.serve.declared_sources import DeclaredSources, location_of, require_manage_all
+from knowledge_pipeline.serve.declared_sources import DeclaredSources, require_manage_all
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.models_operation import (
     RefreshListResponse,
@@ -176,7 +176,7 @@ def _to_source_response(source: SourceConfig) -> dict[str, Any]:
     return {
         "id": source.id,
         "type": source.type,
-        "place": location_of(source),
+        "place": source.connection.location,
         "branch": getattr(source.connection, "branch", None),
         "refreshed": resolve_trigger(source),
         "visibility": source.access.visibility,

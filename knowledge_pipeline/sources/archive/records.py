@@ -19,9 +19,8 @@ from knowledge_pipeline.sources.archive.json_records import InvalidJson, format_
 from knowledge_pipeline.sources.archive.record_header import RecordHeader, infer_kind, parse_record_header
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.files.documents import FileSource, accept_all
-from knowledge_pipeline.sources.files.extraction import ExtractedText
 from knowledge_pipeline.sources.files.original import build_original_metadata
-from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION, decode_text
+from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION, ExtractedText, decode_text
 from knowledge_pipeline.sources.files.titles import extract_title
 from knowledge_pipeline.sources.files.trees import FileTree
 

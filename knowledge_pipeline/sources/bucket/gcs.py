@@ -17,7 +17,8 @@ import urllib3
 
 from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.bucket.tree import REMOVED_REASON, FetchResult, ObjectInfo, Sleep
+from knowledge_pipeline.sources.base import DELETED_REASON
+from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo, Sleep
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     compute_backoff_s,
@@ -29,7 +30,7 @@ _API = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
 _LISTING_FIELDS = "kind,nextPageToken,items(name,size,etag,updated,contentEncoding)"
 _PAGE_SIZE = 1000
-_SKIP_REASONS = {403: "the service forbids us to read it (403)", 404: REMOVED_REASON, 416: "empty"}
+_SKIP_REASONS = {403: "the service forbids us to read it (403)", 404: DELETED_REASON, 416: "empty"}
 
 
 class GcsBucket:

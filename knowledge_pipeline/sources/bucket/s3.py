@@ -15,8 +15,8 @@ from urllib.parse import unquote_to_bytes
 
 from knowledge_pipeline.config.connections import S3Connection
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo, Sleep
 from knowledge_pipeline.sources.bucket.s3_errors import S3ErrorTranslator
-from knowledge_pipeline.sources.bucket.tree import FetchResult, ObjectInfo, Sleep
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     TIMEOUT_S,

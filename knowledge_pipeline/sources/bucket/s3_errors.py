@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.connections import S3Connection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.bucket.tree import REMOVED_REASON
+from knowledge_pipeline.sources.base import DELETED_REASON
 
 _IDENTITY_ERRORS = {
     "InvalidAccessKeyId": "does not know the access key: correct {access_key_id}",
@@ -147,7 +147,7 @@ def _skip_reason(code: str, status: int) -> str | None:
     if code == "NoSuchBucket":
         return None
     if status == 404:
-        return REMOVED_REASON
+        return DELETED_REASON
     if code == "InvalidRange":
         return "empty"
     if code == "InvalidObjectState":

@@ -8,58 +8,19 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GcsConnection, S3Connection
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.sources.bucket.objects import Bucket, FetchResult, Sleep
 from knowledge_pipeline.sources.files.trees import FileContent, FileEntry, format_too_large
 from knowledge_pipeline.sources.patterns import FileSelection
 
 BucketConnection = S3Connection | GcsConnection
-Sleep = Callable[[float], None]
 
 NOT_UTF8_REASON = "a key that is not UTF-8, which the service cannot be asked for"
-REMOVED_REASON = "removed while it was read"
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
-    """One object as its bucket lists it."""
-
-    key: str  # bytes that are not UTF-8 as in `names`
-    size_bytes: int
-    revision: str
-    locator: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchResult:
-    """The bytes of one object, or the first of them, as they are stored."""
-
-    payload: bytes
-    encoding: str = ""  # the Content-Encoding that it was stored with
-    last_modified: datetime | None = None
-
-
-class Bucket(Protocol):
-    """One bucket of one service. Errors as `Source`; a call is repeated as often as it makes sense."""
-
-    def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Every object whose key begins with a prefix, in few calls; whole, or an exception."""
-        ...
-
-    def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
-        """The first bytes of one object, one more than `limit_bytes` at most; DocumentSkipped without it."""
-        ...
-
-    def close(self) -> None:
-        """Free the connections."""
-        ...
 
 
 class BucketTree:

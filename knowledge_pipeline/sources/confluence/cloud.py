@@ -14,6 +14,7 @@ from knowledge_pipeline.sources.confluence.content import (
     CONTENT_KINDS,
     Page,
     parse_time,
+    skip_reason,
     split_batches,
     storage_of,
 )
@@ -77,13 +78,7 @@ class CloudEdition:
     def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page; Cloud says 404 of what is gone and of what is hidden from us alike, but 403 at times."""
         raw = self._client.get_or_status(f"{_PATHS[kind]}/{page_id}", {"body-format": "storage"})
-        if isinstance(raw, int):
-            return DocumentSkipped(
-                "the token may not read it any more" if raw == 403 else "deleted while it was read"
-            )
-        if raw.get("status") != "current":
-            return DocumentSkipped("deleted while it was read")
-        return self._to_page(raw, kind, "")
+        return skip_reason(raw) or self._to_page(raw, kind, "")
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """Of one page."""

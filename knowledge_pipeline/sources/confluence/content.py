@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Item
+from knowledge_pipeline.sources.base import DELETED_REASON
 from knowledge_pipeline.sources.confluence.client import Json
 
 FORMAT_VERSION = "1"
@@ -124,6 +125,15 @@ def build_item(page: Page, labels: Sequence[str], children: Sequence[ChildConten
 def parse_time(value: Any) -> datetime:
     """A time as Confluence writes it: "2026-03-01T10:00:00.000Z", or with "+01:00"."""
     return datetime.fromisoformat(str(value))
+
+
+def skip_reason(response: Json | int) -> DocumentSkipped | None:
+    """Why a page that was asked for alone cannot be read, from its JSON or the status instead of it."""
+    if response == 403:
+        return DocumentSkipped("the token may not read it any more")
+    if isinstance(response, int) or response.get("status", "current") != "current":
+        return DocumentSkipped(DELETED_REASON)
+    return None
 
 
 def labels_of(content: Json) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from knowledge_pipeline.sources.confluence.content import (
     Page,
     labels_of,
     parse_time,
+    skip_reason,
     storage_of,
 )
 from knowledge_pipeline.sources.confluence.search import SEARCH_PATH
@@ -75,13 +76,7 @@ class ServerEdition:
         """One page, which the search may not know yet."""
         del kind
         raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": _BODY_FIELDS})
-        if isinstance(raw, int):
-            return DocumentSkipped(
-                "the token may not read it any more" if raw == 403 else "deleted while it was read"
-            )
-        if raw.get("status", "current") != "current":
-            return DocumentSkipped("deleted while it was read")
-        return self._to_page(raw)
+        return skip_reason(raw) or self._to_page(raw)
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """As listed."""

@@ -10,8 +10,7 @@ from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.languages import detect_language, is_code
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.files.extraction import ExtractedText
-from knowledge_pipeline.sources.files.text_decoding import decode_text
+from knowledge_pipeline.sources.files.text_decoding import ExtractedText, decode_text
 from knowledge_pipeline.sources.files.titles import extract_title
 from knowledge_pipeline.sources.files.trees import FileEntry, FileTree, format_too_large
 from knowledge_pipeline.sources.path_encoding import format_path, path_to_uri, uri_to_path

@@ -17,7 +17,7 @@ from docx.oxml import parse_xml
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.docx_text import DocxRenderer
-from knowledge_pipeline.sources.files.extraction import ExtractedText
+from knowledge_pipeline.sources.files.text_decoding import ExtractedText
 
 MAX_UNPACKED_BYTES = 200_000_000
 MAX_PARTS = 20_000

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowledge_pipeline.sources.markdown_writing import MAX_COLUMNS, format_link, format_table
+from knowledge_pipeline.sources.markdown_writing import MAX_COLUMNS, format_link, format_table, parse_span
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
@@ -97,8 +97,7 @@ class DocxRenderer:
                 merged = _find_child(cell, "tcPr", "vMerge")
                 goes_on = merged is not None and merged.get(f"{_W}val", "continue") == "continue"
                 text = above.get(column, "") if goes_on else " ".join(self.iter_blocks(cell))
-                span = _get_value(cell, "tcPr", "gridSpan") or "1"
-                columns = min(int(span), MAX_COLUMNS) if span.isascii() and span.isdigit() else 1
+                columns = parse_span(_get_value(cell, "tcPr", "gridSpan") or "1", MAX_COLUMNS)
                 written += [text, *[""] * (columns - 1)]
                 above[column] = text
             yield written

@@ -6,26 +6,13 @@ can do no harm. DOCX and HTML become Markdown, so that headings, tables and code
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version as installed_version
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.records import Metadata
-from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION, decode_text
+from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION, ExtractedText, decode_text
 
 _FORMAT_VERSION = "2"
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractedText:
-    """Text of one file, and what the file says about itself."""
-
-    text: str
-    title: str = ""
-    metadata: Metadata = field(default_factory=dict)
-    language: str | None = None  # of the text: "markdown" for what was converted to it
 
 
 @cache
@@ -36,7 +23,7 @@ def extraction_version() -> str:
 
 
 def extract(name: str, payload: bytes) -> ExtractedText:
-    """The text of one file; its format is told by the extension of its name.
+    """The text of one file; the extension of its name says which format it has.
 
     Metadata of a PDF has `page_starts`: for each page, the offset in characters at which
     its text begins. The text never holds NUL or a lone surrogate.
@@ -44,45 +31,25 @@ def extract(name: str, payload: bytes) -> ExtractedText:
     Raises:
         DocumentSkipped: the file is not what its name says, is encrypted, or has no text.
     """
-    found = _select_parser(name)(payload)
-    if not found.text or found.text.isspace():
+    match _format_of(name):
+        case "pdf":
+            from knowledge_pipeline.sources.files.pdf import read_pdf as read
+        case "docx":
+            from knowledge_pipeline.sources.files.docx import read_docx as read
+        case "html" | "htm" | "xhtml":
+            from knowledge_pipeline.sources.files.html import read_html as read
+        case _:
+            return ExtractedText(decode_text(payload), language="text")
+    extracted = read(payload)
+    if not extracted.text or extracted.text.isspace():
         raise DocumentSkipped("empty")
-    return found
+    return extracted
 
 
 def is_plain_text(name: str) -> bool:
     """Whether reading the file takes no parser."""
-    return _select_parser(name) is _parse_plain_text
+    return _format_of(name) not in {"pdf", "docx", "html", "htm", "xhtml"}
 
 
-def _select_parser(name: str) -> Callable[[bytes], ExtractedText]:
-    extension = name.rpartition(".")[2].lower()
-    return {
-        "pdf": _parse_pdf,
-        "docx": _parse_docx,
-        "html": _parse_html,
-        "htm": _parse_html,
-        "xhtml": _parse_html,
-    }.get(extension, _parse_plain_text)
-
-
-def _parse_plain_text(payload: bytes) -> ExtractedText:
-    return ExtractedText(decode_text(payload), language="text")
-
-
-def _parse_pdf(payload: bytes) -> ExtractedText:
-    from knowledge_pipeline.sources.files.pdf import read_pdf
-
-    return read_pdf(payload)
-
-
-def _parse_docx(payload: bytes) -> ExtractedText:
-    from knowledge_pipeline.sources.files.docx import read_docx
-
-    return read_docx(payload)
-
-
-def _parse_html(payload: bytes) -> ExtractedText:
-    from knowledge_pipeline.sources.files.html import read_html
-
-    return read_html(payload)
+def _format_of(name: str) -> str:
+    return name.rpartition(".")[2].lower()

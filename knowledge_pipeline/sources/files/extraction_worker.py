@@ -9,26 +9,31 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import threading
 from dataclasses import asdict
-from typing import IO
+from typing import IO, Any
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.extraction import ExtractedText, extract, is_plain_text
+from knowledge_pipeline.sources.child_process import ChildProcess
+from knowledge_pipeline.sources.files.extraction import extract, is_plain_text
+from knowledge_pipeline.sources.files.text_decoding import ExtractedText
 
 TIMEOUT_S = 120.0
 _MAX_MEMORY_BYTES = 4 << 30
 
 
-class ExtractionWorker:
+class ExtractionWorker(ChildProcess):
     """Runs `extract` in a child process, started at the first file that needs a parser."""
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        search_path = os.pathsep.join(path for path in sys.path if path)
+        super().__init__(
+            [sys.executable, "-W", "ignore", "-m", __name__],
+            {**os.environ, "PYTHONPATH": search_path},
+            own_session=False,
+        )
         self._timeout_s = timeout_s
-        self._child: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
 
     def __call__(self, name: str, payload: bytes) -> ExtractedText:
         """As `extract`; a file that takes too long or ends the parser is skipped, too."""
@@ -40,12 +45,7 @@ class ExtractionWorker:
             raise DocumentSkipped(answer["skipped"])
         return ExtractedText(**answer)
 
-    def close(self) -> None:
-        """End the child."""
-        with self._lock:
-            self._stop()
-
-    def _request(self, name: str, payload: bytes) -> dict:
+    def _request(self, name: str, payload: bytes) -> dict[str, Any]:
         child = self._ensure_started()
         assert child.stdin is not None and child.stdout is not None
         late = threading.Event()
@@ -69,24 +69,6 @@ class ExtractionWorker:
             else "crashed, or needed too much memory"
         )
         return {"skipped": f"its parser {why}"}
-
-    def _ensure_started(self) -> subprocess.Popen[bytes]:
-        if self._child is None:
-            self._child = subprocess.Popen(  # noqa: S603 - this interpreter, this module
-                [sys.executable, "-W", "ignore", "-m", __name__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            )
-        return self._child
-
-    def _stop(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            with contextlib.suppress(BrokenPipeError):
-                self._child.communicate()
-            self._child = None
 
 
 def _serve(requests: IO[bytes], responses: IO[bytes]) -> None:

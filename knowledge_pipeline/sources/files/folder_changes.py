@@ -14,7 +14,7 @@ from pathlib import Path
 from knowledge_pipeline.config.settings import LocalConnection, SourceConfig
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.sources.files.gitignore import IgnoreRules, load_folder_rules, load_root_rules
-from knowledge_pipeline.sources.git.command import GitError, run_git
+from knowledge_pipeline.sources.git.command import GitError, git_folder_of, run_git
 from knowledge_pipeline.sources.patterns import FileSelection, build_selection
 
 _REF_ENTRIES = frozenset({"HEAD", "packed-refs", "refs", "reftable", "worktrees"})
@@ -107,12 +107,9 @@ class _FolderView:
 
 def _find_git_folder(checkout: Path) -> Path:
     """Where the branches of a checkout are kept; the checkout itself where there is no repository yet."""
-    inside = checkout / ".git"
+    arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
     try:
-        found = run_git(
-            ["rev-parse", "--path-format=absolute", "--git-common-dir"],
-            repository=inside if inside.exists() else checkout,
-        )
+        found = run_git(arguments, repository=git_folder_of(checkout))
     except (GitError, SourceRefused, OSError):
         return checkout
     return Path(found.decode("utf-8", "surrogateescape").strip())

@@ -11,9 +11,8 @@ from bs4.element import NavigableString, PreformattedString, Tag
 from markdownify import ATX, MarkdownConverter
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.extraction import ExtractedText
 from knowledge_pipeline.sources.files.html_tables import render_table, unwrap_layout_tables
-from knowledge_pipeline.sources.files.text_decoding import decode_text
+from knowledge_pipeline.sources.files.text_decoding import ExtractedText, decode_text
 from knowledge_pipeline.sources.markdown_writing import (
     format_code_block,
     format_inline_code,

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.base import DELETED_REASON
 from knowledge_pipeline.sources.files.gitignore import IgnoreRules, load_folder_rules, load_root_rules
 from knowledge_pipeline.sources.files.trees import FileContent, FileEntry, format_too_large
 from knowledge_pipeline.sources.path_encoding import decode_path, encode_path, path_to_uri
@@ -162,7 +163,7 @@ def _skip_reason(mode: int) -> str | None:
 
 def _unreadable_reason(error: OSError) -> str:
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-        return "removed while it was read"
+        return DELETED_REASON
     if error.errno == errno.ELOOP:
         return SYMLINK_REASON
     return f"cannot be read ({error.strerror or 'input/output error'})"

@@ -13,7 +13,7 @@ from pypdf.errors import PyPdfError
 from pypdf.generic import PdfObject
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.extraction import ExtractedText
+from knowledge_pipeline.sources.files.text_decoding import ExtractedText
 
 MAX_PAGES = 5_000
 MAX_LINKS_PER_PAGE = 100  # of a page

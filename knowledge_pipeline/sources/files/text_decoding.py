@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
+from dataclasses import dataclass, field
 
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.records import Metadata
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -21,6 +23,16 @@ _DECLARED_ENCODING = re.compile(
 
 DECODING_VERSION = "1"
 """Changes whenever the same bytes may give another text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedText:
+    """The text of one file, and what the file says about itself."""
+
+    text: str
+    title: str = ""
+    metadata: Metadata = field(default_factory=dict)
+    language: str | None = None  # of the text: "markdown" for what was converted to it
 
 
 def decode_text(payload: bytes) -> str:

@@ -90,6 +90,18 @@ def run_git(
         return output
 
 
+def resolve_commit(name: str, repository: Path, *, timeout_s: float = LOCAL_TIMEOUT_S) -> str:
+    """The id of the commit that a name leads to; GitError where there is none."""
+    arguments = ["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"]
+    return run_git(arguments, repository=repository, timeout_s=timeout_s).decode("ascii").strip()
+
+
+def git_folder_of(checkout: Path) -> Path:
+    """The folder that git reads a checkout by; the folder itself for a bare repository."""
+    inside = checkout / ".git"
+    return inside if inside.exists() else checkout
+
+
 def stream_git(
     arguments: Sequence[str], *, repository: Path, timeout_s: float = LOCAL_TIMEOUT_S
 ) -> Iterator[bytes]:

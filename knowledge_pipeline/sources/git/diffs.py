@@ -1,4 +1,4 @@
-"""What commits changed, read one by one through one lasting `git diff-tree`."""
+"""What commits changed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from knowledge_pipeline.sources.child_process import ChildProcess
 from knowledge_pipeline.sources.git.command import GitError, build_command, build_environment
 from knowledge_pipeline.sources.path_encoding import decode_path, format_path
 
@@ -17,14 +18,8 @@ MAX_DIFF_BYTES = 1_000_000  # of one commit's diff; what comes after is not read
 TIMEOUT_S = 120.0
 _OPTIONS = (
     *("--stdin", "-r", "--root", "--no-commit-id", "--numstat", "-p", "-U1", "-M", "-z"),
-    *(
-        "--no-ext-diff",
-        "--no-textconv",
-        "--no-color",
-        "--diff-algorithm=myers",
-        "--src-prefix=a/",
-        "--dst-prefix=b/",
-    ),
+    *("--no-ext-diff", "--no-textconv", "--no-color"),
+    *("--diff-algorithm=myers", "--src-prefix=a/", "--dst-prefix=b/"),
 )
 
 
@@ -46,13 +41,12 @@ class Diff:
     patch: str  # git's own text, one line around each change; may end early
 
 
-class DiffReader:
-    """Reads diffs; starts git at the first, ends it with `close`. Safe across threads."""
+class DiffReader(ChildProcess):
+    """Reads diffs through one lasting `git diff-tree`."""
 
     def __init__(self, repository: Path) -> None:
-        self._repository = repository
-        self._child: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
+        command = build_command(["-c", "core.bigFileThreshold=2m", "diff-tree", *_OPTIONS], repository)
+        super().__init__(command, build_environment(), own_session=True, bufsize=0)
 
     def read(self, commit: str, first_parent: str | None) -> Diff:
         """The diff of a commit against its first parent, or against nothing.
@@ -74,11 +68,6 @@ class DiffReader:
                 raise GitError(f"the diff of commit {commit} cannot be read")
         return _parse_diff(raw)
 
-    def close(self) -> None:
-        """End git."""
-        with self._lock:
-            self._stop()
-
     def _ask_git(self, child: subprocess.Popen[bytes], request: str) -> tuple[bytes, bool]:
         """The answer up to the echoed mark (git repeats what is no commit), and whether the mark came."""
         assert child.stdin is not None and child.stdout is not None
@@ -97,25 +86,6 @@ class DiffReader:
         if raw.endswith(mark):
             return bytes(raw[: -len(mark)]), True
         return bytes(raw), False
-
-    def _ensure_started(self) -> subprocess.Popen[bytes]:
-        if self._child is None:
-            self._child = subprocess.Popen(  # noqa: S603 - a list, no shell
-                build_command(["-c", "core.bigFileThreshold=2m", "diff-tree", *_OPTIONS], self._repository),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=build_environment(),
-                start_new_session=True,
-                bufsize=0,
-            )
-        return self._child
-
-    def _stop(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            self._child.communicate()
-            self._child = None
 
 
 def _parse_diff(raw: bytes) -> Diff:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from knowledge_pipeline.config.connections import strip_credentials
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.git.command import GitError, run_git
+from knowledge_pipeline.sources.git.command import GitError, git_folder_of, resolve_commit, run_git
 from knowledge_pipeline.sources.git.commit_text import Commit, build_commit_text, subject
 from knowledge_pipeline.sources.git.diffs import DiffReader
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.objects import ObjectReader, parse_message, parse_parents, parse_signature
-from knowledge_pipeline.sources.git.remote import strip_credentials
 from knowledge_pipeline.times import parse_since
 
 _FORMAT_VERSION = "1"
@@ -57,8 +57,7 @@ class FolderHistory:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.expanduser().absolute()
-        inside = self._folder / ".git"
-        self.repository = inside if inside.exists() else self._folder
+        self.repository = git_folder_of(self._folder)
 
     def find_newest_commit(self) -> str | None:
         """The commit that HEAD names."""
@@ -69,12 +68,11 @@ class FolderHistory:
         except GitError as failure:
             raise self.to_source_error(failure) from failure
         try:
-            found = run_git(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], repository=self.repository)
+            return resolve_commit("HEAD", self.repository)
         except GitError as failure:
             if self._is_unborn():
                 return None
             raise self.to_source_error(failure) from failure
-        return found.decode("ascii").strip()
 
     def to_source_error(self, failure: GitError) -> KnowledgeError:
         """The folder holds no repository, or a broken one."""

@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 from filelock import FileLock, Timeout
 
 from knowledge_pipeline.errors import Busy, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.git.command import GitError, run_git
+from knowledge_pipeline.sources.git.command import GitError, resolve_commit, run_git
 from knowledge_pipeline.sources.git.remote import FETCH_TIMEOUT_S, Remote, to_source_error
 
 _HEAD_REF = "refs/knowledge/head"
@@ -60,10 +60,7 @@ class Mirror:
         """
         name = _HEAD_REF if branch is None else f"refs/heads/{branch}"
         try:
-            found = run_git(
-                ["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"], repository=self.repository
-            )
-            return found.decode("ascii").strip()
+            return resolve_commit(name, self.repository)
         except GitError as error:
             branches = self.list_branches()
             if branch is None and not branches:
@@ -132,16 +129,10 @@ class Mirror:
             self._fetch_refs(repository, "+refs/heads/*:refs/heads/*")
 
     def _fetch_refs(self, repository: Path, *refs: str) -> None:
-        options = [
-            "--quiet",
-            "--prune",
-            "--no-tags",
-            "--no-recurse-submodules",
-            "--no-write-fetch-head",
-            "--force",
-        ]
+        options = ("--quiet", "--prune", "--no-tags", "--force")
+        scope = ("--no-recurse-submodules", "--no-write-fetch-head")
         run_git(
-            ["fetch", *options, "--", self.remote.url, *refs],
+            ["fetch", *options, *scope, "--", self.remote.url, *refs],
             repository=repository,
             extra_environment=self.remote.environment,
             timeout_s=FETCH_TIMEOUT_S,

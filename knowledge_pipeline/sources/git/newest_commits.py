@@ -51,26 +51,9 @@ def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache
 
 
 def _iter_touches(repository: Path, tip: str, since: list[str]) -> Iterator[tuple[str, int, str]]:
-    options = [
-        "-z",
-        "--root",
-        "-c",
-        "--name-only",
-        "--no-renames",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--no-color",
-    ]
-    arguments = [
-        "log",
-        *options,
-        "--no-show-signature",
-        "--no-notes",
-        "--format=tformat://%H %ct",
-        tip,
-        *since,
-        "--",
-    ]
+    output = ["-z", "--root", "-c", "--name-only", "--no-renames", "--format=tformat://%H %ct"]
+    plain = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes"]
+    arguments = ["log", *output, *plain, tip, *since, "--"]
     commit, when, first = "", 0, False
     for entry in stream_git(arguments, repository=repository):
         if entry.startswith(_COMMIT_MARK):

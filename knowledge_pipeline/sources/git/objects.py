@@ -1,15 +1,12 @@
-"""Objects of a repository by id, read through one lasting `git cat-file`."""
+"""Objects of a repository by id, and what a commit object says."""
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
-import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
+from knowledge_pipeline.sources.child_process import ChildProcess
 from knowledge_pipeline.sources.git.command import GitError, build_command, build_environment
 
 
@@ -21,14 +18,13 @@ class Signature:
     committed: datetime | None
 
 
-class ObjectReader:
-    """Reads objects one by one; starts git at the first, ends it with `close`. Safe across threads."""
+class ObjectReader(ChildProcess):
+    """Reads objects through one lasting `git cat-file`."""
 
     def __init__(self, repository: Path) -> None:
-        self._repository = repository
-        self._child: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
-        self._errors: IO[bytes] | None = None
+        super().__init__(
+            build_command(["cat-file", "--batch"], repository), build_environment(), own_session=True
+        )
 
     def read(self, object_id: str) -> bytes:
         """The content of one object.
@@ -51,31 +47,6 @@ class ObjectReader:
                 self._stop()
                 raise GitError(f"object {object_id} is missing or cannot be read")
             return content
-
-    def close(self) -> None:
-        """End git."""
-        with self._lock:
-            self._stop()
-
-    def _ensure_started(self) -> subprocess.Popen[bytes]:
-        if self._child is None:
-            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in _stop
-            self._child = subprocess.Popen(  # noqa: S603 - a list, no shell
-                build_command(["cat-file", "--batch"], self._repository),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                env=build_environment(),
-                start_new_session=True,
-            )
-        return self._child
-
-    def _stop(self) -> None:
-        if self._child is not None and self._errors is not None:
-            self._child.kill()
-            self._child.communicate()
-            self._errors.close()
-            self._child = self._errors = None
 
 
 def parse_signature(commit: bytes) -> Signature:

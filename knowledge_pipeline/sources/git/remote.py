@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from knowledge_pipeline.config.settings import GitConnection
+from knowledge_pipeline.config.connections import SCP_ADDRESS, GitConnection, strip_credentials
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git.command import GitError
 
 FETCH_TIMEOUT_S = 3600.0
 _ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
 _TRANSPORT_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
-_SCP_LIKE = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$", re.DOTALL)
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 _HTTP_STATUS = re.compile(r"returned error: (\d{3})")
 _TRANSIENT_FAILURE = re.compile(
     r"could not resolve|temporary failure|connection (?:refused|reset|timed out|closed)|timed out|"
@@ -58,7 +56,7 @@ def build_remote(connection: GitConnection) -> Remote:
         )
     parts = urlsplit(url) if "://" in url else None
     if parts is None:
-        if _SCP_LIKE.match(url) and not Path(url).exists():
+        if SCP_ADDRESS.match(url) and not Path(url).exists():
             return Remote(url, _build_environment(None, None))
         return Remote(str(Path(url).expanduser().absolute()), _build_environment(None, None))
     clean, secret = _split_credentials(parts)
@@ -69,24 +67,6 @@ def build_remote(connection: GitConnection) -> Remote:
             f"connection.url {clean!r} has a token but is not https: it would travel unencrypted"
         )
     return Remote(clean, _build_environment(clean, secret))
-
-
-def split_host_and_path(url: str) -> tuple[str, str]:
-    """Host (empty for a path of this machine) and path of an address, without leading or final slash."""
-    scp = _SCP_LIKE.match(url)
-    if "://" in url:
-        parts = urlsplit(url)
-        host, path = parts.hostname or "", parts.path
-    elif scp:
-        host, path = scp["host"].lower(), scp["path"]
-    else:
-        host, path = "", url
-    return host, path.strip("/").removesuffix(".git").rstrip("/")
-
-
-def strip_credentials(text: str) -> str:
-    """Text that may hold addresses, rid of any user name and password in them."""
-    return _USERINFO.sub("", text)
 
 
 def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from knowledge_pipeline.config.settings import GitConnection, LocalConnection, SourceConfig, resolve_trigger
+from knowledge_pipeline.config.connections import GitConnection, LocalConnection, strip_credentials
+from knowledge_pipeline.config.settings import SourceConfig, resolve_trigger
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.git.command import GitError, run_git
-from knowledge_pipeline.sources.git.remote import Remote, build_remote, strip_credentials, to_source_error
+from knowledge_pipeline.sources.git.command import GitError, git_folder_of, resolve_commit, run_git
+from knowledge_pipeline.sources.git.remote import Remote, build_remote, to_source_error
 
 BUDGET_S = 8.0
 TIMEOUT_S = 6.0  # less than the budget: who is asked first has all of it, every time
@@ -198,11 +199,8 @@ def _parse_ls_remote(output: bytes, branch_names: Collection[str | None]) -> Rem
 
 
 def _read_local_head(folder: Path, timeout_s: float) -> str | None:
-    inside = folder / ".git"
-    repository = inside if inside.exists() else folder
     try:
-        arguments = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]
-        return run_git(arguments, repository=repository, timeout_s=timeout_s).decode("ascii").strip()
+        return resolve_commit("HEAD", git_folder_of(folder), timeout_s=timeout_s)
     except GitError as failure:
         if failure.timed_out:
             raise

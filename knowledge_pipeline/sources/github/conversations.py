@@ -15,7 +15,8 @@ from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
-from knowledge_pipeline.sources.code_host import DELETED_REASON, ConversationFilters, Node, QueryTooLarge
+from knowledge_pipeline.sources.base import DELETED_REASON
+from knowledge_pipeline.sources.code_host import ConversationFilters, Node, QueryTooLarge
 from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubClient, GraphqlResponse
 from knowledge_pipeline.sources.github.errors import is_single_sign_on
 from knowledge_pipeline.sources.github.listing import ConversationLister, ListingSpec

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.code_host import DELETED_REASON, Node
+from knowledge_pipeline.sources.base import DELETED_REASON
+from knowledge_pipeline.sources.code_host import Node
 from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubClient
 
 ACTOR_FIELDS = "author { login ... on User { name } }"

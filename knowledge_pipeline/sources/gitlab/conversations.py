@@ -18,8 +18,8 @@ from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
+from knowledge_pipeline.sources.base import DELETED_REASON
 from knowledge_pipeline.sources.code_host import (
-    DELETED_REASON,
     FORMAT_VERSION,
     ConversationFilters,
     Node,

@@ -21,8 +21,10 @@ from knowledge_pipeline.sources.jira.adf_inline import (
     render_label,
     type_of,
 )
-from knowledge_pipeline.sources.jira.adf_table import build_grid
 from knowledge_pipeline.sources.markdown_writing import (
+    MAX_COLUMNS,
+    TableCell,
+    expand_spans,
     format_code_block,
     format_link,
     format_list_item,
@@ -154,14 +156,30 @@ class _AdfRenderer:
         )
 
     def _render_table(self, node: Mapping[str, Any], depth: int) -> str:
-        return format_table(build_grid(node, lambda cell: self._render_cell(cell, depth)))
+        return format_table(self._build_grid(node, depth))
+
+    def _build_grid(self, table: Mapping[str, Any], depth: int) -> list[list[str]]:
+        rows = [
+            row if type_of(row) in {"tableRow", ""} and isinstance(row, dict) else {"content": [row]}
+            for row in children_of(table)
+        ]
+        grid = expand_spans([self._build_cell(cell, depth) for cell in children_of(row)] for row in rows)
+        last = MAX_COLUMNS - 1
+        return [[*row[:last], " ".join(row[last:])] if len(row) > MAX_COLUMNS else row for row in grid]
+
+    def _build_cell(self, cell: Any, depth: int) -> TableCell:
+        if not isinstance(cell, dict) or type_of(cell) not in {"tableCell", "tableHeader", ""}:
+            cell = {"content": [cell]}
+        spans = (attributes_of(cell).get(name) for name in ("rowspan", "colspan"))
+        rows, columns = (max(1, span) if isinstance(span, int) else 1 for span in spans)
+        return TableCell(self._render_cell(cell, depth), rows, min(columns, MAX_COLUMNS))
 
     def _render_cell(self, cell: Mapping[str, Any], depth: int) -> str:
         """What a cell holds, on one line; a table in it as its cells, one after the other."""
         parts = []
         for child in children_of(cell):
             if type_of(child) == "table" and depth <= _MAX_DEPTH:
-                rows = build_grid(child, lambda inner: self._render_cell(inner, depth + 1))
+                rows = self._build_grid(child, depth + 1)
                 parts.append("; ".join(", ".join(text for text in row if text) for row in rows))
             else:
                 parts.append(self.render_blocks([child], depth + 1))

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.base import ApiSource
+from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource
 from knowledge_pipeline.sources.jira.client import JiraClient, JiraRefused
 from knowledge_pipeline.sources.jira.comments import fetch_comments
 from knowledge_pipeline.sources.jira.document import Ticket, build_ticket_document, parse_time
@@ -35,7 +35,6 @@ _FORMAT_VERSION = "1"  # of the documents that `document` makes
 _BATCH_SIZE = 100  # tickets a call; the most that Cloud takes
 _EARLIEST_ZONE = timezone(timedelta(hours=-12))  # no clock is behind this one
 _MIN_TIME = datetime.min.replace(tzinfo=UTC)
-_DELETED_REASON = "deleted while it was read"
 
 
 class JiraTickets(ApiSource):
@@ -191,7 +190,7 @@ def _to_skipped(refusal: JiraRefused) -> DocumentSkipped:
         JiraRefused: it is no matter of this ticket.
     """
     if refusal.status == 404:
-        return DocumentSkipped(_DELETED_REASON)
+        return DocumentSkipped(DELETED_REASON)
     if refusal.status == 403:
         return DocumentSkipped("our account may no longer see it")
     raise refusal

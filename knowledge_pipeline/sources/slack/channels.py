@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.base import ApiSource
+from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource
 from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
 from knowledge_pipeline.sources.slack.text import RawIds
 from knowledge_pipeline.sources.slack.threads import (
@@ -45,7 +45,6 @@ _PAGE_SIZE = 200  # messages a call; Slack advises no more, and gives some apps 
 _MAX_CACHED_MESSAGES = 5_000  # messages that a listing read and a document is then made of
 _MAX_DAY_GAP = timedelta(days=7)  # days no further apart than this are read together
 _DAY = timedelta(days=1)
-_DELETED_REASON = "deleted while it was read"
 
 
 class SlackChannels(ApiSource):
@@ -206,7 +205,7 @@ class SlackChannels(ApiSource):
                 if day in wanted:
                     yield (item := wanted.pop(day)), self._build_document(item, messages)
         for item in wanted.values():
-            yield item, DocumentSkipped(_DELETED_REASON)
+            yield item, DocumentSkipped(DELETED_REASON)
 
     def _fetch_thread(self, item: Item) -> Document | DocumentSkipped:
         _, channel_id, thread_ts = item.uri.split("/")
@@ -220,10 +219,10 @@ class SlackChannels(ApiSource):
                     found |= {message["ts"]: message for message in page if is_timestamp(message.get("ts"))}
         except SlackRefused as refusal:
             if refusal.code in ("thread_not_found", "message_not_found"):
-                return DocumentSkipped(_DELETED_REASON)
+                return DocumentSkipped(DELETED_REASON)
             raise
         if not found.keys() - {thread_ts}:  # nobody replies to it any more: it is of its day
-            return DocumentSkipped(_DELETED_REASON)
+            return DocumentSkipped(DELETED_REASON)
         return self._build_document(item, [found[ts] for ts in sorted(found, key=float)])
 
     def _build_document(self, item: Item, messages: Iterable[Json]) -> Document | DocumentSkipped:
@@ -236,7 +235,7 @@ class SlackChannels(ApiSource):
             and (told := parse_message(message, self._workspace)) is not None
         ]
         if not taken:
-            return DocumentSkipped(_DELETED_REASON if is_day else "empty")
+            return DocumentSkipped(DELETED_REASON if is_day else "empty")
         return build_document(
             item.uri, self._require_channel(item.uri.split("/")[1]), taken, self._workspace.site
         )

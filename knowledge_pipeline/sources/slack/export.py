@@ -16,7 +16,7 @@ from typing import Any
 from knowledge_pipeline.config.connections import SlackExportConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.base import Source
+from knowledge_pipeline.sources.base import DELETED_REASON, Source
 from knowledge_pipeline.sources.slack.blocks import Json, list_dicts, to_string
 from knowledge_pipeline.sources.slack.export_files import ExportFiles, build_not_export_error, open_export
 from knowledge_pipeline.sources.slack.text import replace_surrogates
@@ -110,7 +110,7 @@ class SlackExport(Source):
         self._open_files()
         channel = self._channels.get(item.uri.split("/")[1])
         if channel is None:
-            raise DocumentSkipped("removed while it was read")
+            raise DocumentSkipped(DELETED_REASON)
         taken = [
             told
             for day in item.locator.split()
@@ -182,7 +182,7 @@ class SlackExport(Source):
         try:
             found = list_dicts(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
         except KeyError:
-            raise DocumentSkipped("removed while it was read") from None
+            raise DocumentSkipped(DELETED_REASON) from None
         return sorted(
             (each for each in found if is_timestamp(each.get("ts"))), key=lambda each: float(each["ts"])
         )

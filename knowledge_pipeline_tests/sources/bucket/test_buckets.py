@@ -230,7 +230,7 @@ def test_an_object_that_grew_vanished_or_was_emptied_since_is_skipped(service):
         service.delete("gone.md")
         for uri, why in {
             "grown.md": r"^larger than 1000 bytes \(1001\)$",
-            "gone.md": "^removed while it was read$",
+            "gone.md": "^deleted while it was read$",
             "emptied.md": "^empty$",
         }.items():
             with pytest.raises(DocumentSkipped, match=why):

@@ -299,10 +299,10 @@ def test_what_is_removed_while_it_is_read_is_skipped_as_such(site, tmp_path):
     with opened(folder) as source:
         [item] = source.discover()
     (folder / "general" / "2026-03-01.json").unlink()
-    with opened(folder) as source, pytest.raises(DocumentSkipped, match="removed while it was read"):
+    with opened(folder) as source, pytest.raises(DocumentSkipped, match="deleted while it was read"):
         source.fetch(item)
     (folder / "channels.json").write_text("[]")
-    with opened(folder) as source, pytest.raises(DocumentSkipped, match="removed while it was read"):
+    with opened(folder) as source, pytest.raises(DocumentSkipped, match="deleted while it was read"):
         source.fetch(item)
 
 

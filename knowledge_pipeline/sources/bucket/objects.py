@@ -1,0 +1,45 @@
+"""What a tree of files needs of a bucket, whichever service holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+Sleep = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object as its bucket lists it."""
+
+    key: str  # bytes that are not UTF-8 as in `names`
+    size_bytes: int
+    revision: str
+    locator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResult:
+    """The bytes of one object, or the first of them, as they are stored."""
+
+    payload: bytes
+    encoding: str = ""  # the Content-Encoding that it was stored with
+    last_modified: datetime | None = None
+
+
+class Bucket(Protocol):
+    """One bucket of one service. Errors as `Source`; a call is repeated as often as it makes sense."""
+
+    def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Every object whose key begins with a prefix, in few calls; whole, or an exception."""
+        ...
+
+    def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
+        """The first bytes of one object, one more than `limit_bytes` at most; DocumentSkipped without it."""
+        ...
+
+    def close(self) -> None:
+        """Free the connections."""
+        ...
