@@ -1,4 +1,4 @@
-"""Front matter of a record: YAML between `---`, or TOML between `+++`, at the top of its text."""
+"""The values of a record's front matter, or why they cannot be read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-_MAX_CHARS = 20_000
-_OPENING_DELIMITER = re.compile(r"(---|\+\+\+)[ \t]*\n")
+from knowledge_pipeline.front_matter import MAX_CHARS, locate_front_matter
+
 _FIELD = re.compile(r"[\w-]+[ \t]*[:=]")
 
 
@@ -24,32 +24,23 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
     Values may share parts, as aliases in YAML make them: they are not to be written out whole.
 
     Raises:
-        BrokenFrontMatter: it is there, and has no end, or is no YAML or TOML with fields.
+        InvalidFrontMatter: it has no end, or is not YAML or TOML with fields.
     """
-    opening = _OPENING_DELIMITER.match(text)
-    if opening is None:
-        return {}
-    closing = re.compile(rf"^(?:{re.escape(opening[1])}|\.\.\.)[ \t]*$", re.MULTILINE)
-    found = closing.search(text, opening.end(), opening.end() + _MAX_CHARS)
+    found = locate_front_matter(text)
     if found is None:
-        if _FIELD.match(text, opening.end()):
-            raise InvalidFrontMatter(f"its front matter has no end within {_MAX_CHARS} characters")
-        return {}  # a ruler
-    inner = text[opening.end() : found.start()]
-    if not _FIELD.search(inner):
-        return {}  # two rulers
-    value = _parse_block(opening[1], inner)
-    if not isinstance(value, Mapping):
-        raise InvalidFrontMatter("its front matter has no fields")
-    return value
-
-
-def _parse_block(delimiter: str, block: str) -> Any:
+        return {}
+    if found.end is None and _FIELD.match(found.inner):
+        raise InvalidFrontMatter(f"its front matter has no end within {MAX_CHARS} characters")
+    if found.end is None or not _FIELD.search(found.inner):
+        return {}  # rulers
+    language = "TOML" if found.delimiter == "+++" else "YAML"
     try:
-        return tomllib.loads(block) if delimiter == "+++" else yaml.safe_load(block)
+        value = tomllib.loads(found.inner) if language == "TOML" else yaml.safe_load(found.inner)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise InvalidFrontMatter(f"its front matter is no valid YAML (line {line})") from error
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
-        what = "TOML" if delimiter == "+++" else "YAML"
-        raise InvalidFrontMatter(f"its front matter is no valid {what}") from error
+        raise InvalidFrontMatter(f"its front matter is no valid {language}") from error
+    if not isinstance(value, Mapping):
+        raise InvalidFrontMatter("its front matter has no fields")
+    return value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?P<fields>.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+from knowledge_pipeline.front_matter import locate_front_matter
+
 _TITLE_FIELD = re.compile(
     r"""^title:[ \t]*(?P<quote>["']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*$""", re.MULTILINE
 )
@@ -28,12 +29,12 @@ def extract_title(path: str, text: str, language: str | None) -> str:
 
 
 def _extract_markdown_title(text: str) -> str:
-    front = _FRONT_MATTER.match(text)
-    if front is not None:
-        named = _TITLE_FIELD.search(front["fields"])
+    front = locate_front_matter(text)
+    if front is not None and front.end is not None and front.delimiter == "---":
+        named = _TITLE_FIELD.search(front.inner)
         if named is not None and named["title"].strip():
             return named["title"].strip()
-        text = text[front.end() :]
+        text = text[front.end :]
     fence, above = "", ""
     for line in _split_lines(text):
         mark = _FENCE.match(line)

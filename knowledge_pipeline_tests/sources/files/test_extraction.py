@@ -277,6 +277,6 @@ def test_closing_a_source_ends_its_worker(tmp_path, cache):
     (tmp_path / "a.pdf").write_bytes(pdf("text"))
     with open_source(over_folder("files", tmp_path), cache=cache) as source:
         [document] = [source.fetch(item) for item in source.discover()]
-        worker = source.read._child
+        worker = source.extract._child
     assert document.text == "text"
     assert worker.returncode is not None

@@ -117,7 +117,7 @@ def test_a_file_replaced_by_a_link_after_the_listing_is_not_followed(tmp_path, c
         with pytest.raises(DocumentSkipped, match="symbolic link"):
             source.fetch(item)
         file.unlink()
-        with pytest.raises(DocumentSkipped, match="removed"):
+        with pytest.raises(DocumentSkipped, match="deleted while it was read"):
             source.fetch(item)
 
 

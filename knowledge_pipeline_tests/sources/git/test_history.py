@@ -159,7 +159,7 @@ def test_a_folder_without_a_readable_history_is_refused(repository, cache, tmp_p
 
 @pytest.mark.parametrize("since", ["yesterday-ish", "", "--all", "31.01.2024", "99999 years", "5"])
 def test_a_since_that_git_would_take_for_now_is_told(since, repository, cache):
-    with pytest.raises(ConfigError, match="which is no date: write it like 2024-01-31"):
+    with pytest.raises(ConfigError, match="which is not a date: write it like 2024-01-31"):
         open_source(over_git("git_history", repository.root, since=since), cache=cache)
 
 

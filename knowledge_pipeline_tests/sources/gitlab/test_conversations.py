@@ -111,7 +111,7 @@ def test_a_number_costs_the_pages_that_it_needs(server: GitlabServer, merges: Op
 def test_a_filter_that_makes_no_sense_is_told_before_anybody_is_asked(server: GitlabServer) -> None:
     with pytest.raises(ConfigError, match="no issue has"):
         GitlabIssues(server.connection(), ConversationFilters(state="merged"))
-    with pytest.raises(ConfigError, match="which is no date"):
+    with pytest.raises(ConfigError, match="which is not a date"):
         GitlabMergeRequests(server.connection(), ConversationFilters(since="lately"))
     assert server.requests == []
 
