@@ -118,7 +118,8 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         self._state: State = filters.state or self.default_state
         if self._state not in self.state_values:
             raise ConfigError(
-                f"state is {self._state!r}, which no {self.kind} has: write one of {', '.join(self.state_values)}"
+                f"state is {self._state!r}, which no {self.kind} has: "
+                f"write one of {', '.join(self.state_values)}"
             )
         self._oldest_update()
 

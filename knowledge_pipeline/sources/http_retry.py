@@ -109,6 +109,11 @@ def format_retries_exhausted(service: str, status: int) -> str:
     return f"{service} answered {status}, however often it was asked: try later"
 
 
+def shorten_reason(message: str) -> str:
+    """What a service says of a refusal, on one line that fits in a sentence."""
+    return " ".join(message.split())[:200] or "it gave no reason"
+
+
 def wait_or_raise(service: str, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Wait as long as the service asks for.
 

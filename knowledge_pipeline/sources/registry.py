@@ -10,8 +10,8 @@ from knowledge_pipeline.config.connections import (
     ServiceConnection,
     SlackExportConnection,
 )
-from knowledge_pipeline.config.settings import Connection, GitConnection, LocalConnection, SourceConfig
-from knowledge_pipeline.sources.api_sources import build_channel_filters, open_api_source
+from knowledge_pipeline.config.settings import GitConnection, LocalConnection, SourceConfig
+from knowledge_pipeline.sources.api_sources import open_api_source
 from knowledge_pipeline.sources.archive.records import open_archive
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketTree
@@ -33,6 +33,7 @@ from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.sources.git.tree import GitTree
 from knowledge_pipeline.sources.patterns import SELECTION_DEFAULTS, FileSelection, build_selection
 from knowledge_pipeline.sources.slack.export import SlackExport
+from knowledge_pipeline.sources.slack.threads import ChannelFilters
 from knowledge_pipeline.sources.web_location import build_web_location
 
 _FORMAT_VERSION = "1"  # of the documents that `documents` makes
@@ -51,7 +52,9 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
     if isinstance(source.connection, ServiceConnection):
         return open_api_source(source)
     if isinstance(source.connection, SlackExportConnection):
-        return SlackExport(source.connection, build_channel_filters(source))
+        return SlackExport(
+            source.connection, ChannelFilters(source.channels, source.since, source.max_results)
+        )
     return (
         _open_git_history(source, cache) if source.type == "git_history" else _open_file_source(source, cache)
     )
@@ -62,34 +65,28 @@ def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
     if isinstance(connection, LocalConnection):
         history = FolderHistory(connection.path)
     else:
-        git = _require_git(connection)
-        history = MirrorHistory(Mirror(build_remote(git), cache), git.branch)
+        assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
+        history = MirrorHistory(Mirror(build_remote(connection), cache), connection.branch)
     commit_prefix = build_web_location(source).commit_prefix
     return GitHistorySource(history, depth=source.depth, since=source.since, commit_prefix=commit_prefix)
 
 
 def _open_file_source(source: SourceConfig, cache: Path) -> Source:
-    chosen = build_selection(source)
-    tree = _open_tree(source, cache, chosen)
-    listed = accept_all
-    if source.type == "code":
-        listed = build_code_filter(tree, chosen)
-    elif source.type == "openapi":
-        listed = build_openapi_filter(tree)
+    selection = build_selection(source)
+    tree = _open_tree(source, cache, selection)
     max_bytes = source.max_bytes or SELECTION_DEFAULTS[source.type].max_bytes
     if source.type == "archive":
         return open_archive(tree, max_bytes=max_bytes)
     if source.type == "files":
-        extractor = ExtractionWorker()
-        return FileSource(
-            tree,
-            accept_all,
-            extractor,
-            f"{_FORMAT_VERSION}.{extraction_version()}",
-            max_bytes,
-            extractor.close,
-        )
-    return FileSource(tree, listed, read_text, f"{_FORMAT_VERSION}.{DECODING_VERSION}", max_bytes)
+        worker = ExtractionWorker()
+        version = f"{_FORMAT_VERSION}.{extraction_version()}"
+        return FileSource(tree, accept_all, worker, version, max_bytes, worker.close)
+    accepts = accept_all
+    if source.type == "code":
+        accepts = build_code_filter(tree, selection)
+    elif source.type == "openapi":
+        accepts = build_openapi_filter(tree)
+    return FileSource(tree, accepts, read_text, f"{_FORMAT_VERSION}.{DECODING_VERSION}", max_bytes)
 
 
 def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> FileTree:
@@ -98,12 +95,5 @@ def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> F
         return LocalTree(connection.path, selection)
     if isinstance(connection, S3Connection | GcsConnection):
         return BucketTree(connection, selection)
-    git = _require_git(connection)
-    return GitTree(Mirror(build_remote(git), cache), git.branch, selection)
-
-
-def _require_git(connection: Connection) -> GitConnection:
-    """What `SourceConfig` allows beside a folder for what lies in repositories."""
-    if isinstance(connection, GitConnection):
-        return connection
-    raise AssertionError(connection.type)
+    assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
+    return GitTree(Mirror(build_remote(connection), cache), connection.branch, selection)

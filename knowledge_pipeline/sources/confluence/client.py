@@ -18,6 +18,7 @@ from knowledge_pipeline.sources.http_retry import (
     TIMEOUT_S,
     format_retries_exhausted,
     mount_retries,
+    shorten_reason,
     to_source_error,
 )
 
@@ -138,16 +139,13 @@ class ConfluenceClient:
             )
         except KnowledgeError:
             raise
-        except requests.exceptions.InvalidHeader:
-            pass
-        except UnicodeError:
-            pass
+        except (requests.exceptions.InvalidHeader, UnicodeError):
+            raise SourceRefused(
+                "connection.token or connection.email holds characters that cannot be sent, a line break "
+                "perhaps: correct it"
+            ) from None
         except requests.RequestException as error:
             raise to_source_error(self.service, error) from None
-        raise SourceRefused(
-            "connection.token or connection.email holds characters that cannot be sent, a line break "
-            "perhaps: correct it"
-        )
 
     def _open_client(self) -> Any:
         if self._client is None:
@@ -227,12 +225,12 @@ class ConfluenceClient:
 
 
 def _parse_reason(response: requests.Response) -> str:
-    """What the site says in a few words, where it says so as data."""
+    """The reason that a refusal gives as data."""
     try:
         answer = response.json()
     except ValueError:
-        return "it gave no reason"
-    told = answer.get("message") or answer.get("errors") if isinstance(answer, dict) else None
-    if isinstance(told, list) and told and isinstance(told[0], dict):
-        told = told[0].get("title") or told[0].get("message")
-    return " ".join(str(told or "it gave no reason").split())[:200]
+        return shorten_reason("")
+    reason = answer.get("message") or answer.get("errors") if isinstance(answer, dict) else None
+    if isinstance(reason, list) and reason and isinstance(reason[0], dict):
+        reason = reason[0].get("title") or reason[0].get("message")
+    return shorten_reason(str(reason or ""))

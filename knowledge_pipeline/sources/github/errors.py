@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.code_host import QueryTooLarge
-from knowledge_pipeline.sources.http_retry import format_retries_exhausted
+from knowledge_pipeline.sources.http_retry import format_retries_exhausted, shorten_reason
 
 GraphqlError = Mapping[str, Any]  # `type`, `message`, `path`, `extensions`
 
@@ -52,14 +52,14 @@ class GithubErrors:
         if status == 404:
             return self.api_not_found()
         return SourceRefused(
-            f"{self.service} refused the question with {status} ({_shorten(message)}): "
+            f"{self.service} refused the question with {status} ({shorten_reason(message)}): "
             f"correct connection.url and connection.{self._identity}"
         )
 
     def from_graphql_errors(self, errors: Sequence[GraphqlError]) -> KnowledgeError:
         """From the errors of an answer that cannot be used for them, the gravest first."""
         kinds = {str(error.get("type") or "") for error in errors}
-        said = _shorten("; ".join(str(error.get("message") or "") for error in errors))
+        said = shorten_reason("; ".join(str(error.get("message") or "") for error in errors))
         if any(is_single_sign_on(error) for error in errors) or kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
             return self._access_forbidden(said, single_sign_on=any(map(is_single_sign_on, errors)))
         if "NOT_FOUND" in kinds:
@@ -126,7 +126,7 @@ class GithubErrors:
 
     def format_not_permitted(self, error: GraphqlError) -> str:
         """Why one document cannot be read, where others can."""
-        said = _shorten(str(error.get("message") or ""))
+        said = shorten_reason(str(error.get("message") or ""))
         return f"the {self._identity} may not read it any more ({said}): {_PERMISSIONS_REMEDY}"
 
     def _access_forbidden(self, message: str, *, single_sign_on: bool) -> SourceRefused:
@@ -137,7 +137,7 @@ class GithubErrors:
             )
         return SourceRefused(
             f"{self.service} forbids the {self._identity} to read this of {self._repository} "
-            f"({_shorten(message)}): {_PERMISSIONS_REMEDY}"
+            f"({shorten_reason(message)}): {_PERMISSIONS_REMEDY}"
         )
 
 
@@ -149,7 +149,3 @@ def is_single_sign_on(error: GraphqlError) -> bool:
 
 def _error_code(error: GraphqlError) -> str:
     return str((error.get("extensions") or {}).get("code") or "")
-
-
-def _shorten(message: str) -> str:
-    return " ".join(message.split())[:200] or "it gave no reason"

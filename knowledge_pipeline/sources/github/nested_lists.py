@@ -74,9 +74,10 @@ def _visible_entries(page: Node) -> list[Node]:
 
 
 def _fetch_next_page(client: GithubClient, owner_id: str, nested_list: NestedList, after: str) -> Node:
+    page = nested_list.build_query(_MAX_PAGE_SIZE, "$after")
     query = (
         f"query($id: ID!, $after: String!) {{ {RATE_LIMIT_FIELDS} "
-        f"node(id: $id) {{ ... on {nested_list.owner} {{ {nested_list.build_query(_MAX_PAGE_SIZE, '$after')} }} }} }}"
+        f"node(id: $id) {{ ... on {nested_list.owner} {{ {page} }} }} }}"
     )
     answer = client.execute(query, {"id": owner_id, "after": after})
     owner = answer.data.get("node")

@@ -23,7 +23,12 @@ import requests
 from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.code_host import QueryTooLarge
-from knowledge_pipeline.sources.http_retry import format_retries_exhausted, mount_retries, to_source_error
+from knowledge_pipeline.sources.http_retry import (
+    format_retries_exhausted,
+    mount_retries,
+    shorten_reason,
+    to_source_error,
+)
 
 if TYPE_CHECKING:
     from gitlab import Gitlab
@@ -151,20 +156,20 @@ class GitlabErrors:
             )
         if status == 403:
             return SourceRefused(
-                f"{self.service} forbids to read {self._project} ({_shorten(message)}): give connection.token "
-                "the scope read_api, and its owner at least the role Reporter"
+                f"{self.service} forbids to read {self._project} ({shorten_reason(message)}): give "
+                "connection.token the scope read_api, and its owner at least the role Reporter"
             )
         if status == 404:
             return self.api_not_found()
         return SourceRefused(
-            f"{self.service} refused the question with {status} ({_shorten(message)}): "
+            f"{self.service} refused the question with {status} ({shorten_reason(message)}): "
             "correct connection.url, connection.project and connection.token"
         )
 
     def from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
         """From the `errors` of an answer of status 200."""
         told = [error for error in errors if isinstance(error, dict)]
-        said = _shorten("; ".join(str(error.get("message") or "") for error in told))
+        said = shorten_reason("; ".join(str(error.get("message") or "") for error in told))
         codes = {(error.get("extensions") or {}).get("code") for error in told}
         if codes.intersection(_UNKNOWN_FIELD_CODES):
             return SourceRefused(
@@ -226,7 +231,3 @@ def _parse_error_message(body: bytes) -> str:
     if isinstance(errors, list) and errors and isinstance(errors[0], dict):
         return str(errors[0].get("message") or "")
     return str(told.get("error_description") or told.get("message") or told.get("error") or "")
-
-
-def _shorten(message: str) -> str:
-    return " ".join(message.split())[:200] or "it gave no reason"

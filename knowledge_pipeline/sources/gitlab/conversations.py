@@ -34,8 +34,8 @@ CONFIDENTIAL_REASON = "confidential"
 PERSON_FIELDS = "{ name login: username }"
 
 _COMMON_FIELDS = (
-    f"number: iid title body: description url: webUrl state createdAt milestone {{ title }} author {PERSON_FIELDS} "
-    "labels { nodes { name: title } }"
+    "number: iid title body: description url: webUrl state createdAt milestone { title } "
+    f"author {PERSON_FIELDS} labels {{ nodes {{ name: title }} }}"
 )
 
 
@@ -43,8 +43,8 @@ def _build_notes_field(after: str = "") -> str:
     """The comments of one, a hundred at a time, without the events that GitLab notes by itself."""
     return (
         f"notes(filter: ONLY_COMMENTS, first: 100{after}) {{ pageInfo {{ hasNextPage endCursor }} nodes {{ "
-        f"id body createdAt url system internal resolvable resolved author {PERSON_FIELDS} discussion {{ id }} "
-        "position { filePath newLine oldLine } } }"
+        f"id body createdAt url system internal resolvable resolved author {PERSON_FIELDS} "
+        "discussion { id } position { filePath newLine oldLine } } }"
     )
 
 

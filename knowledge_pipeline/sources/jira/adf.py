@@ -33,14 +33,7 @@ from knowledge_pipeline.sources.markdown_writing import (
 )
 
 _MAX_DEPTH = 60  # nodes inside each other; deeper than anybody writes, and well before Python's own limit
-_PANEL_LABELS = {
-    "info": "Info",
-    "note": "Note",
-    "tip": "Tip",
-    "success": "Success",
-    "warning": "Warning",
-    "error": "Error",
-}
+_PANEL_LABELS = {name: name.title() for name in ("info", "note", "tip", "success", "warning", "error")}
 _LIST_TYPES = frozenset({"bulletList", "orderedList", "taskList", "decisionList"})
 
 
@@ -90,9 +83,6 @@ class _AdfRenderer:
 
     def _render_children(self, node: Mapping[str, Any], depth: int) -> str:
         return self.render_blocks(children_of(node), depth)
-
-    def _render_paragraph(self, node: Mapping[str, Any], depth: int) -> str:
-        return self._render_children(node, depth)
 
     def _render_heading(self, node: Mapping[str, Any], depth: int) -> str:
         level = attributes_of(node).get("level")
@@ -216,7 +206,8 @@ class _AdfRenderer:
         return "\n\n".join(text for text in (*texts, self._render_children(node, depth)) if text)
 
 
-_ITEM_CONTENT_TYPES = _LIST_TYPES | {
+_ITEM_CONTENT_TYPES = {
+    *_LIST_TYPES,
     "paragraph",
     "heading",
     "table",
@@ -228,8 +219,8 @@ _ITEM_CONTENT_TYPES = _LIST_TYPES | {
 """Where an item is expected and one of these stands, it is the item's content."""
 
 _BLOCK_RENDERERS: dict[str, Callable[[_AdfRenderer, Mapping[str, Any], int], str]] = {
-    "paragraph": _AdfRenderer._render_paragraph,
-    "caption": _AdfRenderer._render_paragraph,
+    "paragraph": _AdfRenderer._render_children,
+    "caption": _AdfRenderer._render_children,
     "heading": _AdfRenderer._render_heading,
     "bulletList": _AdfRenderer._render_bullet_list,
     "orderedList": _AdfRenderer._render_ordered_list,

@@ -24,14 +24,7 @@ _LINE_BREAK = re.compile(r"[ \t]*\\\\(?=\s|$)\n?")
 _DASHES = re.compile(r"(?<=[ \t])(-{2,3})(?=[ \t]|$)", re.MULTILINE)
 _ICON = re.compile(r"(?<!\S)\((/|x|!|\?|i|\*|\*[rgby]|y|n|\+|-|on|off)\)(?!\w)")
 _ICONS = {"/": "✔", "x": "✘", "!": "⚠", "?": "❓", "i": "ℹ", "y": "👍", "n": "👎", "+": "➕", "-": "➖"}
-_EFFECTS = {
-    "*": ("**", "**"),
-    "_": ("*", "*"),
-    "-": ("~~", "~~"),
-    "+": ("", ""),
-    "^": ("", ""),
-    "~": ("", ""),
-}
+_EFFECTS = {"*": "**", "_": "*", "-": "~~", "+": "", "^": "", "~": ""}
 _EFFECT_IN_WORD = re.compile(r"\{([*_+^~-])\}([^\n]{1,1000}?)\{\1\}")
 _PHRASES = [
     (sign, re.compile(rf"(?<![\w{re.escape(sign)}\\]){re.escape(sign)}(?=[^\s{re.escape(sign)}])"
@@ -66,14 +59,11 @@ class MaskedLiterals:
         text, language = self._kept[number]
         if kind == "t":
             return text
-        text = self._restore_nested(text)
+        if _PLACEHOLDER.search(text):  # code that holds a mark, as `{{ }}` within `{code}` never does
+            text = self.restore(text)
         if kind == "i" or flat:
             return format_inline_code(" ".join(text.split()))
         return format_code_block(text, language)
-
-    def _restore_nested(self, text: str) -> str:
-        """Code that holds a mark, as `{{ }}` within `{code}` never does."""
-        return self.restore(text) if _PLACEHOLDER.search(text) else text
 
 
 def mask_literals(text: str, literals: MaskedLiterals) -> str:
@@ -94,8 +84,7 @@ def render_emphasis(text: str) -> str:
     text = _ICON.sub(lambda match: _ICONS.get(match[1], ""), text)
     text = _EFFECT_IN_WORD.sub(_render_in_word, text)
     for sign, phrase in _PHRASES:
-        before, after = _EFFECTS[sign]
-        text = phrase.sub(rf"{before}\1{after}", text)
+        text = phrase.sub(rf"{_EFFECTS[sign]}\1{_EFFECTS[sign]}", text)
     return _CITATION.sub(r"\1", text)
 
 

@@ -140,15 +140,12 @@ class SlackClient:
             raise
         except SlackApiError as error:
             return self._parse_error(error)
-        except requests.exceptions.InvalidHeader:
-            pass
-        except UnicodeError:
-            pass
+        except (requests.exceptions.InvalidHeader, UnicodeError):
+            raise SourceRefused(
+                "connection.token holds characters that cannot be sent, a line break perhaps: correct it"
+            ) from None
         except requests.RequestException as error:
             raise to_source_error(self.service, error) from None
-        raise SourceRefused(
-            "connection.token holds characters that cannot be sent, a line break perhaps: correct it"
-        )
 
     def _parse_error(self, error: SlackApiError) -> Json:
         status, data = int(error.response.status_code), error.response.data

@@ -90,12 +90,11 @@ class SlackExport(Source):
             if not self._filters.channels or self._filters.accepts(each)
         ]
         if missing := self._filters.find_missing(wanted):
-            known = ", ".join(
-                sorted(f"#{each.name}" for each in self._channels.values())[:_MAX_SHOWN_CHANNELS]
-            )
+            names = sorted(f"#{each.name}" for each in self._channels.values())
+            more = " …" if len(names) > _MAX_SHOWN_CHANNELS else ""
             raise SourceRefused(
                 f"the Slack export {self._path} has no public channel {', '.join(missing)}: correct the "
-                f"source's channels; it has {known or 'none'}{' …' if len(self._channels) > _MAX_SHOWN_CHANNELS else ''}"
+                f"source's channels; it has {', '.join(names[:_MAX_SHOWN_CHANNELS]) or 'none'}{more}"
             )
         listed = (each for channel in wanted for each in self._list_activity(channel))
         yield from select_newest(listed, self._filters.max_results)
