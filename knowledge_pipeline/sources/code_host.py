@@ -18,7 +18,7 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
-from knowledge_pipeline.times import parse_since
+from knowledge_pipeline.times import parse_since, parse_time
 
 State = Literal["open", "closed", "merged", "all"]
 Node = dict[str, Any]
@@ -208,11 +208,6 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         written = self.clean_text(node["body"] or "")
         yield Turn("description", written, author_name(node), parse_time(node["createdAt"]), url=node["url"])
         yield from self.iter_reply_turns(node)
-
-
-def parse_time(value: str) -> datetime:
-    """A time as both tell it: "2026-03-01T09:30:00Z"."""
-    return datetime.fromisoformat(value)
 
 
 def author_name(node: Node) -> str | None:

@@ -12,7 +12,7 @@ from knowledge_pipeline.config.connections import (
 )
 from knowledge_pipeline.config.settings import GitConnection, LocalConnection, SourceConfig
 from knowledge_pipeline.sources.api_sources import open_api_source
-from knowledge_pipeline.sources.archive.records import open_archive
+from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_record
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketTree
 from knowledge_pipeline.sources.files.documents import (
@@ -76,7 +76,7 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
     tree = _open_tree(source, cache, selection)
     max_bytes = source.max_bytes or SELECTION_DEFAULTS[source.type].max_bytes
     if source.type == "archive":
-        return open_archive(tree, max_bytes=max_bytes)
+        return FileSource(tree, accept_all, read_record, ARCHIVE_VERSION, max_bytes)
     if source.type == "files":
         worker = ExtractionWorker()
         version = f"{_FORMAT_VERSION}.{extraction_version()}"

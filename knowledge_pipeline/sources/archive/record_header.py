@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
+import yaml
+
+from knowledge_pipeline import times
+from knowledge_pipeline.front_matter import MAX_CHARS, locate_front_matter
 from knowledge_pipeline.records import Metadata
 
+_FRONT_MATTER_FIELD = re.compile(r"[\w-]+[ \t]*[:=]")
 _MAX_VALUES = 200  # of one field
 _MAX_CHARS = 500
 _MENTION_KINDS = ("closes", "duplicates", "implements", "references", "supersedes")
@@ -22,15 +28,8 @@ _TIME_FIELDS = {
 }
 _NAME_KEYS = ("name", "login", "title", "id", "key", "target", "url", "href")  # of what is an object itself
 _EMAIL_SUFFIX = re.compile(r"\s*<[^<>]*@[^<>]*>\s*$")
-_KIND_BY_FOLDER = {
-    "adr": "adr",
-    "decision": "adr",
-    "session": "session",
-    "plan": "plan",
-    "discussion": "discussion",
-    "spec": "spec",
-    "specification": "spec",
-}
+_KIND_BY_FOLDER = {name: name for name in ("adr", "session", "plan", "discussion", "spec")}
+_KIND_BY_FOLDER |= {"decision": "adr", "specification": "spec"}
 _MIN_MILLISECONDS = 100_000_000_000  # a larger number counts them
 
 
@@ -46,6 +45,38 @@ class RecordHeader:
     metadata: Metadata = field(default_factory=dict[str, Any])
 
 
+class InvalidFrontMatter(Exception):
+    """There is front matter, and it cannot be read; `str(error)` says why."""
+
+
+def parse_front_matter(text: str) -> Mapping[Any, Any]:
+    """The values of a text's front matter; none where it has no front matter.
+
+    Values may share parts, as aliases in YAML make them: they are not to be written out whole.
+
+    Raises:
+        InvalidFrontMatter: it has no end, or is not YAML or TOML with fields.
+    """
+    found = locate_front_matter(text)
+    if found is None:
+        return {}
+    if found.end is None and _FRONT_MATTER_FIELD.match(found.inner):
+        raise InvalidFrontMatter(f"its front matter has no end within {MAX_CHARS} characters")
+    if found.end is None or not _FRONT_MATTER_FIELD.search(found.inner):
+        return {}  # rulers
+    language = "TOML" if found.delimiter == "+++" else "YAML"
+    try:
+        value = tomllib.loads(found.inner) if language == "TOML" else yaml.safe_load(found.inner)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else 1
+        raise InvalidFrontMatter(f"its front matter is no valid YAML (line {line})") from error
+    except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidFrontMatter(f"its front matter is no valid {language}") from error
+    if not isinstance(value, Mapping):
+        raise InvalidFrontMatter("its front matter has no fields")
+    return value
+
+
 def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
     """The facts in a mapping that may hold anything; names are told apart without case, `-` is `_`."""
     known = {str(name).strip().lower().replace("-", "_"): value for name, value in fields.items()}
@@ -59,14 +90,8 @@ def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
     for name, keys in _TIME_FIELDS.items():
         moments = (parse_time(known[key]) for key in keys if key in known)
         found[name] = next((moment.isoformat() for moment in moments if moment), "")
-    found["mentions"] = sorted(
-        (
-            {"kind": kind, "target": target}
-            for kind in _MENTION_KINDS
-            for target in _list_targets(known, kind)
-        ),
-        key=lambda mention: (mention["kind"], mention["target"]),
-    )
+    mentions = {(kind, target) for kind in _MENTION_KINDS for target in _split_values(known, (kind,))}
+    found["mentions"] = [{"kind": kind, "target": target} for kind, target in sorted(mentions)]
     title = next(_iter_texts(known, ("title", "name", "subject")), "")
     return RecordHeader(title, {name: value for name, value in found.items() if value})
 
@@ -82,20 +107,14 @@ def infer_kind(path: str) -> str | None:
 def parse_time(value: Any) -> datetime | None:
     """A time in UTC, however it is written: a date, ISO 8601, or seconds since 1970; UTC without a zone."""
     with suppress(ValueError, OverflowError, OSError):
-        if isinstance(value, datetime):
-            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-        if isinstance(value, date):
-            return datetime(value.year, value.month, value.day, tzinfo=UTC)
-        told = str(value).strip()
-        if re.fullmatch(r"\d{9,13}(?:\.\d{1,9})?", told):
-            seconds = float(told)
+        if isinstance(value, date):  # a datetime too
+            value = value.isoformat()
+        text = str(value).strip()
+        if re.fullmatch(r"\d{9,13}(?:\.\d{1,9})?", text):
+            seconds = float(text)
             return datetime.fromtimestamp(seconds / 1000 if seconds > _MIN_MILLISECONDS else seconds, UTC)
-        return parse_time(datetime.fromisoformat(told)) if re.match(r"\d{4}-?\d\d", told) else None
+        return times.parse_time(text).astimezone(UTC) if re.match(r"\d{4}-?\d\d", text) else None
     return None
-
-
-def _list_targets(fields: Mapping[str, Any], kind: str) -> list[str]:
-    return list(dict.fromkeys(_split_values(fields, (kind,))))
 
 
 def _split_values(fields: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:

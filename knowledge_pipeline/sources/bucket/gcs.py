@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -25,6 +24,7 @@ from knowledge_pipeline.sources.http_retry import (
     mount_retries,
     to_source_error,
 )
+from knowledge_pipeline.times import parse_time
 
 _API = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
@@ -88,7 +88,9 @@ class GcsBucket:
                     if len(payload) < min(int(answer.headers.get("Content-Length", 0)), limit_bytes + 1):
                         raise urllib3.exceptions.IncompleteRead(len(payload), 0)
                     return FetchResult(
-                        payload, answer.headers.get("Content-Encoding", ""), _parse_time(locator)
+                        payload,
+                        answer.headers.get("Content-Encoding", ""),
+                        parse_time(locator) if locator else None,
                     )
             self._sleep(compute_backoff_s(attempt))
         raise SourceUnavailable(f"{self.service} breaks off its answers: refresh again later")
@@ -182,10 +184,6 @@ def _import_auth_exceptions() -> Any:
             "pip install 'knowledge-pipeline[gcs]'"
         ) from None
     return exceptions
-
-
-def _parse_time(value: str) -> datetime | None:
-    return datetime.fromisoformat(value) if value else None
 
 
 def _open_session(connection: GcsConnection, service: str, sleep: Sleep) -> requests.Session:

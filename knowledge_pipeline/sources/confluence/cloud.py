@@ -13,11 +13,11 @@ from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
 from knowledge_pipeline.sources.confluence.content import (
     CONTENT_KINDS,
     Page,
-    parse_time,
     skip_reason,
     split_batches,
     storage_of,
 )
+from knowledge_pipeline.times import parse_time
 
 _PAGE_SIZE = 250  # the most that v2 gives in one page
 _SPACES_PER_CALL = 100  # the most spaces that one listing takes
@@ -128,7 +128,7 @@ class CloudEdition:
                 space=space,
                 title=str(raw["title"]),
                 version=int(version["number"]),
-                updated=parse_time(version["createdAt"]),
+                updated=parse_time(str(version["createdAt"])),
                 author_account=raw.get("authorId"),
                 storage=storage_of(raw),
                 web_path=str((raw.get("_links") or {}).get("webui") or ""),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Item
@@ -113,11 +113,6 @@ def build_item(page: Page, labels: Sequence[str], children: Sequence[ChildConten
     digest = hashlib.blake2s(told.encode("utf-8", "replace"), digest_size=8).hexdigest()
     locator = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
     return Item(f"{page.kind}/{page.id}", f"{page.version}.{digest}:{FORMAT_VERSION}", locator)
-
-
-def parse_time(value: Any) -> datetime:
-    """A time as Confluence writes it: "2026-03-01T10:00:00.000Z", or with "+01:00"."""
-    return datetime.fromisoformat(str(value))
 
 
 def skip_reason(response: Json | int) -> DocumentSkipped | None:

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
-from knowledge_pipeline.sources.confluence.content import CONTENT_KINDS, ChildContent, parse_time, storage_of
+from knowledge_pipeline.sources.confluence.content import CONTENT_KINDS, ChildContent, storage_of
+from knowledge_pipeline.times import parse_time
 
 SEARCH_PATH = "rest/api/content/search"
 MAX_IDS_PER_QUERY = 100  # ids in one question, so that its address stays short
@@ -58,7 +59,7 @@ def parse_child_content(content: Json) -> ChildContent | None:
         page_kind=container["type"],
         version=int(version.get("number") or 1),
         title=str(content.get("title") or "") if content["type"] == "attachment" else "",
-        updated=parse_time(version["when"]) if version.get("when") else None,
+        updated=parse_time(str(version["when"])) if version.get("when") else None,
         author=author,
         storage=storage_of(content),
         quoted_text=str((extensions.get("inlineProperties") or {}).get("originalSelection") or ""),

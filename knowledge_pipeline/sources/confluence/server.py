@@ -14,11 +14,11 @@ from knowledge_pipeline.sources.confluence.content import (
     CONTENT_KINDS,
     Page,
     labels_of,
-    parse_time,
     skip_reason,
     storage_of,
 )
 from knowledge_pipeline.sources.confluence.search import SEARCH_PATH
+from knowledge_pipeline.times import parse_time
 
 _PAGE_SIZE = 200  # more is cut down by the server, whose `next` is followed whatever it gave
 _SPACES_PER_CALL = 100
@@ -109,7 +109,7 @@ class ServerEdition:
                 space=str(raw["space"]["key"]),
                 title=str(raw["title"]),
                 version=int(version["number"]),
-                updated=parse_time(version["when"]),
+                updated=parse_time(str(version["when"])),
                 ancestors=tuple(str(above["title"]) for above in raw.get("ancestors") or ()),
                 labels=labels_of(raw),
                 author=_creator_name(raw),

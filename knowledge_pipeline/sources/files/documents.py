@@ -67,8 +67,8 @@ class FileSource(Source):
             path=name,
             title=extracted.title or name.rpartition("/")[2],
             language=extracted.language,
-            author=content.author,
-            last_modified=content.last_modified,
+            author=extracted.author or content.author,
+            last_modified=extracted.last_modified or content.last_modified,
             metadata=extracted.metadata,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Metadata
@@ -33,6 +34,8 @@ class ExtractedText:
     title: str = ""
     metadata: Metadata = field(default_factory=dict)
     language: str | None = None  # of the text: "markdown" for what was converted to it
+    author: str | None = None  # None: what the tree says
+    last_modified: datetime | None = None  # None: what the tree says
 
 
 def decode_text(payload: bytes) -> str:

@@ -16,11 +16,19 @@ from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
 from knowledge_pipeline.sources.base import DELETED_REASON
-from knowledge_pipeline.sources.code_host import ConversationFilters, Node, QueryTooLarge
+from knowledge_pipeline.sources.code_host import (
+    ConversationFilters,
+    Node,
+    QueryTooLarge,
+    author_name,
+)
+from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubClient, GraphqlResponse
 from knowledge_pipeline.sources.github.errors import is_single_sign_on
 from knowledge_pipeline.sources.github.listing import ConversationLister, ListingSpec
 from knowledge_pipeline.sources.github.nested_lists import NestedList, build_list_selections, load_all_entries
+from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
+from knowledge_pipeline.times import parse_time
 
 
 class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
@@ -149,3 +157,18 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
             return gone
         node["listedAt"] = item.locator.partition(" ")[0]
         return self.build_document(item.uri, node)
+
+
+def format_reference(node: Node) -> str:
+    """An issue or a pull request as GitHub writes it: "owner/name#12"."""
+    return f"{node['repository']['nameWithOwner']}#{node['number']}"
+
+
+def iter_comment_turns(comments: list[Node]) -> Iterator[Turn]:
+    """The comments that nobody hid, as spam or as outdated; bots' are taken."""
+    for comment in comments:
+        if not comment["isMinimized"]:
+            at = parse_time(comment["createdAt"])
+            yield Turn(
+                "comment", clean_markdown(comment["body"]), author_name(comment), at, url=comment["url"]
+            )

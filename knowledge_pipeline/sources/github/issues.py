@@ -7,9 +7,12 @@ from typing import Any, ClassVar
 
 from knowledge_pipeline.sources.code_host import FORMAT_VERSION, Node, build_base_metadata, build_mentions
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.github.conversations import GithubConversations
+from knowledge_pipeline.sources.github.conversations import (
+    GithubConversations,
+    format_reference,
+    iter_comment_turns,
+)
 from knowledge_pipeline.sources.github.nested_lists import ACTOR_FIELDS, NestedList
-from knowledge_pipeline.sources.github.turns import format_reference, iter_comment_turns
 
 _DUPLICATE_FIELDS = "number repository { nameWithOwner }"
 

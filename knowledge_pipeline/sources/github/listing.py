@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import Any
 
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.sources.code_host import Node, is_incomplete, parse_time
+from knowledge_pipeline.sources.code_host import Node, is_incomplete
 from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubClient
+from knowledge_pipeline.times import parse_time
 
 _MAX_PASSES = 20
 

@@ -13,13 +13,16 @@ from knowledge_pipeline.sources.code_host import (
     author_name,
     build_base_metadata,
     build_mentions,
-    parse_time,
 )
 from knowledge_pipeline.sources.conversation import Turn
-from knowledge_pipeline.sources.github.conversations import GithubConversations
+from knowledge_pipeline.sources.github.conversations import (
+    GithubConversations,
+    format_reference,
+    iter_comment_turns,
+)
 from knowledge_pipeline.sources.github.nested_lists import ACTOR_FIELDS, NestedList
-from knowledge_pipeline.sources.github.turns import format_reference, iter_comment_turns
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
+from knowledge_pipeline.times import parse_time
 
 _HUNK_LINES, _HUNK_LINE_CHARS = 12, 200
 _VERDICT_TEXTS = {

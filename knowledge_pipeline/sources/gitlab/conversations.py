@@ -25,10 +25,10 @@ from knowledge_pipeline.sources.code_host import (
     Node,
     build_base_metadata,
     is_incomplete,
-    parse_time,
 )
 from knowledge_pipeline.sources.gitlab.client import GitlabClient
 from knowledge_pipeline.sources.gitlab.turns import clean_gitlab_markdown
+from knowledge_pipeline.times import parse_time
 
 CONFIDENTIAL_REASON = "confidential"
 PERSON_FIELDS = "{ name login: username }"

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.sources.code_host import Node, author_name, build_mentions, parse_time
+from knowledge_pipeline.sources.code_host import Node, author_name, build_mentions
 from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
+from knowledge_pipeline.times import parse_time
 
 _UPLOAD = re.compile(r"(?<=\]\()(?=/uploads/[0-9a-f]{32}/)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")

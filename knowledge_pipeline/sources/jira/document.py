@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from knowledge_pipeline import times
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline.sources.jira.adf import adf_to_markdown
@@ -69,10 +70,9 @@ def build_ticket_document(ticket: Ticket) -> Document:
 def parse_time(value: Any) -> datetime | None:
     """A time as Jira writes it ("2026-03-01T10:00:00.000+0100"), in UTC."""
     try:
-        parsed = datetime.fromisoformat(str(value))
+        return times.parse_time(str(value)).astimezone(UTC)
     except ValueError:
         return None
-    return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def is_public(comment: Mapping[str, Any]) -> bool:

@@ -14,7 +14,6 @@ from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnav
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource
 from knowledge_pipeline.sources.jira.client import JiraClient, JiraRefused
-from knowledge_pipeline.sources.jira.comments import fetch_comments
 from knowledge_pipeline.sources.jira.document import Ticket, build_ticket_document, parse_time
 from knowledge_pipeline.sources.jira.fields import SiteFields, resolve_site_fields
 from knowledge_pipeline.sources.jira.listing import list_tickets
@@ -35,6 +34,8 @@ _FORMAT_VERSION = "1"  # of the documents that `document` makes
 _BATCH_SIZE = 100  # tickets a call; the most that Cloud takes
 _EARLIEST_ZONE = timezone(timedelta(hours=-12))  # no clock is behind this one
 _MIN_TIME = datetime.min.replace(tzinfo=UTC)
+_COMMENTS_PAGE_SIZE = 1000  # Jira gives fewer where it likes
+_MAX_COMMENT_READS = 3
 
 
 class JiraTickets(ApiSource):
@@ -171,12 +172,61 @@ class JiraTickets(ApiSource):
 
     def _build_document(self, raw: Mapping[str, Any]) -> Document | DocumentSkipped:
         try:
-            comments = fetch_comments(self._api, raw)
+            comments = _fetch_comments(self._api, raw)
         except JiraRefused as refusal:
             return _to_skipped(refusal)
         return build_ticket_document(
             Ticket(raw, comments, self._api.url, self._api.is_cloud, self._load_site_fields())
         )
+
+
+def _fetch_comments(api: JiraClient, raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The comments of a ticket, the oldest first.
+
+    Those that came with it if that is all of them. Else they are paged by offset: when their number
+    changes meanwhile, or one comes twice, another was deleted, and they are read anew.
+
+    Raises:
+        JiraRefused: the ticket is gone, or hidden from us.
+        SourceUnavailable: they could not be read as a whole.
+    """
+    told = (raw.get("fields") or {}).get("comment") or {}
+    came = told.get("comments") or []
+    total = told.get("total")
+    if not isinstance(total, int) or len(came) >= total:
+        return sorted(came, key=_comment_sort_key)
+    for _ in range(_MAX_COMMENT_READS):
+        comments = _fetch_comment_pages(api, str(raw["id"]))
+        if comments is not None:
+            return sorted(comments, key=_comment_sort_key)
+    raise SourceUnavailable(
+        f"{api.service}: the comments of {raw.get('key')} changed while they were read: refresh again"
+    )
+
+
+def _fetch_comment_pages(api: JiraClient, ticket_id: str) -> list[Mapping[str, Any]] | None:
+    """Every page; None: they do not fit together."""
+    comments: dict[str, Mapping[str, Any]] = {}
+    total, read = -1, 0
+    while total < 0 or read < total:
+        page = api.get(
+            f"issue/{ticket_id}/comment", startAt=read, maxResults=_COMMENTS_PAGE_SIZE, orderBy="created"
+        )
+        found = page.get("comments") or []
+        told = page.get("total")
+        if not isinstance(told, int) or total not in (-1, told):
+            return None
+        total = told
+        if not found and read < total:
+            return None
+        read += len(found)
+        comments |= {str(comment.get("id")): comment for comment in found}
+    return list(comments.values()) if len(comments) == total else None
+
+
+def _comment_sort_key(comment: Mapping[str, Any]) -> tuple[str, int]:
+    number = str(comment.get("id"))
+    return str(comment.get("created")), int(number) if number.isdecimal() else 0
 
 
 def _parse_updated(raw: Mapping[str, Any]) -> datetime | None:

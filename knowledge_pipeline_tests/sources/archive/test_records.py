@@ -18,7 +18,8 @@ from pathspec import GitIgnoreSpec
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.archive.record_header import parse_time
-from knowledge_pipeline.sources.archive.records import ArchiveSource, open_archive, read_record
+from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_record
+from knowledge_pipeline.sources.files.documents import FileSource, accept_all
 from knowledge_pipeline.sources.files.local import LocalTree
 from knowledge_pipeline.sources.files.original import ORIGINAL_KEY, restore_original_bytes
 from knowledge_pipeline.sources.patterns import SELECTION_DEFAULTS, FileSelection
@@ -45,10 +46,10 @@ Because of versions.
 """
 
 
-def archive_of(folder: Path) -> ArchiveSource:
+def archive_of(folder: Path) -> FileSource:
     defaults = SELECTION_DEFAULTS["archive"]
     selection = FileSelection(defaults, None, GitIgnoreSpec.from_lines([]), frozenset(), False)
-    return open_archive(LocalTree(folder, selection), max_bytes=1_000_000)
+    return FileSource(LocalTree(folder, selection), accept_all, read_record, ARCHIVE_VERSION, 1_000_000)
 
 
 def read(folder: Path) -> dict[str, Document]:
