@@ -57,5 +57,9 @@ def _format_turn_header(turn: Turn) -> str:
 
 
 def _build_segment(turn: Turn, start: int) -> dict[str, Any]:
-    told = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
-    return {"start_char": start, "kind": turn.kind, **{name: value for name, value in told.items() if value}}
+    optional = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
+    return {
+        "start_char": start,
+        "kind": turn.kind,
+        **{name: value for name, value in optional.items() if value},
+    }

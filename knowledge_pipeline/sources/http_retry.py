@@ -134,8 +134,10 @@ def compute_wait_s(status: int, headers: Mapping[str, str], attempt: int) -> flo
     limited = status == 403 and (_is_quota_spent(headers) or "retry-after" in _lowercase_names(headers))
     if status not in _RETRY_STATUSES and not limited:
         return None
-    asked = _parse_requested_wait_s(headers, limited=limited or status == 429)
-    return asked or compute_backoff_s(attempt)  # "at once" is taken for no answer: every try would be spent
+    requested_s = _parse_requested_wait_s(headers, limited=limited or status == 429)
+    return requested_s or compute_backoff_s(
+        attempt
+    )  # "at once" is taken for no answer: every try would be spent
 
 
 def _parse_requested_wait_s(headers: Mapping[str, str], *, limited: bool) -> float | None:

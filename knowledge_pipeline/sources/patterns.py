@@ -117,8 +117,8 @@ class FileSelection:
         name = path.rpartition("/")[2]
         if name in ALWAYS_EXCLUDED or not self._is_included(path, name, executable=executable):
             return False
-        spoken = list_possible_languages(name)
-        if self.languages and spoken and not spoken & self.languages:
+        languages = list_possible_languages(name)
+        if self.languages and languages and not languages & self.languages:
             return False
         return not self._is_excluded(path, name)
 

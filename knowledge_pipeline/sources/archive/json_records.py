@@ -53,9 +53,11 @@ def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
         key, turns = _find_turns(record)
         rest = {name: value for name, value in record.items() if name != key} if key else record
         if turns:
-            told = "" if record is turns or isinstance(rest, list) else "\n".join(_iter_sections(rest, title))
-            said = [Turn("description", told), *map(_build_turn, turns)]
-            text, segments = format_conversation(_remove_invalid_characters(title), said)
+            introduction = (
+                "" if record is turns or isinstance(rest, list) else "\n".join(_iter_sections(rest, title))
+            )
+            all_turns = [Turn("description", introduction), *map(_build_turn, turns)]
+            text, segments = format_conversation(_remove_invalid_characters(title), all_turns)
             return text, segments
         return _remove_invalid_characters(
             "\n".join([f"# {title}", "", *_iter_sections(record, title)])
@@ -97,20 +99,20 @@ def _is_turn(value: Any) -> bool:
 def _build_turn(value: Mapping[str, Any]) -> Turn:
     """Whatever else a turn has follows what was said."""
     role = str(value.get("role") or "message").lower().replace("_", " ").replace("-", " ")
-    who, said = _find_key(value, _AUTHOR_KEYS), _find_key(value, _CONTENT_KEYS)
-    when = next((name for name in _TIME_KEYS if parse_time(value.get(name))), None)
-    named = _person_name(value.get(who)) if who else ""
-    told = {"role", who if named else None, said, when}
-    rest = {name: each for name, each in value.items() if name not in told and each not in (None, "")}
+    author_key, content_key = _find_key(value, _AUTHOR_KEYS), _find_key(value, _CONTENT_KEYS)
+    time_key = next((name for name in _TIME_KEYS if parse_time(value.get(name))), None)
+    author = _person_name(value.get(author_key)) if author_key else ""
+    used_keys = {"role", author_key if author else None, content_key, time_key}
+    rest = {name: each for name, each in value.items() if name not in used_keys and each not in (None, "")}
     if not _ROLE.fullmatch(role):
         role, rest = "message", {"role": value["role"], **rest}
-    parts = [*_iter_content_lines(value[said] if said else None), *_iter_lines(rest, 0)]
+    parts = [*_iter_content_lines(value[content_key] if content_key else None), *_iter_lines(rest, 0)]
     text = _remove_invalid_characters("\n".join(parts))
     return Turn(
         role,
         text,
-        author=_remove_invalid_characters(named) or None,
-        at=parse_time(value[when]) if when else None,
+        author=_remove_invalid_characters(author) or None,
+        at=parse_time(value[time_key]) if time_key else None,
     )
 
 

@@ -53,21 +53,21 @@ class GcsBucket:
             SourceRefused: the bucket does not exist or refuses us, or what answers is no Cloud Storage.
             SourceUnavailable: it did not answer, or limits us.
         """
-        asked: dict[str, Any] = {"prefix": prefix, "maxResults": _PAGE_SIZE, "fields": _LISTING_FIELDS}
-        told: set[str] = set()
+        parameters: dict[str, Any] = {"prefix": prefix, "maxResults": _PAGE_SIZE, "fields": _LISTING_FIELDS}
+        tokens: set[str] = set()
         while True:
-            page = self._fetch_page(asked)
+            page = self._fetch_page(parameters)
             for found in page.get("items", ()):
                 yield self._to_object_info(found)
-            following = page.get("nextPageToken")
-            if following is None:
+            token = page.get("nextPageToken")
+            if token is None:
                 return
-            if following in told:
+            if token in tokens:
                 raise SourceUnavailable(
                     f"{self.service} gave a listing that goes in circles: refresh again later"
                 )
-            asked["pageToken"] = following
-            told.add(following)
+            parameters["pageToken"] = token
+            tokens.add(token)
 
     def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object, as they are stored.

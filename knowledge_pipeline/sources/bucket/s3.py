@@ -50,18 +50,18 @@ class S3Bucket:
             SourceRefused: the bucket does not exist or refuses us, or what answers is no S3.
             SourceUnavailable: it did not answer, or limits us.
         """
-        asked = {"Bucket": self._connection.bucket, "Prefix": prefix, "EncodingType": "url"}
-        told: set[str] = set()
+        parameters = {"Bucket": self._connection.bucket, "Prefix": prefix, "EncodingType": "url"}
+        tokens: set[str] = set()
         while True:
-            page = self._call_with_retries(lambda: self._client.list_objects_v2(**asked))
-            self._require_listing(page, told)
+            page = self._call_with_retries(lambda: self._client.list_objects_v2(**parameters))
+            self._require_listing(page, tokens)
             encoded = page.get("EncodingType") == "url"
             for found in page.get("Contents", ()):
                 yield _to_object_info(found, encoded=encoded)
             if not page["IsTruncated"]:
                 return
-            asked["ContinuationToken"] = page["NextContinuationToken"]
-            told.add(asked["ContinuationToken"])
+            parameters["ContinuationToken"] = page["NextContinuationToken"]
+            tokens.add(parameters["ContinuationToken"])
 
     def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object; its listing is not needed.
@@ -71,16 +71,16 @@ class S3Bucket:
             SourceRefused, SourceUnavailable: as `listing`.
         """
         del locator
-        asked = {"Bucket": self._connection.bucket, "Key": key, "Range": f"bytes=0-{limit_bytes}"}
+        parameters = {"Bucket": self._connection.bucket, "Key": key, "Range": f"bytes=0-{limit_bytes}"}
 
         def ask() -> FetchResult:
-            answer = self._client.get_object(**asked)
-            with closing(answer["Body"]) as body:
+            response = self._client.get_object(**parameters)
+            with closing(response["Body"]) as body:
                 payload = body.read(limit_bytes + 1)
-            _require_complete(payload, min(answer["ContentLength"], limit_bytes + 1))
-            encoding = answer.get("ContentEncoding", "")
+            _require_complete(payload, min(response["ContentLength"], limit_bytes + 1))
+            encoding = response.get("ContentEncoding", "")
             return FetchResult(
-                payload, encoding.removeprefix("aws-chunked").strip(","), answer.get("LastModified")
+                payload, encoding.removeprefix("aws-chunked").strip(","), response.get("LastModified")
             )
 
         return self._call_with_retries(ask, reading=True)

@@ -85,9 +85,9 @@ class S3ErrorTranslator:
         return error
 
     def _from_response(self, response: dict[str, Any], *, reading: bool) -> Exception:
-        told: dict[str, Any] = response.get("Error", {})
+        error: dict[str, Any] = response.get("Error", {})
         status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        code = str(told.get("Code") or status)
+        code = str(error.get("Code") or status)
         kind = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "xml")
         if code == "500" and "xml" not in kind:  # the client's word for what it cannot read
             return self._build_not_s3_error()

@@ -97,8 +97,8 @@ class PageLocator:
     @classmethod
     def from_item(cls, item: Item) -> PageLocator:
         """From an item's locator."""
-        space, trail, labels, has_attached = json.loads(item.locator)
-        return cls(space, tuple(trail), tuple(labels), has_attached)
+        space, ancestors, labels, has_children = json.loads(item.locator)
+        return cls(space, tuple(ancestors), tuple(labels), has_children)
 
 
 def build_item(page: Page, labels: Sequence[str], children: Sequence[ChildContent]) -> Item:
@@ -109,8 +109,8 @@ def build_item(page: Page, labels: Sequence[str], children: Sequence[ChildConten
     """
     listed = [page.space, page.ancestors, labels, bool(children)]
     marks = sorted([each.id, each.version, each.title] for each in children)
-    told = json.dumps([page.title, listed, marks], ensure_ascii=False)
-    digest = hashlib.blake2s(told.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    facts = json.dumps([page.title, listed, marks], ensure_ascii=False)
+    digest = hashlib.blake2s(facts.encode("utf-8", "replace"), digest_size=8).hexdigest()
     locator = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
     return Item(f"{page.kind}/{page.id}", f"{page.version}.{digest}:{FORMAT_VERSION}", locator)
 

@@ -70,15 +70,15 @@ def describe_resources(writer: PageWriter, element: Element) -> list[str]:
 def render_image(writer: PageWriter, element: Element) -> str:
     """An `ac:image` or `img` by its alternative text, its caption, or else its file's name."""
     caption = find_child(element, "ac:caption")
-    told = [get_attribute(element, "ac:alt", "alt") or get_attribute(element, "ac:title", "title")]
+    names = [get_attribute(element, "ac:alt", "alt") or get_attribute(element, "ac:title", "title")]
     if caption is not None:
-        told.append(writer.render_line(caption))
-    if not any(told):
-        told = describe_resources(writer, element) or [
+        names.append(writer.render_line(caption))
+    if not any(names):
+        names = describe_resources(writer, element) or [
             get_attribute(element, "src").rpartition("/")[2].partition("?")[0]
         ]
-        told = [each.rpartition("/")[2] or each for each in told]
-    shown = ": ".join(dict.fromkeys(each for each in told if each))
+        names = [each.rpartition("/")[2] or each for each in names]
+    shown = ": ".join(dict.fromkeys(each for each in names if each))
     return f"[image: {shown}]" if shown else ""
 
 

@@ -101,12 +101,12 @@ class ConfluencePages(ApiSource):
         pages = {
             page.id: page for page in self._edition.list_pages(spaces, is_filtered=bool(self._filters.spaces))
         }
-        beside = self._run_searches([build_space_query(self._filters.spaces, self._searched_kinds())])
-        missed = {each: kind for each, kind in beside.kinds.items() if each not in pages}
+        findings = self._run_searches([build_space_query(self._filters.spaces, self._searched_kinds())])
+        missed = {each: kind for each, kind in findings.kinds.items() if each not in pages}
         for page in self._edition.find_pages(missed, spaces):  # a listing that came back short is made whole
             pages[page.id] = page
         yield from self._iter_items(
-            self._take_newest(self._filter_with_labels(pages.values(), beside)), beside
+            self._take_newest(self._filter_with_labels(pages.values(), findings)), findings
         )
 
     def discover_updated(self, since: datetime) -> Iterator[Item]:
@@ -125,16 +125,16 @@ class ConfluencePages(ApiSource):
         for content in search(
             self._client, changed + build_space_query(self._filters.spaces, kinds), ["container", "version"]
         ):
-            attached = parse_child_content(content)
-            if attached is not None:
-                touched[attached.page_id] = attached.page_kind
+            child = parse_child_content(content)
+            if child is not None:
+                touched[child.page_id] = child.page_kind
             elif content.get("type") in CONTENT_KINDS:
                 touched[str(content["id"])] = content["type"]
         for several in split_batches(touched, MAX_IDS_PER_QUERY):
             pages = list(self._edition.find_pages({each: touched[each] for each in several}, spaces))
             if pages:
-                beside = self._run_searches(self._build_queries([page.id for page in pages]))
-                yield from self._iter_items(self._filter_with_labels(pages, beside), beside)
+                findings = self._run_searches(self._build_queries([page.id for page in pages]))
+                yield from self._iter_items(self._filter_with_labels(pages, findings), findings)
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read listed pages, `_READ_AT_ONCE` in one call, and one more for what hangs on them.
@@ -147,32 +147,33 @@ class ConfluencePages(ApiSource):
 
     def _fetch_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         kinds = {item.uri.partition("/")[2]: item.uri.partition("/")[0] for item in items}
-        read: dict[str, Page | DocumentSkipped] = {page.id: page for page in self._edition.read_pages(kinds)}
+        pages: dict[str, Page | DocumentSkipped] = {page.id: page for page in self._edition.read_pages(kinds)}
         for page_id, kind in kinds.items():
-            if page_id not in read:  # gone, hidden, or not yet known to the search: it says which
-                read[page_id] = self._edition.read_page(page_id, kind)
-        hung = self._load_children(
+            if page_id not in pages:  # gone, hidden, or not yet known to the search: it says which
+                pages[page_id] = self._edition.read_page(page_id, kind)
+        children = self._load_children(
             [item.uri.partition("/")[2] for item in items if PageLocator.from_item(item).has_children]
         )
-        pages = PageDocumentBuilder(
-            self._client.public_url, self._edition.resolve_people(set(_iter_accounts(read.values(), hung)))
+        builder = PageDocumentBuilder(
+            self._client.public_url,
+            self._edition.resolve_people(set(_iter_accounts(pages.values(), children))),
         )
         for item in items:
             page_id = item.uri.partition("/")[2]
-            page = read[page_id]
+            page = pages[page_id]
             is_read = isinstance(page, Page)
-            yield item, pages.build_document(item, page, hung.get(page_id, ())) if is_read else page
+            yield item, builder.build_document(item, page, children.get(page_id, ())) if is_read else page
 
     def _load_children(self, ids: Sequence[str]) -> Mapping[str, list[ChildContent]]:
         """Comments with their texts, and files."""
         if not ids:
             return {}
         expand = ["container", "version", "history", "body.storage", "extensions.inlineProperties"]
-        hung: defaultdict[str, list[ChildContent]] = defaultdict(list)
+        children: defaultdict[str, list[ChildContent]] = defaultdict(list)
         for content in search(self._client, build_children_query(ids, self._child_kinds()), expand):
-            if (attached := parse_child_content(content)) is not None:
-                hung[attached.page_id].append(attached)
-        return hung
+            if (child := parse_child_content(content)) is not None:
+                children[child.page_id].append(child)
+        return children
 
     def _load_spaces(self) -> Mapping[str, str]:
         """Key by id; a wanted one that is not shown must not look as if all its pages were gone."""
@@ -203,15 +204,15 @@ class ConfluencePages(ApiSource):
         return queries
 
     def _run_searches(self, queries: Iterable[str]) -> _SearchFindings:
-        beside = _SearchFindings(defaultdict(list), {}, {})
+        findings = _SearchFindings(defaultdict(list), {}, {})
         for query in queries:
             for content in search(self._client, query, ["container", "version", "metadata.labels"]):
-                if (attached := parse_child_content(content)) is not None:
-                    beside.children[attached.page_id].append(attached)
+                if (child := parse_child_content(content)) is not None:
+                    findings.children[child.page_id].append(child)
                 elif content.get("type") in CONTENT_KINDS:
-                    beside.labels[str(content["id"])] = labels_of(content)
-                    beside.kinds[str(content["id"])] = content["type"]
-        return beside
+                    findings.labels[str(content["id"])] = labels_of(content)
+                    findings.kinds[str(content["id"])] = content["type"]
+        return findings
 
     def _filter_with_labels(self, pages: Iterable[Page], findings: _SearchFindings) -> Iterator[Page]:
         """The pages within the filters, with their labels; one that the search does not know is asked."""

@@ -115,13 +115,13 @@ def _parse_leniently(source: str) -> Element:
 
 def _decode_reference(match: re.Match[str]) -> str:
     """A character reference as its character; XML knows five names only, Confluence writes all of HTML's."""
-    told = match[1]
-    if told is None:
+    reference = match[1]
+    if reference is None:
         return "&amp;"
-    if not told.startswith("#"):
-        known = html5.get(told)
-        return "&amp;" + told if known is None else escape(known, quote=True)
-    number = int(told[2:-1], 16) if told[1] in "xX" else int(told[1:-1])
+    if not reference.startswith("#"):
+        known = html5.get(reference)
+        return "&amp;" + reference if known is None else escape(known, quote=True)
+    number = int(reference[2:-1], 16) if reference[1] in "xX" else int(reference[1:-1])
     return escape(chr(number), quote=True) if 0 < number < 0x110000 else ""
 
 

@@ -72,8 +72,8 @@ def _to_markdown(document: WordDocument) -> str:
     notes = {
         name: note for part in _iter_note_parts(document.part) for name, note in _iter_notes(part, styles)
     }
-    told = (f"[^{name}]: {notes[name]}" for name in dict.fromkeys(writer.note_names) if notes.get(name))
-    return "\n\n".join(filter(None, [text, *told]))
+    note_lines = (f"[^{name}]: {notes[name]}" for name in dict.fromkeys(writer.note_names) if notes.get(name))
+    return "\n\n".join(filter(None, [text, *note_lines]))
 
 
 def _links_by_id(part: Part) -> dict[str, str]:

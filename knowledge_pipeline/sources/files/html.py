@@ -129,10 +129,12 @@ def _unwrap_linked_code(page: BeautifulSoup) -> None:
 
 def _number_items(page: BeautifulSoup) -> None:
     """Write each item's number beside it; to count them at each takes minutes on a long list."""
-    for listed in page.find_all("ol"):
-        told = str(listed.get("start", ""))
-        start = int(told) if told.isascii() and told.isdigit() and len(told) < 10 else 1
-        for number, item in enumerate(listed.find_all("li", recursive=False), start):
+    for ordered_list in page.find_all("ol"):
+        start_text = str(ordered_list.get("start", ""))
+        start = (
+            int(start_text) if start_text.isascii() and start_text.isdigit() and len(start_text) < 10 else 1
+        )
+        for number, item in enumerate(ordered_list.find_all("li", recursive=False), start):
             item["value"] = str(number)
 
 

@@ -43,11 +43,11 @@ def build_original_metadata(text: str, payload: bytes) -> dict[str, Any]:
 
 def restore_original_bytes(document_text: str, metadata: Metadata) -> bytes:
     """The bytes of the file that a document was read from, by its text and its metadata."""
-    told: dict[str, Any] = metadata.get(ORIGINAL_KEY, {})
-    if "bytes" in told:
-        return zlib.decompress(base64.b85decode(told["bytes"]))
-    text = document_text.replace("\n", "\r\n") if told.get("newlines") == "crlf" else document_text
-    encoding = told.get("encoding")
+    original: dict[str, Any] = metadata.get(ORIGINAL_KEY, {})
+    if "bytes" in original:
+        return zlib.decompress(base64.b85decode(original["bytes"]))
+    text = document_text.replace("\n", "\r\n") if original.get("newlines") == "crlf" else document_text
+    encoding = original.get("encoding")
     return (
         text.encode(encoding or "utf-8")
         if encoding is None

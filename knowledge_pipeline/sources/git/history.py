@@ -74,9 +74,10 @@ class FolderHistory:
 
     def to_source_error(self, failure: GitError) -> KnowledgeError:
         """The folder holds no repository, or a broken one."""
-        said = strip_credentials(" ".join(failure.stderr.split()))[:300] or "its HEAD leads to no commit"
+        reason = strip_credentials(" ".join(failure.stderr.split()))[:300] or "its HEAD leads to no commit"
         return SourceRefused(
-            f"the folder {self._folder} has no git history that can be read ({said}): correct connection.path"
+            f"the folder {self._folder} has no git history that can be read ({reason}): "
+            "correct connection.path"
         )
 
     def _is_unborn(self) -> bool:

@@ -82,9 +82,9 @@ class Mirror:
         """The error to raise for a mirror that lacks what it should hold; the next fetch makes it anew."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _BROKEN_MARKER).touch()
-        said = " ".join(failure.stderr.split())[:300]
+        reason = " ".join(failure.stderr.split())[:300]
         return SourceUnavailable(
-            f"the mirror of git repository {self.remote.url} is damaged ({said}): "
+            f"the mirror of git repository {self.remote.url} is damaged ({reason}): "
             "try again, it will be cloned anew"
         )
 

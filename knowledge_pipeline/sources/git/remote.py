@@ -71,13 +71,15 @@ def build_remote(connection: GitConnection) -> Remote:
 
 def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
     """What a failed fetch means: whether a retry may help, and what git said."""
-    said = strip_credentials(failure.stderr.replace(remote.url, "the repository"))
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines
-    where, why = f"git repository {remote.url}", "; ".join(told[:3])[:500] or "git said nothing"
-    if _is_permanent(said, timed_out=failure.timed_out):
-        return SourceRefused(f"{where} refuses us or does not exist ({why}): check connection.url and token")
-    return SourceUnavailable(f"{where} did not answer as it should ({why}): try again")
+    message = strip_credentials(failure.stderr.replace(remote.url, "the repository"))
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines
+    repository, reason = f"git repository {remote.url}", "; ".join(errors[:3])[:500] or "git said nothing"
+    if _is_permanent(message, timed_out=failure.timed_out):
+        return SourceRefused(
+            f"{repository} refuses us or does not exist ({reason}): check connection.url and token"
+        )
+    return SourceUnavailable(f"{repository} did not answer as it should ({reason}): try again")
 
 
 def _is_permanent(message: str, *, timed_out: bool) -> bool:

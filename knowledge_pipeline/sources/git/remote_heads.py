@@ -128,31 +128,35 @@ def poll_remote_heads(
     """
     deadline = time.monotonic() + budget_s
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tips") as pool:
-        answers = pool.map(lambda one: _poll_repository(one, deadline, timeout_s), queries)
-        return {one.repository: said for one, said in zip(queries, answers, strict=True) if said is not None}
+        answers = pool.map(lambda query: _poll_repository(query, deadline, timeout_s), queries)
+        return {
+            query.repository: heads
+            for query, heads in zip(queries, answers, strict=True)
+            if heads is not None
+        }
 
 
 def _poll_repository(
     query: RemoteHeadQuery, deadline: float, timeout_s: float
 ) -> RemoteHeads | KnowledgeError | None:
     """What one repository says; the last way's error if none works, None if there was no time."""
-    failed: KnowledgeError | None = None
-    for way in query.connections:
+    last_error: KnowledgeError | None = None
+    for connection in query.connections:
         left_s = deadline - time.monotonic()
         if left_s < _MIN_TIMEOUT_S:
             return None
         try:
-            return _query_heads(way, query, min(timeout_s, left_s))
+            return _query_heads(connection, query, min(timeout_s, left_s))
         except GitError as failure:  # only of time, see _standing
             if left_s < timeout_s:
                 return None
-            failed = SourceUnavailable(
+            last_error = SourceUnavailable(
                 f"git repository {query.repository} gave no answer in {timeout_s:g} seconds: "
                 f"try again ({failure})"
             )
         except KnowledgeError as error:
-            failed = error
-    return failed
+            last_error = error
+    return last_error
 
 
 def _query_heads(connection: GitConnection | Path, query: RemoteHeadQuery, timeout_s: float) -> RemoteHeads:
@@ -206,8 +210,8 @@ def _read_local_head(folder: Path, timeout_s: float) -> str | None:
             raise
         if not failure.stderr.strip():
             return None  # git says nothing of a branch without a commit
-        said = strip_credentials(" ".join(failure.stderr.split()))[:300]
-        raise SourceRefused(f"the repository in {folder} cannot be read ({said}): repair it") from failure
+        reason = strip_credentials(" ".join(failure.stderr.split()))[:300]
+        raise SourceRefused(f"the repository in {folder} cannot be read ({reason}): repair it") from failure
 
 
 def _repository_name(connection: GitConnection) -> str:

@@ -104,9 +104,9 @@ class GithubClient:
         errors = tuple(body.get("errors") or ())
         if is_rate_limited(errors):
             spent = headers.get("x-ratelimit-remaining") == "0"  # else it is the secondary limit
-            told = headers.get("retry-after") or (headers.get("x-ratelimit-reset") if spent else None)
+            wait = headers.get("retry-after") or (headers.get("x-ratelimit-reset") if spent else None)
             wait_or_raise(
-                self.errors.service, parse_retry_after(told or "") or _SECONDARY_LIMIT_WAIT_S, self._sleep
+                self.errors.service, parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S, self._sleep
             )
             return None
         if not body.get("data"):
@@ -133,8 +133,8 @@ class GithubClient:
             raise self.errors.api_not_found() from None
 
     def _to_source_error(self, error: github.GithubException) -> KnowledgeError:
-        said = error.data.get("message") if isinstance(error.data, dict) else None
-        return self.errors.from_status(error.status, error.headers or {}, str(said or ""))
+        message = error.data.get("message") if isinstance(error.data, dict) else None
+        return self.errors.from_status(error.status, error.headers or {}, str(message or ""))
 
     def _open_requester(self) -> Requester:
         if self._requester is None:
@@ -187,7 +187,7 @@ class GithubClient:
         """An App's identity where it is installed; its tokens last an hour and are renewed in time."""
         import github
 
-        told = self._call_as_app
+        call_as_app = self._call_as_app
         signed = github.Auth.AppAuth(app.id, app.private_key.get_secret_value())
         integration = github.GithubIntegration(auth=signed, **self._client_options())
         self._use_session(integration.requester)
@@ -204,7 +204,7 @@ class GithubClient:
             def token(self) -> str:
                 now = time.time()
                 if self._granted is None or self._granted.expires_at.timestamp() < now + _RENEW_BEFORE_S:
-                    self._granted = told(self._grant)
+                    self._granted = call_as_app(self._grant)
                 return self._granted.token
 
             def _grant(self) -> Any:

@@ -59,20 +59,20 @@ class GithubErrors:
     def from_graphql_errors(self, errors: Sequence[GraphqlError]) -> KnowledgeError:
         """From the errors of an answer that cannot be used for them, the gravest first."""
         kinds = {str(error.get("type") or "") for error in errors}
-        said = shorten_reason("; ".join(str(error.get("message") or "") for error in errors))
+        reason = shorten_reason("; ".join(str(error.get("message") or "") for error in errors))
         if any(is_single_sign_on(error) for error in errors) or kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
-            return self._access_forbidden(said, single_sign_on=any(map(is_single_sign_on, errors)))
+            return self._access_forbidden(reason, single_sign_on=any(map(is_single_sign_on, errors)))
         if "NOT_FOUND" in kinds:
             return self.repository_not_found()
-        if kinds & _TOO_LARGE_TYPES or any(hint in said.lower() for hint in _TIMEOUT_HINTS):
-            return QueryTooLarge(f"{self.service} gave up on a question about {self._repository} ({said})")
+        if kinds & _TOO_LARGE_TYPES or any(hint in reason.lower() for hint in _TIMEOUT_HINTS):
+            return QueryTooLarge(f"{self.service} gave up on a question about {self._repository} ({reason})")
         if any(_error_code(error) == "undefinedField" for error in errors):
             return SourceRefused(
-                f"{self.service} does not know what it is asked for ({said}): "
+                f"{self.service} does not know what it is asked for ({reason}): "
                 "GitHub Enterprise Server 3.14 or later is needed"
             )
         return SourceUnavailable(
-            f"{self.service} could not answer for {self._repository} ({said}): try later"
+            f"{self.service} could not answer for {self._repository} ({reason}): try later"
         )
 
     def repository_not_found(self) -> SourceRefused:
@@ -126,8 +126,8 @@ class GithubErrors:
 
     def format_not_permitted(self, error: GraphqlError) -> str:
         """Why one document cannot be read, where others can."""
-        said = shorten_reason(str(error.get("message") or ""))
-        return f"the {self._identity} may not read it any more ({said}): {_PERMISSIONS_REMEDY}"
+        reason = shorten_reason(str(error.get("message") or ""))
+        return f"the {self._identity} may not read it any more ({reason}): {_PERMISSIONS_REMEDY}"
 
     def _access_forbidden(self, message: str, *, single_sign_on: bool) -> SourceRefused:
         if single_sign_on or "saml" in message.lower():

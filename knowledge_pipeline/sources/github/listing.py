@@ -105,23 +105,23 @@ class ConversationLister:
 
     def _iter_pages(self) -> Iterator[dict[str, Any]]:
         """Every page, whole, until the one that has no next; a cursor holds a time, not an offset."""
-        client, listing = self._client, self._spec
-        asked: dict[str, Any] = {"owner": client.owner, "name": client.name, "states": listing.states}
-        asked |= {"labels": listing.labels or None, "after": None}
+        client, spec = self._client, self._spec
+        variables: dict[str, Any] = {"owner": client.owner, "name": client.name, "states": spec.states}
+        variables |= {"labels": spec.labels or None, "after": None}
         more = True
         while more:
-            answer = client.execute(listing.query, asked)
+            answer = client.execute(spec.query, variables)
             repository = answer.data.get("repository")
             if answer.errors or repository is None:
                 raise client.errors.from_graphql_errors(answer.errors or [{"type": "NOT_FOUND"}])
-            if listing.connection == "issues" and not repository["hasIssuesEnabled"]:
+            if spec.connection == "issues" and not repository["hasIssuesEnabled"]:
                 raise client.errors.issues_disabled()
             page = repository["listed"]
             yield page
             more, cursor = page["pageInfo"]["hasNextPage"], page["pageInfo"]["endCursor"]
-            if more and (cursor == asked["after"] or not page["nodes"]):
+            if more and (cursor == variables["after"] or not page["nodes"]):
                 raise self._build_listing_error("gave a page that leads nowhere")
-            asked["after"] = cursor
+            variables["after"] = cursor
 
     def _build_listing_error(self, problem: str) -> SourceUnavailable:
         return SourceUnavailable(f"{self._client.errors.service} {problem}: nothing is deleted, try later")

@@ -93,7 +93,7 @@ class GithubPullRequests(GithubConversations):
         """Changed files, then what was said in its order; threads stay together."""
         yield Turn("changed files", _build_changed_files(node).text, url=f"{node['url']}/files")
         opened = parse_time(node["createdAt"])
-        said = [
+        groups = [
             *((turn.at or opened, 0, [turn]) for turn in iter_comment_turns(node["comments"])),
             *((turn.at or opened, 1, [turn]) for turn in _iter_review_turns(node["reviews"])),
             *(
@@ -102,7 +102,7 @@ class GithubPullRequests(GithubConversations):
                 if turns
             ),
         ]
-        for _, _, turns in sorted(said, key=lambda each: each[:2]):
+        for _, _, turns in sorted(groups, key=lambda each: each[:2]):
             yield from turns
 
     def build_metadata(self, node: Node) -> dict[str, Any]:

@@ -107,10 +107,10 @@ class GitlabClient:
 
         adapter: Any = self._session.get_adapter(self._url)
         adapter.no_retry_statuses = _NO_RETRY_STATUSES if can_split else frozenset()
-        question = {"query": " ".join(query.split()), "variables": dict(variables)}
+        payload = {"query": " ".join(query.split()), "variables": dict(variables)}
         try:
             return self._open_client().http_post(
-                self._url, post_data=question, obey_rate_limit=False, retry_transient_errors=False
+                self._url, post_data=payload, obey_rate_limit=False, retry_transient_errors=False
             )
         except GitlabError as error:
             raise self._to_source_error(error) from None
@@ -130,8 +130,8 @@ class GitlabClient:
 
             token = self._connection.token
             # as a bearer's, which is taken for tokens of every kind
-            told = token.get_secret_value() if token else None
-            self._gitlab = gitlab.Gitlab(self._connection.url, oauth_token=told, session=self._session)
+            secret = token.get_secret_value() if token else None
+            self._gitlab = gitlab.Gitlab(self._connection.url, oauth_token=secret, session=self._session)
         return self._gitlab
 
 
@@ -168,23 +168,23 @@ class GitlabErrors:
 
     def from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
         """From the `errors` of an answer of status 200."""
-        told = [error for error in errors if isinstance(error, dict)]
-        said = shorten_reason("; ".join(str(error.get("message") or "") for error in told))
-        codes = {(error.get("extensions") or {}).get("code") for error in told}
+        known = [error for error in errors if isinstance(error, dict)]
+        reason = shorten_reason("; ".join(str(error.get("message") or "") for error in known))
+        codes = {(error.get("extensions") or {}).get("code") for error in known}
         if codes.intersection(_UNKNOWN_FIELD_CODES):
             return SourceRefused(
-                f"{self.service} does not know what it is asked for ({said}): GitLab 17 or later is needed"
+                f"{self.service} does not know what it is asked for ({reason}): GitLab 17 or later is needed"
             )
-        if "complexity" in said:
+        if "complexity" in reason:
             return SourceRefused(
-                f"{self.service} allows less than it is asked for ({said}): set connection.token, "
+                f"{self.service} allows less than it is asked for ({reason}): set connection.token, "
                 "which is allowed more, or have its administrator raise the limit"
             )
-        if "don't have permission" in said:
+        if "don't have permission" in reason:
             return self.project_not_found()
-        if any(hint in said.lower() for hint in _TIMEOUT_HINTS):
-            return QueryTooLarge(f"{self.service} gave up on a question about {self._project} ({said})")
-        return SourceUnavailable(f"{self.service} could not answer for {self._project} ({said}): try later")
+        if any(hint in reason.lower() for hint in _TIMEOUT_HINTS):
+            return QueryTooLarge(f"{self.service} gave up on a question about {self._project} ({reason})")
+        return SourceUnavailable(f"{self.service} could not answer for {self._project} ({reason}): try later")
 
     def project_not_found(self) -> SourceRefused:
         """It does not exist, or is hidden from us, which GitLab tells alike."""
@@ -222,12 +222,12 @@ def _without_auth(request: requests.PreparedRequest) -> requests.PreparedRequest
 def _parse_error_message(body: bytes) -> str:
     """The reason within a refusal, which GitLab words in three ways; "" of a page for people."""
     try:
-        told = json.loads(body)
+        answer = json.loads(body)
     except ValueError:
         return ""
-    if not isinstance(told, dict):
+    if not isinstance(answer, dict):
         return ""
-    errors = told.get("errors")
+    errors = answer.get("errors")
     if isinstance(errors, list) and errors and isinstance(errors[0], dict):
         return str(errors[0].get("message") or "")
-    return str(told.get("error_description") or told.get("message") or told.get("error") or "")
+    return str(answer.get("error_description") or answer.get("message") or answer.get("error") or "")

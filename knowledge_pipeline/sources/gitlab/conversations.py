@@ -146,16 +146,18 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
     def _iter_pages(self, sort: str, oldest: datetime) -> Iterator[Node]:
         """Every page until the one that has no next; the first has the `count` of all."""
         state_type, sort_type = self.enum_types
-        declared = f"$after: String, $state: {state_type}, $sort: {sort_type}, $since: Time, $first: Boolean!"
-        asked_of_each = (
+        variable_definitions = (
+            f"$after: String, $state: {state_type}, $sort: {sort_type}, $since: Time, $first: Boolean!"
+        )
+        fields = (
             f"number: iid updatedAt userNotesCount labels {{ nodes {{ name: title }} }} {self.listing_fields}"
         )
         selection = (
             f"listed: {self.field}(first: 100, after: $after, state: $state, sort: $sort, "
             "updatedAfter: $since) { count @include(if: $first) pageInfo { hasNextPage endCursor } "
-            f"nodes {{ {asked_of_each} }} }}"
+            f"nodes {{ {fields} }} }}"
         )
-        asked: dict[str, Any] = {
+        variables: dict[str, Any] = {
             "state": self.state_values[self._state],
             "sort": sort,
             "since": oldest.isoformat(),
@@ -163,7 +165,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
         after, more = None, True
         while more:
             project = self._client.execute(
-                declared, selection, asked | {"after": after, "first": after is None}
+                variable_definitions, selection, variables | {"after": after, "first": after is None}
             )
             page = project["listed"]
             if page is None:

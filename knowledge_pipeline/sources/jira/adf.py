@@ -126,18 +126,20 @@ class _AdfRenderer:
         lines = []
         for child in children_of(node):
             state = attributes_of(child).get("state") if isinstance(child, dict) else None
-            said = "Undecided" if state == "UNDECIDED" else "Decision"
-            lines.append(self._render_list_item(child, "- ", depth, f"{said}: "))
+            label = "Undecided" if state == "UNDECIDED" else "Decision"
+            lines.append(self._render_list_item(child, "- ", depth, f"{label}: "))
         return "\n".join(lines)
 
     def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
-        told = attributes_of(node)
-        label = _PANEL_LABELS.get(str(told.get("panelType")), "") or str(told.get("panelIconText") or "")
+        attributes = attributes_of(node)
+        label = _PANEL_LABELS.get(str(attributes.get("panelType")), "") or str(
+            attributes.get("panelIconText") or ""
+        )
         text = self._render_children(node, depth)
-        begins = next((type_of(child) for child in children_of(node)), "")
+        first_type = next((type_of(child) for child in children_of(node)), "")
         if not label or not text:
             return text
-        return f"{label}: {text}" if begins == "paragraph" else f"{label}:\n\n{text}"
+        return f"{label}: {text}" if first_type == "paragraph" else f"{label}:\n\n{text}"
 
     def _render_expand(self, node: Mapping[str, Any], depth: int) -> str:
         title = " ".join(str(attributes_of(node).get("title") or "").split())
@@ -191,18 +193,18 @@ class _AdfRenderer:
         return "\n".join(text for text in texts if text)
 
     def _render_card(self, node: Mapping[str, Any], depth: int) -> str:
-        told = attributes_of(node)
-        source = told.get("datasource")
-        asked = source.get("parameters") if isinstance(source, dict) else None
-        jql = asked.get("jql") if isinstance(asked, dict) else None
+        attributes = attributes_of(node)
+        source = attributes.get("datasource")
+        parameters = source.get("parameters") if isinstance(source, dict) else None
+        jql = parameters.get("jql") if isinstance(parameters, dict) else None
         text = render_label(node, self._people)
         return format_link(str(jql), text) if jql else text
 
     def _render_unknown(self, node: Mapping[str, Any], depth: int) -> str:
         """The text of a node that the schema has not, or that is only a frame around others."""
-        told = attributes_of(node)
-        own = [node.get("text"), *(told.get(name) for name in ("title", "text"))]
-        texts = [str(text).strip() for text in own if isinstance(text, str)]
+        attributes = attributes_of(node)
+        values = [node.get("text"), *(attributes.get(name) for name in ("title", "text"))]
+        texts = [str(text).strip() for text in values if isinstance(text, str)]
         return "\n\n".join(text for text in (*texts, self._render_children(node, depth)) if text)
 
 

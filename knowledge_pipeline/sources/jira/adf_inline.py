@@ -27,8 +27,8 @@ _WORD = re.compile(r"\w")
 
 def type_of(node: Any) -> str:
     """The type of a node; "" for what is none."""
-    told = node.get("type") if isinstance(node, dict) else None
-    return told if isinstance(told, str) else ""
+    kind = node.get("type") if isinstance(node, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 def children_of(node: Any) -> list[Any]:
@@ -39,8 +39,8 @@ def children_of(node: Any) -> list[Any]:
 
 def attributes_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """The attributes of a node."""
-    told = node.get("attrs")
-    return told if isinstance(told, dict) else {}
+    attributes = node.get("attrs")
+    return attributes if isinstance(attributes, dict) else {}
 
 
 def render_inline(nodes: list[Any], people: People) -> str:
@@ -64,20 +64,20 @@ def render_label(node: Any, people: People) -> str:
 def collect_text(node: Any, separator: str = " ") -> str:
     """Every text under a node, however deep; a hard break is a new line."""
     texts: list[str] = []
-    waiting = [node]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, list):
-            waiting.extend(reversed(here))
-        elif isinstance(here, dict):
-            if type_of(here) == "hardBreak":
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, list):
+            pending.extend(reversed(current))
+        elif isinstance(current, dict):
+            if type_of(current) == "hardBreak":
                 texts.append("\n")
-            for told in (here.get("text"), attributes_of(here).get("text")):
-                if isinstance(told, str):
-                    texts.append(told)
-            waiting.append(here.get("content"))
-        elif isinstance(here, str):
-            texts.append(here)
+            for text in (current.get("text"), attributes_of(current).get("text")):
+                if isinstance(text, str):
+                    texts.append(text)
+            pending.append(current.get("content"))
+        elif isinstance(current, str):
+            texts.append(current)
     return separator.join(texts)
 
 

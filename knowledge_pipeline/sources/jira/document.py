@@ -128,7 +128,7 @@ def _format_detail(name: str, text: str) -> str:
 
 
 def _build_metadata(ticket: Ticket, project: str, custom: Mapping[str, str]) -> dict[str, Any]:
-    told = {
+    metadata = {
         "key": ticket.key,
         "project": project,
         "project_name": _get_text(ticket, "project", "name"),
@@ -152,7 +152,7 @@ def _build_metadata(ticket: Ticket, project: str, custom: Mapping[str, str]) -> 
         "custom_fields": {name: text for name, text in custom.items() if text},
         "mentions": _build_mentions(ticket),
     }
-    return {name: value for name, value in told.items() if value not in (None, "", [], {})}
+    return {name: value for name, value in metadata.items() if value not in (None, "", [], {})}
 
 
 def _build_mentions(ticket: Ticket) -> list[dict[str, str]]:
@@ -200,8 +200,8 @@ def _format_custom_fields(ticket: Ticket, people: Mapping[str, str]) -> dict[str
         marked = [
             (ticket.get_field(each), not ticket.is_cloud and each in ticket.fields.markup_ids) for each in ids
         ]
-        said = [format_field_value(value, markup=markup, people=people) for value, markup in marked]
-        texts[name] = ", ".join(dict.fromkeys(text for text in said if text))
+        values = [format_field_value(value, markup=markup, people=people) for value, markup in marked]
+        texts[name] = ", ".join(dict.fromkeys(text for text in values if text))
     return texts
 
 

@@ -99,9 +99,9 @@ def _render_in_word(match: re.Match[str]) -> str:
 
 def _mask_code(match: re.Match[str], literals: MaskedLiterals) -> str:
     """A block of code; its title stays before it, its language is the parameter without a name."""
-    told = (match[2] or "").split("|")
-    language = next((part.strip() for part in told if part.strip() and "=" not in part), "")
-    named = dict(part.split("=", 1) for part in told if "=" in part)
+    parameters = (match[2] or "").split("|")
+    language = next((part.strip() for part in parameters if part.strip() and "=" not in part), "")
+    named = dict(part.split("=", 1) for part in parameters if "=" in part)
     language = named.get("language", language).strip()
     title = named.get("title", "").strip()
     if not match[3].strip():

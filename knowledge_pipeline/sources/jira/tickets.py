@@ -126,8 +126,8 @@ class JiraTickets(ApiSource):
             if self._api.is_authenticated:
                 self._zone = _load_zone(str(self._api.get("myself").get("timeZone")))
             else:
-                told = str(self._api.get("serverInfo").get("serverTime"))
-                self._zone = _parse_offset(told)
+                server_time = str(self._api.get("serverInfo").get("serverTime"))
+                self._zone = _parse_offset(server_time)
         return self._zone
 
     def _require_project(self, key: str) -> None:
@@ -150,11 +150,11 @@ class JiraTickets(ApiSource):
 
     def _fetch_batch(self, ids: list[str]) -> list[dict[str, Any]]:
         """Those of the tickets that Jira gives at once, in any order."""
-        asked = self._load_site_fields().requested_ids
+        fields = self._load_site_fields().requested_ids
         if self._api.is_cloud:
-            answer = self._api.post("issue/bulkfetch", {"issueIdsOrKeys": ids, "fields": asked})
+            answer = self._api.post("issue/bulkfetch", {"issueIdsOrKeys": ids, "fields": fields})
         else:
-            question = {"jql": f"id in ({', '.join(ids)})", "fields": asked, "maxResults": len(ids)}
+            question = {"jql": f"id in ({', '.join(ids)})", "fields": fields, "maxResults": len(ids)}
             # not validated, or one that is gone would be an error of the whole question
             answer = self._api.post("search", {**question, "validateQuery": False})
         issues = answer.get("issues")
@@ -190,11 +190,11 @@ def _fetch_comments(api: JiraClient, raw: Mapping[str, Any]) -> list[Mapping[str
         JiraRefused: the ticket is gone, or hidden from us.
         SourceUnavailable: they could not be read as a whole.
     """
-    told = (raw.get("fields") or {}).get("comment") or {}
-    came = told.get("comments") or []
-    total = told.get("total")
-    if not isinstance(total, int) or len(came) >= total:
-        return sorted(came, key=_comment_sort_key)
+    listing = (raw.get("fields") or {}).get("comment") or {}
+    comments = listing.get("comments") or []
+    total = listing.get("total")
+    if not isinstance(total, int) or len(comments) >= total:
+        return sorted(comments, key=_comment_sort_key)
     for _ in range(_MAX_COMMENT_READS):
         comments = _fetch_comment_pages(api, str(raw["id"]))
         if comments is not None:
@@ -213,10 +213,10 @@ def _fetch_comment_pages(api: JiraClient, ticket_id: str) -> list[Mapping[str, A
             f"issue/{ticket_id}/comment", startAt=read, maxResults=_COMMENTS_PAGE_SIZE, orderBy="created"
         )
         found = page.get("comments") or []
-        told = page.get("total")
-        if not isinstance(told, int) or total not in (-1, told):
+        page_total = page.get("total")
+        if not isinstance(page_total, int) or total not in (-1, page_total):
             return None
-        total = told
+        total = page_total
         if not found and read < total:
             return None
         read += len(found)

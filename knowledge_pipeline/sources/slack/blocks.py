@@ -36,13 +36,13 @@ _MAX_INDENT = 8
 
 def render_message(message: Json, names: NameLookup) -> str:
     """Everything that people see of a message, but for who and when; "" where there is nothing."""
-    said = to_string(message.get("text"))
+    text = to_string(message.get("text"))
     blocks = list_dicts(message.get("blocks"))
     composed = any(block.get("type") != "rich_text" for block in blocks)  # then `text` is but a fallback
-    body = "" if composed else render_text(said, names)
+    body = "" if composed else render_text(text, names)
     if not body.strip() and blocks:
         body = _render_blocks(blocks, names)
-    body = body if body.strip() else render_text(said, names)
+    body = body if body.strip() else render_text(text, names)
     parts = [
         body,
         *_iter_attachments(message, names, is_only_content=not body.strip()),
@@ -81,11 +81,11 @@ def _render_attachment(attachment: Json, names: NameLookup) -> str:
         _render_blocks(list_dicts(attachment.get("blocks")), names),
         *(_render_field(field, names) for field in list_dicts(attachment.get("fields"))),
     ]
-    told = [line for line in lines if line.strip()] or [
+    shown = [line for line in lines if line.strip()] or [
         render_text(to_string(attachment.get("fallback")), names)
     ]
     footer = render_text(to_string(attachment.get("footer")), names)
-    return "\n".join([*told, footer] if footer.strip() else told)
+    return "\n".join([*shown, footer] if footer.strip() else shown)
 
 
 def _render_field(field: Json, names: NameLookup) -> str:
@@ -127,8 +127,8 @@ def _render_block(block: Json, names: NameLookup) -> str:
         case "table":
             return _render_table(block, names)
         case "image" | "video":
-            told = (_render_text_object(block.get("title"), names), to_string(block.get("alt_text")))
-            return next((part for part in told if part), "")
+            texts = (_render_text_object(block.get("title"), names), to_string(block.get("alt_text")))
+            return next((part for part in texts if part), "")
         case _:  # header, and what is to come; buttons and pickers hold no text of their own
             return _render_text_object(block.get("text"), names)
 
@@ -139,8 +139,8 @@ def _render_text_object(element: Any, names: NameLookup) -> str:
         return ""
     if element.get("type") == "image":
         return to_string(element.get("alt_text"))
-    said = to_string(element.get("text"))
-    return said if element.get("type") == "plain_text" else render_text(said, names)
+    text = to_string(element.get("text"))
+    return text if element.get("type") == "plain_text" else render_text(text, names)
 
 
 def _render_table(block: Json, names: NameLookup) -> str:

@@ -142,9 +142,9 @@ class SlackChannels(ApiSource):
         alone = [message for message in messages if thread_ts_of(message) is None]
         revision, newest = RevisionDigest(channel), 0.0
         for message in alone:
-            if (told := parse_message(message, RawIds())) is not None:
-                revision.add_message(told)
-                newest = max(newest, told.last_activity)
+            if (parsed := parse_message(message, RawIds())) is not None:
+                revision.add_message(parsed)
+                newest = max(newest, parsed.last_activity)
         if newest:
             uri = day_uri(channel, day)
             if self._cached_message_count + len(alone) <= _MAX_CACHED_MESSAGES:
@@ -228,16 +228,16 @@ class SlackChannels(ApiSource):
     def _build_document(self, item: Item, messages: Iterable[Json]) -> Document | DocumentSkipped:
         """From messages, ascending; of a day's, those in threads are left out."""
         is_day = item.uri.startswith("day/")
-        taken = [
-            told
+        parsed_messages = [
+            parsed
             for message in messages
             if not (is_day and thread_ts_of(message))
-            and (told := parse_message(message, self._workspace)) is not None
+            and (parsed := parse_message(message, self._workspace)) is not None
         ]
-        if not taken:
+        if not parsed_messages:
             return DocumentSkipped(DELETED_REASON if is_day else "empty")
         return build_document(
-            item.uri, self._require_channel(item.uri.split("/")[1]), taken, self._workspace.site
+            item.uri, self._require_channel(item.uri.split("/")[1]), parsed_messages, self._workspace.site
         )
 
     @contextmanager
@@ -257,12 +257,12 @@ class SlackChannels(ApiSource):
 def _to_thread_activity(channel: Channel, root: Json) -> ItemActivity:
     """From its root alone: Slack tells how many replies there are and when the last one was written."""
     revision = RevisionDigest(channel)
-    told = parse_message(root, RawIds())
-    if told is not None:
-        revision.add_message(told)
+    parsed = parse_message(root, RawIds())
+    if parsed is not None:
+        revision.add_message(parsed)
     latest = root.get("latest_reply")
     newest = max(
-        told.last_activity if told else 0.0, float(latest) if is_timestamp(latest) else float(root["ts"])
+        parsed.last_activity if parsed else 0.0, float(latest) if is_timestamp(latest) else float(root["ts"])
     )
     revision.add(str(root.get("reply_count")), str(latest))
     return ItemActivity(Item(thread_uri(channel, root["ts"]), str(revision)), newest)

@@ -110,13 +110,13 @@ class SlackExport(Source):
         channel = self._channels.get(item.uri.split("/")[1])
         if channel is None:
             raise DocumentSkipped(DELETED_REASON)
-        taken = [
-            told
+        messages = [
+            parsed
             for day in item.locator.split()
             for message in self._load_day(channel, day)
-            if _uri_of(channel, message) == item.uri and (told := parse_message(message, self)) is not None
+            if _uri_of(channel, message) == item.uri and (parsed := parse_message(message, self)) is not None
         ]
-        return build_document(item.uri, channel, taken, site=None)
+        return build_document(item.uri, channel, messages, site=None)
 
     def person_name(self, account: str) -> str | None:
         """The name of a person, as `users.json` has it."""
@@ -149,7 +149,7 @@ class SlackExport(Source):
 
     def _list_activity(self, channel: Channel) -> Iterator[ItemActivity]:
         oldest = self._oldest_day()
-        heard: dict[str, _DocumentActivity] = {}
+        activity_by_uri: dict[str, _DocumentActivity] = {}
         broken: dict[str, str] = {}
         for name in self._open_files().list_days(channel.name):
             day = name.removesuffix(".json")
@@ -160,21 +160,23 @@ class SlackExport(Source):
                 continue
             for message in messages:
                 if oldest is None or parse_timestamp(thread_ts_of(message) or message["ts"]) >= oldest:
-                    self._add_message(channel, message, day, heard)
-        for uri, known in heard.items():
+                    self._add_message(channel, message, day, activity_by_uri)
+        for uri, activity in activity_by_uri.items():
             if uri not in broken:
-                yield ItemActivity(Item(uri, str(known.revision), " ".join(known.days)), known.last_activity)
+                yield ItemActivity(
+                    Item(uri, str(activity.revision), " ".join(activity.days)), activity.last_activity
+                )
         for uri, reason in broken.items():
             yield ItemActivity(Item(uri, "broken", skip=reason), last_activity=0.0)
 
     def _add_message(
         self, channel: Channel, message: Json, day: str, activity_by_uri: dict[str, _DocumentActivity]
     ) -> None:
-        if (told := parse_message(message, self)) is not None:
+        if (parsed := parse_message(message, self)) is not None:
             uri = _uri_of(channel, message)
             if uri not in activity_by_uri:
                 activity_by_uri[uri] = _DocumentActivity(RevisionDigest(channel))
-            activity_by_uri[uri].add(told, day)
+            activity_by_uri[uri].add(parsed, day)
 
     def _read_day(self, channel: Channel, day: str) -> list[Json]:
         """The messages of one file, ascending; what has no time is no message."""
@@ -198,8 +200,8 @@ def _uri_of(channel: Channel, message: Json) -> str:
 
 def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
     """Public channels; `groups.json`, `dms.json` and `mpims.json` are left alone."""
-    for told in _load_list(files, "channels.json") or ():
-        channel = Channel(to_string(told.get("id")), replace_surrogates(to_string(told.get("name"))))
+    for entry in _load_list(files, "channels.json") or ():
+        channel = Channel(to_string(entry.get("id")), replace_surrogates(to_string(entry.get("name"))))
         if not _CHANNEL_ID.fullmatch(channel.id) or not channel.name:
             raise build_not_export_error(files.path)
         if {"/", "\\", "\0"} & set(channel.name) or channel.name in (".", ".."):

@@ -82,8 +82,8 @@ def open_export(path: Path) -> ExportFiles:
 def build_not_export_error(path: Path) -> SourceRefused:
     """What is said of anything else."""
     return SourceRefused(
-        f"{path} is no Slack export, as it has no {_CHANNELS_FILE}: give the zip file as Slack made it, or the "
-        "folder that it was unpacked to, as connection.path"
+        f"{path} is not a Slack export: it has no {_CHANNELS_FILE}. Set connection.path to the zip file as "
+        "Slack made it, or to the folder that it was unpacked to"
     )
 
 

@@ -115,8 +115,8 @@ def _render_special(body: str, label: str) -> str:
     """`!here`, `!subteam^S123|@authors`, `!date^1392734382^{date}^https://…|Feb 18`."""
     kind, *rest = body.split("^")
     if kind == "date":
-        told = label or format_timestamp(rest[0] if rest else "")
-        return format_link(told, _unescape(rest[2])) if len(rest) > 2 else told
+        text = label or format_timestamp(rest[0] if rest else "")
+        return format_link(text, _unescape(rest[2])) if len(rest) > 2 else text
     if kind == "subteam":
         return f"@{label.lstrip('@') or 'group'}"
     return label or f"@{kind}"

@@ -170,15 +170,17 @@ def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
 def _author_name(message: Json, names: NameLookup) -> str | None:
     """By name: of the account, else as the message itself says, a bot's as a rule."""
     profile, bot = message.get("user_profile"), message.get("bot_profile")
-    user, written = to_string(message.get("user")), to_string(message.get("username"))
-    told = [
-        written if message.get("subtype") == "bot_message" else "",
+    user, username = to_string(message.get("user")), to_string(message.get("username"))
+    names_by_preference = [
+        username if message.get("subtype") == "bot_message" else "",
         (names.person_name(user) or "") if user else "",
         display_name(profile) if isinstance(profile, dict) else "",
-        written,
+        username,
         to_string(bot.get("name")) if isinstance(bot, dict) else "",
     ]
-    return next((" ".join(replace_surrogates(name).split()) for name in told if name.strip()), None)
+    return next(
+        (" ".join(replace_surrogates(name).split()) for name in names_by_preference if name.strip()), None
+    )
 
 
 def display_name(profile: Json) -> str:

@@ -274,7 +274,7 @@ def test_calls_follow_from_pages_and_batches(server: GithubServer, pulls: Open) 
     since = max(datetime.fromisoformat(item.locator.split()[0]) for item in items)
     server.edit("pull/7", "edited")
     known = {item.uri: item.revision for item in items}
-    [item] = [item for item in source.updated(since) if known[item.uri] != item.revision]
+    [item] = [item for item in source.discover_updated(since) if known[item.uri] != item.revision]
     assert source.fetch(item).text.endswith("edited")
     assert len(server.requests) == 2
 
@@ -282,7 +282,7 @@ def test_calls_follow_from_pages_and_batches(server: GithubServer, pulls: Open) 
 def test_an_update_is_asked_for_from_a_while_before(server: GithubServer, issues: Open) -> None:
     for _ in range(30):
         server.repository.issue("x")
-    items = list(issues().updated(server.repository.clock))
+    items = list(issues().discover_updated(server.repository.clock))
     assert [item.uri for item in items] == [f"issue/{number}" for number in range(20, 31)]
 
 

@@ -264,7 +264,7 @@ def test_an_issue_that_becomes_confidential_is_told_at_the_next_refresh(
     uri = server.project.issue("public, alas")
     [before] = issues().discover()
     server.project.make_confidential(uri)
-    [after] = issues().updated(datetime.fromisoformat(before.locator))
+    [after] = issues().discover_updated(datetime.fromisoformat(before.locator))
     assert after.skip == "confidential" and after.revision != before.revision
 
 
@@ -291,7 +291,7 @@ def test_calls_follow_from_pages_and_batches(server: GitlabServer, merges: Open)
     since = max(datetime.fromisoformat(item.locator) for item in items)
     server.edit("merge_request/7", "edited")
     known = {item.uri: item.revision for item in items}
-    [item] = [item for item in source.updated(since) if known[item.uri] != item.revision]
+    [item] = [item for item in source.discover_updated(since) if known[item.uri] != item.revision]
     assert source.fetch(item).text.endswith("edited")
     assert len(server.requests) == 2
 
@@ -314,7 +314,7 @@ def test_no_question_is_more_complex_than_anybody_may_ask(
 def test_an_update_is_asked_for_from_a_while_before(server: GitlabServer, issues: Open) -> None:
     for _ in range(30):
         server.project.issue("x")
-    items = list(issues().updated(server.project.clock))
+    items = list(issues().discover_updated(server.project.clock))
     assert uris(items) == [f"issue/{number}" for number in range(20, 31)]
 
 

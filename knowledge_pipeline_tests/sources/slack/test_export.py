@@ -251,7 +251,7 @@ def test_a_folder_is_not_left_by_a_link_or_a_channels_name(site, tmp_path):
 def test_what_is_no_export_is_refused_in_a_sentence(tmp_path, content):
     path = tmp_path / "export.zip"
     path.write_bytes(content)
-    with pytest.raises(SourceRefused, match=r"is no zip file that can be read|is no Slack export"):
+    with pytest.raises(SourceRefused, match=r"is no zip file that can be read|is not a Slack export"):
         listed(path)
 
 
