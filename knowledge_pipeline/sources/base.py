@@ -1,7 +1,7 @@
-"""What every source offers: a cheap listing, and reading one item.
+"""The interface of every source: list items cheaply, and read one.
 
-A source knows nothing of the store. Its listing is either whole or an exception:
-an answer that came back short must raise, because what is not listed is archived.
+A source knows nothing of the store. Its listing is complete or an exception: a listing that
+comes back short must raise, because documents that are not listed are archived.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Source(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free what was opened; a later question opens it again."""
+        """Free what was opened; a later call opens it again."""
 
     def __enter__(self) -> Self:
         return self
@@ -54,22 +54,21 @@ class Source(ABC):
 
 
 class ApiSource(Source):
-    """A source behind an API, where a whole listing costs many calls.
+    """A source behind an API, where a full listing costs many calls.
 
-    Nobody is contacted before the first question. Between two whole listings only what was updated
-    is asked for. A document's `last_modified` is the service's own time of its last update: the
-    newest one stored is where the next listing begins, so that no cursor is kept beside the documents.
+    Nothing is sent before the first call of a method. Between two full listings, only updates are
+    listed. A document's `last_modified` is the service's own time of its last update: the newest one
+    stored is where the next listing begins, so that no cursor is kept besides the documents.
     """
 
     full_listing_interval: timedelta
-    """How often everything is listed, to see what is gone."""
+    """How often everything is listed, to detect deletions."""
 
     @abstractmethod
     def discover_updated(self, since: datetime) -> Iterator[Item]:
         """List what was updated since a moment of the service's clock, and some time before it.
 
-        How far before is the source's to know: what was written while the last listing was read,
-        and what its service tells late. Says nothing of what is gone.
+        Each source chooses that margin by what its service reports late. Deletions are not listed.
 
         Raises:
             SourceRefused, SourceUnavailable: as `discover`.
@@ -79,8 +78,8 @@ class ApiSource(Source):
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read listed items in as few calls as the service allows, each once, in any order.
 
-        An item that is gone since it was listed comes as skipped. What was yielded before an
-        exception is kept.
+        An item that was deleted since it was listed is skipped. What was yielded before an exception
+        is kept.
 
         Raises:
             SourceRefused, SourceUnavailable: as `discover`.

@@ -1,8 +1,8 @@
-"""What GitHub and GitLab have in common: pull requests and issues, listed, then read in batches.
+"""Pull requests and issues of GitHub and GitLab: listed, then read in batches.
 
-A subclass says how they are listed and asked for, and what was said in one. Nodes of its GraphQL
-have the same names here for the same things: `number`, `title`, `body`, `url`, `author` (`login`,
-`name`), `createdAt`, `updatedAt`, `mergedAt`; an alias sees to it.
+A subclass lists and reads them, and writes the turns of one. The GraphQL nodes of both use the same
+names, by aliases: `number`, `title`, `body`, `url`, `author` (`login`, `name`), `createdAt`,
+`updatedAt`, `mergedAt`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ Node = dict[str, Any]
 BatchT = TypeVar("BatchT")
 
 FORMAT_VERSION = "1"
-"""Changes whenever the same answers may make another document."""
+"""Changes whenever the same responses may make another document."""
 
 MAX_FILES = 200  # named in the text and in the metadata
 
 OVERLAP = timedelta(minutes=10)
-"""How long before the newest known update the next listing begins: an update may be told late.
+"""How long before the newest known update the next listing begins: an update may be listed late.
 
-What is written while a listing is read needs none: a document's `last_modified` is the time that it
-was listed with, so that the next listing begins before whatever came later.
+Changes made during a listing need no margin: a document's `last_modified` is the time that it was
+listed with, so that the next listing begins before them.
 """
 
 _MAX_HIDDEN, _MAX_HIDDEN_SHARE = 5, 0.01  # counted, but not shown: spam, and what banned people wrote
 
 
 class QueryTooLarge(SourceUnavailable):
-    """The service failed at a question, or took too long for it; a smaller one may be answered."""
+    """The service failed at a query or took too long for it; a smaller one may be answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +61,16 @@ class ConversationFilters:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFiles:
-    """The files that a pull request changes: all are counted, not all need be told."""
+    """The files that a pull request changes; all are counted, some may not be listed."""
 
-    files: Sequence[Node]  # `path`, `additions`, `deletions`; `changeType` where it is told
+    files: Sequence[Node]  # `path`, `additions`, `deletions`; `changeType` where known
     count: int
     additions: int  # lines
     deletions: int
 
     @property
     def text(self) -> str:
-        """How many there are, then a line for each of the first `MOST_FILES`; "" if there are none."""
+        """How many there are, then a line for each of the first `MAX_FILES`; "" if there are none."""
         if not self.count:
             return ""
         lines = [f"{self.count} changed, +{self.additions} -{self.deletions}"]
@@ -93,27 +93,23 @@ class ChangedFiles:
 
 
 class ConversationSource(ApiSource, Generic[BatchT]):
-    """Pull requests or issues of one repository. `Answered`: what a question about several gives."""
+    """Pull requests or issues of one repository. `BatchT` is the response to a query about several."""
 
     full_listing_interval = timedelta(days=1)
 
     kind: ClassVar[str]
-    """As its address begins: "pull", "merge_request", "issue"."""
+    """The first part of a document's uri: "pull", "merge_request", "issue"."""
     number_prefix: ClassVar[str] = "#"
     """Stands before its number."""
     batch_size: ClassVar[int]
-    """How many are asked for in one call."""
+    """How many are read in one call."""
     state_values: ClassVar[Mapping[State, Any]]
-    """The service's words for those that can be wanted."""
+    """The service's names for the states that a filter may have."""
     default_state: ClassVar[State]
     default_since: ClassVar[str]
 
     def __init__(self, filters: ConversationFilters) -> None:
-        """Nobody is contacted.
-
-        Raises:
-            ConfigError: `since` is no date, or `state` is none of theirs.
-        """
+        """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
         self._filters = filters
         self._state: State = filters.state or self.default_state
         if self._state not in self.state_values:
@@ -125,41 +121,41 @@ class ConversationSource(ApiSource, Generic[BatchT]):
 
     @abstractmethod
     def list_items(self, oldest: datetime) -> Iterator[Item]:
-        """What was updated at `oldest` or later and is wanted, the oldest update first."""
+        """The wanted ones that were updated at `oldest` or later, the oldest update first."""
 
     @abstractmethod
     def fetch_batch(self, items: Sequence[Item]) -> BatchT:
-        """The answer about several; AskedTooMuch where fewer are to be asked for."""
+        """The response for several items; QueryTooLarge where a smaller batch may succeed."""
 
     @abstractmethod
     def parse_batch(
         self, items: Sequence[Item], batch: BatchT
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """What an answer tells of those that were asked for."""
+        """Each item of the batch with its document."""
 
     @abstractmethod
     def fetch_one(self, item: Item) -> Document | DocumentSkipped:
-        """One that is too much even alone."""
+        """The document of an item that is too large even alone."""
 
     @abstractmethod
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
-        """What was said after its description, in its order, of a node whose lists are complete."""
+        """The turns after the description, in order, of a node whose lists are complete."""
 
     @abstractmethod
     def build_metadata(self, node: Node) -> dict[str, Any]:
-        """What else is known of it; None for what is not."""
+        """The metadata; None for unknown values."""
 
     def clean_text(self, markdown: str) -> str:
         """What somebody wrote as clean Markdown."""
         return clean_markdown(markdown)
 
     def is_wanted(self, node: Node, oldest: datetime) -> bool:
-        """Where only merged ones are wanted, the time of the merge counts, else that of the last update."""
+        """Whether it is recent enough: by its merge where only merged ones are wanted, else by its update."""
         merged = node["mergedAt"] if self._state == "merged" else None
         return parse_time(merged or node["updatedAt"]) >= oldest
 
     def build_document(self, uri: str, node: Node) -> Document:
-        """The document that a whole node makes; `listedAt` is when it was updated, as it was listed."""
+        """The document of a complete node; `listedAt` is its update time as listed."""
         title = f"{node['title'].strip()} ({self.number_prefix}{node['number']})"
         text, segments = format_conversation(title, self._iter_turns(node))
         known = {name: value for name, value in self.build_metadata(node).items() if value is not None}
@@ -184,7 +180,7 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         yield from self.list_items(max(self._oldest_update(), since - OVERLAP))
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Read in the order given, `at_once` in a call, fewer where the service fails at so many."""
+        """Read in the order given, `batch_size` in a call, fewer where the service fails at so many."""
         for start in range(0, len(items), self.batch_size):
             yield from self._read_batch(items[start : start + self.batch_size])
 
@@ -211,7 +207,7 @@ class ConversationSource(ApiSource, Generic[BatchT]):
 
 
 def author_name(node: Node) -> str | None:
-    """The name of who wrote it, else the login; None: the account is no more, or nobody is told."""
+    """The author's name, else the login; None: the account is deleted or hidden."""
     author = node["author"]
     return ((author.get("name") or "").strip() or author["login"]) if author else None
 
@@ -236,5 +232,5 @@ def build_base_metadata(node: Node, project: str, state: str, labels: Iterable[N
 
 
 def build_mentions(kind: str, targets: Iterable[str]) -> list[dict[str, str]]:
-    """Which issues it "closes" or "duplicates", each once, as metadata."""
+    """The issues that it "closes" or "duplicates", each once, as metadata."""
     return [{"kind": kind, "target": target} for target in sorted(set(targets))]

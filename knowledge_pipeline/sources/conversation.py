@@ -1,7 +1,7 @@
-"""What people said one after the other as one text: tickets, pull requests, threads.
+"""The text of a conversation: a ticket, a pull request, a thread.
 
-Each turn but the first begins with a line that says who and when. Where the turns lie in the
-text is in the document's metadata, under `segments`; the chunker keeps turns whole by it.
+Each turn but the first begins with a line that names its author and day. The document's metadata
+lists the turns under `segments`; the chunker keeps them whole.
 """
 
 from __future__ import annotations

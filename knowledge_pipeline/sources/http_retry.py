@@ -1,9 +1,9 @@
-"""Asking a service over HTTP politely and stubbornly: what every connector's session is given.
+"""Retries for every connector's HTTP session.
 
-A limit is waited for as the service asks: `Retry-After` (RFC 9110 §10.2.3), or the reset time that
-goes with no remaining calls (GitHub, GitLab, Atlassian and others). Failures of the network and of
-the server are tried again, later and later, a bounded number of times. All that is sent here is a
-question, POST included, so that asking twice does no harm.
+A session waits as long as a service asks for: by `Retry-After` (RFC 9110 §10.2.3), or by the reset time
+that comes with no remaining calls (GitHub, GitLab, Atlassian and others). It retries failures of the
+network and of the server with growing pauses, a bounded number of times. Every request here is a query,
+POST included, so that sending it twice does no harm.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from requests.adapters import HTTPAdapter
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.times import parse_retry_after
 
-TIMEOUT_S = 30.0  # for connecting, and between two bytes of an answer
+TIMEOUT_S = 30.0  # for connecting, and between two bytes of a response
 MAX_ATTEMPTS = 6
-MAX_WAIT_S = 120.0  # a longer one is told, and left to the next refresh
+MAX_WAIT_S = 120.0  # a longer wait is an error, and left to the next refresh
 
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _BASE_BACKOFF_S, _MAX_BACKOFF_S = 1.0, 30.0
@@ -34,7 +34,7 @@ _REMAINING_HEADERS = ("x-ratelimit-remaining", "ratelimit-remaining", "x-rate-li
 _CONNECTION_ERRORS = (
     requests.ConnectionError,
     requests.Timeout,
-    requests.exceptions.ChunkedEncodingError,  # the answer ended before its length
+    requests.exceptions.ChunkedEncodingError,  # the response ended before its length
     requests.exceptions.ContentDecodingError,  # or before its compression did
 )
 
@@ -43,20 +43,20 @@ class RetryAdapter(HTTPAdapter):
     """Sends a request until it is answered. Mount it on a session, for `https://` and `http://`.
 
     Raises:
-        SourceUnavailable: the service limits us for longer than `LONGEST_WAIT_S`.
-        requests.RequestException: it did not answer, however often it was asked; or its certificate
-            is not to be trusted, which is not asked twice.
+        SourceUnavailable: the service limits us for longer than `MAX_WAIT_S`.
+        requests.RequestException: no attempt was answered, or the certificate is not trusted, which is
+            not retried.
     """
 
     def __init__(self, service: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
         super().__init__()
         self.no_retry_statuses: frozenset[int] = frozenset()
-        """Statuses that are handed back at once, to a caller who would rather ask for less."""
+        """Statuses that are returned at once, to a caller that would rather send a smaller query."""
         self._service = service  # as a person knows it: "Jira at example.atlassian.net"
         self._sleep = sleep
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        """The answer; the last one where every try was answered by a failure of the server."""
+        """The response; the last one where every attempt failed on the server."""
         options["timeout"] = options.get("timeout") or TIMEOUT_S
         for attempt in range(1, MAX_ATTEMPTS):
             try:
@@ -76,14 +76,14 @@ class RetryAdapter(HTTPAdapter):
     def _send_once(self, request: requests.PreparedRequest, options: Mapping[str, Any]) -> requests.Response:
         response = super().send(request, **options)
         if not options.get("stream"):
-            _ = response.content  # an answer that is cut off fails here, where it is tried again
+            _ = response.content  # a response that is cut off fails here, where it is retried
         return response
 
 
 def mount_retries(
     session: requests.Session, service: str, *, sleep: Callable[[float], None] = time.sleep
 ) -> requests.Session:
-    """The session, sending through a `PoliteAdapter`."""
+    """The session, sending through a `RetryAdapter`."""
     adapter = RetryAdapter(service, sleep=sleep)
     for scheme in ("https://", "http://"):
         session.mount(scheme, adapter)
@@ -93,10 +93,10 @@ def mount_retries(
 def to_source_error(
     service: str, error: Exception, *, setting: str = "connection.url"
 ) -> SourceRefused | SourceUnavailable:
-    """The error where no answer came. What `error` says may hold an address, so only its kind is told."""
+    """The error where no response came. It names only the type of `error`, whose text may hold an address."""
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return SourceRefused(
-            f"{service} shows a certificate that is not trusted here: correct {setting}, "
+            f"{service} presents a certificate that this machine does not trust: correct {setting}, "
             "or name the authority's file in the environment's REQUESTS_CA_BUNDLE"
         )
     return SourceUnavailable(
@@ -105,8 +105,8 @@ def to_source_error(
 
 
 def format_retries_exhausted(service: str, status: int) -> str:
-    """The sentence for a status that stayed the same however often was asked."""
-    return f"{service} answered {status}, however often it was asked: try later"
+    """The sentence for a status that every attempt was answered with."""
+    return f"{service} answered {status}, to every attempt: try again later"
 
 
 def shorten_reason(message: str) -> str:
@@ -115,41 +115,34 @@ def shorten_reason(message: str) -> str:
 
 
 def wait_or_raise(service: str, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Wait as long as the service asks for.
-
-    Raises:
-        SourceUnavailable: that is longer than `LONGEST_WAIT_S`; it says until when.
-    """
+    """Wait as long as the service asks for; SourceUnavailable where that is longer than `MAX_WAIT_S`."""
     if wait_s > MAX_WAIT_S:
         until = datetime.fromtimestamp(math.ceil((time.time() + wait_s) / 60) * 60, UTC)
         raise SourceUnavailable(
             f"{service} limits our calls until {until:%Y-%m-%d %H:%M} UTC: "
-            "refresh after that, what was read is kept"
+            "try again after that; what was read is kept"
         )
     sleep(wait_s)
 
 
 def compute_wait_s(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
-    """Seconds to wait before the same is asked again; None: it was answered."""
+    """Seconds to wait before the next attempt; None: this response is final."""
     limited = status == 403 and (_is_quota_spent(headers) or "retry-after" in _lowercase_names(headers))
     if status not in _RETRY_STATUSES and not limited:
         return None
     requested_s = _parse_requested_wait_s(headers, limited=limited or status == 429)
-    return requested_s or compute_backoff_s(
-        attempt
-    )  # "at once" is taken for no answer: every try would be spent
+    return requested_s or compute_backoff_s(attempt)  # 0 counts as no wait given: all attempts would be spent
 
 
 def _parse_requested_wait_s(headers: Mapping[str, str], *, limited: bool) -> float | None:
-    """What the service asks for, and a second more for a clock that is not ours."""
+    """The wait that the service asks for."""
     known = _lowercase_names(headers)
-    if given := known.get("retry-after"):
-        return parse_retry_after(given)
+    if requested := known.get("retry-after"):
+        return parse_retry_after(requested)
     reset = next((known[name] for name in _RESET_HEADERS if name in known), None)
-    other_limit = not _is_quota_spent(headers) and any(
-        name in known for name in _REMAINING_HEADERS
-    )  # it has no reset time
-    return parse_retry_after(reset) if limited and reset is not None and not other_limit else None
+    # calls remain: another limit was hit, which has no reset time
+    other_limit = not _is_quota_spent(headers) and any(name in known for name in _REMAINING_HEADERS)
+    return parse_retry_after(reset) if limited and not other_limit else None
 
 
 def _is_quota_spent(headers: Mapping[str, str]) -> bool:
@@ -162,6 +155,6 @@ def _lowercase_names(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def compute_backoff_s(attempt: int) -> float:
-    """Doubling, with jitter: so that many who wait do not come back together."""
+    """Doubles with each attempt, with jitter so that many clients do not come back together."""
     most = min(_MAX_BACKOFF_S, _BASE_BACKOFF_S * 2 ** (attempt - 1))
     return most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret

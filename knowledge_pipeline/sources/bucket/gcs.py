@@ -63,9 +63,7 @@ class GcsBucket:
             if token is None:
                 return
             if token in tokens:
-                raise SourceUnavailable(
-                    f"{self.service} gave a listing that goes in circles: refresh again later"
-                )
+                raise SourceUnavailable(f"{self.service} repeats a page of a listing: try again later")
             parameters["pageToken"] = token
             tokens.add(token)
 
@@ -93,7 +91,7 @@ class GcsBucket:
                         parse_time(locator) if locator else None,
                     )
             self._sleep(compute_backoff_s(attempt))
-        raise SourceUnavailable(f"{self.service} breaks off its answers: refresh again later")
+        raise SourceUnavailable(f"{self.service} cuts off its responses: try again later")
 
     def close(self) -> None:
         """Free the connections."""
@@ -140,19 +138,19 @@ class GcsBucket:
         if status in (200, 206):
             return
         if status in (408, 429) or status >= 500:
-            limits = "limits our calls" if status == 429 else "is out of order"
-            raise SourceUnavailable(f"{self.service} {limits} ({status}): refresh again later")
+            limits = "limits our calls" if status == 429 else "failed"
+            raise SourceUnavailable(f"{self.service} {limits} ({status}): try again later")
         if status in (401, 403) and self._connection.anonymous:
             raise SourceRefused(
-                f"{self.service} does not let everybody read the bucket {bucket}: leave out "
-                "connection.anonymous and give connection.credentials"
+                f"{self.service} does not let anonymous callers read the bucket {bucket}: "
+                "leave out connection.anonymous and give connection.credentials"
             )
         if status == 401:
             raise SourceRefused(f"{self.service} does not accept the identity: {self._identity_hint}")
         if status == 403:
             raise SourceRefused(
-                f"{self.service} forbids to list the bucket {bucket}: give the identity the role Storage "
-                "Object Viewer on it (storage.objects.list, storage.objects.get), or correct "
+                f"{self.service} does not let us list the bucket {bucket}: give the identity the role "
+                "Storage Object Viewer on it (storage.objects.list, storage.objects.get), or correct "
                 "connection.credentials"
             )
         if status == 404:
@@ -164,7 +162,7 @@ class GcsBucket:
 
     def _build_listing_error(self) -> SourceRefused:
         return SourceRefused(
-            f"{self.service} answers with something that is no listing, as a login page or a proxy does: "
+            f"{self.service} answered with something other than a listing, as a login page or a proxy does: "
             "correct connection.endpoint_url"
         )
 
@@ -211,7 +209,7 @@ def _load_credentials(connection: GcsConnection) -> Any:
         with suppress(DefaultCredentialsError):
             return google.auth.default(scopes=[_SCOPE])[0]
         raise SourceRefused(
-            "Google Cloud Storage wants to know who asks: set connection.credentials, log in with `gcloud "
+            "Google Cloud Storage needs an identity: set connection.credentials, log in with `gcloud "
             "auth application-default login`, or set connection.anonymous for a public bucket"
         )
     place = connection.credentials.expanduser()
@@ -220,5 +218,5 @@ def _load_credentials(connection: GcsConnection) -> Any:
     except OSError as error:
         why = error.strerror or "it cannot be read"
     except ValueError:
-        why = "it is no key of a service account"
+        why = "it is not the key of a service account"
     raise SourceRefused(f"connection.credentials names {place}, and {why}: correct it") from None

@@ -117,14 +117,14 @@ class S3Bucket:
         service, count = self._errors.service, page.get("KeyCount")
         if "IsTruncated" not in page or page.get("Name") != self._connection.bucket:
             raise SourceRefused(
-                f"{service} answers with something that is no listing of {self._connection.bucket!r}, "
+                f"{service} answered with something other than a listing of {self._connection.bucket!r}, "
                 "as a login page or a proxy does: correct connection.endpoint_url"
             )
         following = page.get("NextContinuationToken")
         if (page["IsTruncated"] and (not following or following in seen_tokens)) or (
             count is not None and count < len(page.get("Contents", ()))
         ):
-            raise SourceUnavailable(f"{service} gave a listing that contradicts itself: refresh again later")
+            raise SourceUnavailable(f"{service} contradicts itself in a listing: try again later")
 
 
 def _to_object_info(raw: Mapping[str, Any], *, encoded: bool) -> ObjectInfo:

@@ -55,24 +55,24 @@ class S3ErrorTranslator:
                 return self._from_response(error.response, reading=reading)
             case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
                 return SourceRefused(
-                    f"{self.service} wants to know who asks, and no keys are given here: set "
+                    f"{self.service} needs an identity, and no keys are given: set "
                     "connection.access_key_id and connection.secret_access_key, log in with the AWS command "
                     "line, or set connection.anonymous for a public bucket"
                 )
             case exceptions.SSLError():
                 return SourceRefused(
-                    f"{self.service} shows a certificate that is not trusted here: correct "
+                    f"{self.service} presents a certificate that this machine does not trust: correct "
                     "connection.endpoint_url, or name the authority's file in AWS_CA_BUNDLE"
                 )
             case exceptions.ParamValidationError():
                 return SourceRefused(
-                    f"{self._connection.bucket!r} is no bucket's name: correct connection.bucket"
+                    f"{self._connection.bucket!r} is not the name of a bucket: correct connection.bucket"
                 )
             case (
                 exceptions.HTTPClientError() | exceptions.ConnectionError() | exceptions.IncompleteReadError()
             ):
                 return SourceUnavailable(
-                    f"{self.service} did not answer ({type(error).__name__}): refresh again later, "
+                    f"{self.service} did not answer ({type(error).__name__}): try again later, "
                     "and see whether connection.endpoint_url and connection.region are right"
                 )
             case ResponseParserError():
@@ -96,8 +96,8 @@ class S3ErrorTranslator:
         if code in _WRONG_REGION_CODES:
             return self._build_wrong_region_error(response)
         if code in ("RequestTimeout", "SlowDown") or status == 429 or status >= 500:
-            limits = "limits our calls" if status in (429, 503) else "is out of order"
-            return SourceUnavailable(f"{self.service} {limits} ({code}): refresh again later")
+            limits = "limits our calls" if status in (429, 503) else "failed"
+            return SourceUnavailable(f"{self.service} {limits} ({code}): try again later")
         if reading and (skipped := _skip_reason(code, status)):
             return DocumentSkipped(skipped)
         return self._build_refusal(code, status)
@@ -115,15 +115,16 @@ class S3ErrorTranslator:
                 if self._connection.anonymous
                 else "give the identity s3:ListBucket and s3:GetObject on it, or correct connection.bucket"
             )
-            return SourceRefused(f"{self.service} forbids to list the bucket {bucket!r} ({code}): {remedy}")
+            return SourceRefused(
+                f"{self.service} does not let us list the bucket {bucket!r} ({code}): {remedy}"
+            )
         return SourceRefused(
             f"{self.service} refuses to answer ({code}): correct connection.bucket or connection.endpoint_url"
         )
 
     def _build_not_s3_error(self) -> SourceRefused:
         return SourceRefused(
-            f"{self.service} answers with something that is not S3, as a login page or a proxy does: "
-            "correct connection.endpoint_url"
+            f"{self.service} is not S3, but perhaps a login page or a proxy: correct connection.endpoint_url"
         )
 
     def _build_wrong_region_error(self, response: dict[str, Any]) -> SourceRefused:

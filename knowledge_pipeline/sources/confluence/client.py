@@ -106,7 +106,7 @@ class ConfluenceClient:
         results, links = answer.get("results"), answer.get("_links") or {}
         if not isinstance(results, list):
             raise SourceUnavailable(
-                f"{self.service} answered a listing without results: nothing was taken from it, try later"
+                f"{self.service} answered a listing without results: nothing is deleted: try again later"
             )
         if str(links.get("base") or "").startswith(("https://", "http://")):
             self.public_url = str(links["base"]).rstrip("/")
@@ -127,9 +127,7 @@ class ConfluenceClient:
             return {**query, **given}
         if not cursor and start.isdigit() and int(start) > int(query.get("start", 0)):
             return {**query, "start": max(0, int(start) - _OVERLAP)}
-        raise SourceUnavailable(
-            f"{self.service} does not come to the end of a listing: nothing is taken for gone, try later"
-        )
+        raise SourceUnavailable(f"{self.service} does not end a listing: nothing is deleted: try again later")
 
     def _send(self, path: str, parameters: Parameters) -> requests.Response:
         """One question; a redirect is not followed, because it leads to a login page."""
@@ -184,23 +182,21 @@ class ConfluenceClient:
             )
         if 300 <= status < 400:
             return SourceRefused(
-                f"{self.service} sends us elsewhere, to a login page or from http to https: "
+                f"{self.service} redirects us, to a login page or from http to https: "
                 "correct connection.url and connection.token"
             )
         if status in MISSING_STATUSES:
             return self._build_no_api_error()
         return SourceRefused(
-            f"{self.service} refused a question with {status} ({reason}): correct the source's spaces, "
+            f"{self.service} refused the query with {status} ({reason}): correct the source's spaces, "
             "or connection.url"
         )
 
     def _build_unauthorized_error(self) -> SourceRefused:
         if self._connection.token is None:
-            return SourceRefused(f"{self.service} answers only to somebody it knows: set connection.token")
+            return SourceRefused(f"{self.service} answers only authenticated callers: set connection.token")
         who = "connection.email and connection.token" if self._connection.email else "connection.token"
-        hint = (
-            "" if self._connection.email or not self.is_cloud else " (Cloud wants connection.email beside it)"
-        )
+        hint = "" if self._connection.email or not self.is_cloud else " (Cloud needs connection.email too)"
         return SourceRefused(
             f"{self.service} does not accept the token: it is wrong, expired or revoked: correct {who}{hint}"
         )
@@ -218,7 +214,7 @@ class ConfluenceClient:
             answer = None
         if not isinstance(answer, dict):
             raise SourceRefused(
-                f"{self.service} answered with a page for people, a login page perhaps, instead of data: "
+                f"{self.service} answered with a web page, perhaps a login page, instead of data: "
                 "correct connection.url"
             )
         return answer

@@ -104,7 +104,7 @@ class LocalTree:
                     "make it readable, or exclude it"
                 ) from error
             raise SourceUnavailable(
-                f"listing the folder {_format_path(place)} failed ({why}): try again"
+                f"listing the folder {_format_path(place)} failed ({why}): try again later"
             ) from error
 
     def _is_walked(self, path: str, rules: IgnoreRules | None) -> bool:

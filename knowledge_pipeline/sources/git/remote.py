@@ -64,7 +64,7 @@ def build_remote(connection: GitConnection) -> Remote:
     secret = f"x-access-token:{token}" if token else secret
     if secret and not (parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}):
         raise ConfigError(
-            f"connection.url {clean!r} has a token but is not https: it would travel unencrypted"
+            f"connection.url {clean!r} has a token: use https, or the token is sent unencrypted"
         )
     return Remote(clean, _build_environment(clean, secret))
 
@@ -79,7 +79,7 @@ def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
         return SourceRefused(
             f"{repository} refuses us or does not exist ({reason}): check connection.url and token"
         )
-    return SourceUnavailable(f"{repository} did not answer as it should ({reason}): try again")
+    return SourceUnavailable(f"{repository} did not answer as it should ({reason}): try again later")
 
 
 def _is_permanent(message: str, *, timed_out: bool) -> bool:

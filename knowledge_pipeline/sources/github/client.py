@@ -1,8 +1,7 @@
-"""Asking GitHub: the one door to PyGithub.
+"""GitHub's GraphQL API (docs/decisions/0015-github-graphql.md), through PyGithub.
 
-Everything is asked by GraphQL (docs/decisions/0015-github-graphql.md) through PyGithub's requester,
-which knows the address and who we are. How often is asked again is `politeness`'s alone: PyGithub's
-own retries and pauses are off.
+PyGithub's requester knows the address and the identity. `http_retry` alone retries: PyGithub's own
+retries and pauses are off.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from github.Requester import Requester
 
 RATE_LIMIT_FIELDS = "rateLimit { cost remaining resetAt }"
-"""Belongs into every query: the client looks ahead by it."""
+"""A part of every query: the client waits by it before the quota is spent."""
 
 _SECONDARY_LIMIT_WAIT_S = 60.0  # GitHub's advice where a limit comes without a time
 _RENEW_BEFORE_S = 300.0  # an installation's token, before its end
@@ -40,14 +39,14 @@ _RENEW_BEFORE_S = 300.0  # an installation's token, before its end
 
 @dataclass(frozen=True, slots=True)
 class GraphqlResponse:
-    """What a question was answered with; `errors` concern parts of it, by their `path`."""
+    """The response to a query; `errors` concern parts of it, by their `path`."""
 
     data: dict[str, Any]
     errors: tuple[GraphqlError, ...] = ()
 
 
 class GithubClient:
-    """One repository's API. Nobody is contacted before the first question."""
+    """One repository's API. Nothing is sent before the first query."""
 
     def __init__(self, connection: GithubConnection, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self.errors = GithubErrors(connection)
@@ -60,7 +59,7 @@ class GithubClient:
         self._limit: Mapping[str, Any] | None = None  # as the last answer told
 
     def close(self) -> None:
-        """Close the connections; a later question opens new ones."""
+        """Close the connections; a later query opens new ones."""
         for requester in self._requesters:
             requester.close()
         self._requesters.clear()
@@ -69,26 +68,26 @@ class GithubClient:
     def execute(
         self, query: str, variables: Mapping[str, Any], *, can_split: bool = False
     ) -> GraphqlResponse:
-        """The answer to one question.
+        """The response to one query.
 
         Args:
-            query: GraphQL, with `RATE_LIMIT` in it.
+            query: GraphQL, with `RATE_LIMIT_FIELDS` in it.
             variables: its variables.
-            divisible: the caller can ask for less: where GitHub takes too long, it is told at once.
+            can_split: the caller can send smaller queries, so that a timeout is not retried.
 
         Raises:
-            AskedTooMuch: GitHub takes too long for it.
-            SourceRefused, SourceUnavailable: there is no data in the answer, and why.
+            QueryTooLarge: GitHub takes too long for it.
+            SourceRefused, SourceUnavailable: the response has no data.
         """
         for _ in range(MAX_ATTEMPTS):
             self._wait_for_quota()
             answer = self._execute_once(query, variables, can_split=can_split)
             if answer is not None:
                 return answer
-        raise SourceUnavailable(f"{self.errors.service} limits our calls: refresh later")
+        raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
 
     def _wait_for_quota(self) -> None:
-        """Wait for the next hour's points rather than ask in vain: GitHub bans who goes on asking."""
+        """Wait for the next hour's points: GitHub bans clients that go on without any."""
         limit = self._limit
         if limit and int(limit["remaining"]) < int(limit["cost"]):
             self._limit = None
@@ -97,10 +96,10 @@ class GithubClient:
     def _execute_once(
         self, query: str, variables: Mapping[str, Any], *, can_split: bool
     ) -> GraphqlResponse | None:
-        """None: a limit was waited for, ask again."""
+        """The response; None: a limit was waited for, try again."""
         headers, body = self._post({"query": query, "variables": dict(variables)}, can_split=can_split)
         if not isinstance(body, dict) or not isinstance(body.get("data", {}), dict | None):
-            raise self.errors.api_not_found()  # a page for people
+            raise self.errors.api_not_found()  # a web page
         errors = tuple(body.get("errors") or ())
         if is_rate_limited(errors):
             spent = headers.get("x-ratelimit-remaining") == "0"  # else it is the secondary limit
@@ -115,7 +114,7 @@ class GithubClient:
         return GraphqlResponse(body["data"], errors)
 
     def _post(self, body: dict[str, Any], *, can_split: bool) -> tuple[Mapping[str, str], Any]:
-        """Headers (lower case) and body. A limit told in words alone comes as an error of GraphQL."""
+        """Headers (lower case) and body. A limit stated in words alone becomes a GraphQL error."""
         import github
 
         requester = self._open_requester()
@@ -157,7 +156,7 @@ class GithubClient:
             "timeout": int(TIMEOUT_S),
             "retry": 0,
             "seconds_between_requests": None,
-            "seconds_between_writes": None,  # a question is posted, yet writes nothing
+            "seconds_between_writes": None,  # a query is posted, yet writes nothing
             "lazy": True,
         }
 

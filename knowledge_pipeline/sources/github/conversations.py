@@ -51,11 +51,7 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Nobody is contacted.
-
-        Raises:
-            ConfigError: `since` is no date, or `state` is none of theirs.
-        """
+        """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
         super().__init__(filters)
         self.repository = connection.repository
         self._listing_spec = ListingSpec(*self.listing_spec, self.state_values[self._state], filters.labels)

@@ -1,7 +1,7 @@
-"""What GitHub answers instead of what it was asked for, as sentences that say what to correct.
+"""The errors of GitHub's refusals, as sentences that say what to correct.
 
-Two kinds of refusal meet here: an HTTP status, and the `errors` that a GraphQL answer of status
-200 holds, beside all, some or none of the data.
+A refusal is an HTTP status, or the `errors` of a GraphQL response of status 200, which may come with
+all, some or none of the data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_rate_limited(errors: Sequence[GraphqlError]) -> bool:
 
 
 class GithubErrors:
-    """The errors of one connection. None of them holds a secret: GitHub does not say them back."""
+    """The errors of one connection. None holds a secret: GitHub does not repeat them."""
 
     def __init__(self, connection: GithubConnection) -> None:
         self.service = f"GitHub at {urlsplit(connection.url).hostname}"
@@ -52,12 +52,12 @@ class GithubErrors:
         if status == 404:
             return self.api_not_found()
         return SourceRefused(
-            f"{self.service} refused the question with {status} ({shorten_reason(message)}): "
+            f"{self.service} refused the query with {status} ({shorten_reason(message)}): "
             f"correct connection.url and connection.{self._identity}"
         )
 
     def from_graphql_errors(self, errors: Sequence[GraphqlError]) -> KnowledgeError:
-        """From the errors of an answer that cannot be used for them, the gravest first."""
+        """From the errors of a response that cannot be used, the gravest first."""
         kinds = {str(error.get("type") or "") for error in errors}
         reason = shorten_reason("; ".join(str(error.get("message") or "") for error in errors))
         if any(is_single_sign_on(error) for error in errors) or kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
@@ -65,18 +65,18 @@ class GithubErrors:
         if "NOT_FOUND" in kinds:
             return self.repository_not_found()
         if kinds & _TOO_LARGE_TYPES or any(hint in reason.lower() for hint in _TIMEOUT_HINTS):
-            return QueryTooLarge(f"{self.service} gave up on a question about {self._repository} ({reason})")
+            return QueryTooLarge(f"{self.service} gave up on a query about {self._repository} ({reason})")
         if any(_error_code(error) == "undefinedField" for error in errors):
             return SourceRefused(
-                f"{self.service} does not know what it is asked for ({reason}): "
+                f"{self.service} does not know a field of the query ({reason}): "
                 "GitHub Enterprise Server 3.14 or later is needed"
             )
         return SourceUnavailable(
-            f"{self.service} could not answer for {self._repository} ({reason}): try later"
+            f"{self.service} could not answer for {self._repository} ({reason}): try again later"
         )
 
     def repository_not_found(self) -> SourceRefused:
-        """It does not exist, or is hidden from us, which GitHub tells alike."""
+        """The repository does not exist or is hidden: GitHub does not say which."""
         return SourceRefused(
             f"{self.service} shows no repository {self._repository}: correct connection.repository, "
             f"or give the {self._identity} access to it (nothing is deleted meanwhile)"
@@ -97,14 +97,14 @@ class GithubErrors:
         )
 
     def identity_missing(self) -> SourceRefused:
-        """GraphQL answers nobody who does not say who they are."""
+        """GraphQL answers no anonymous queries."""
         return SourceRefused(
-            f"{self.service} answers questions about pull requests and issues only to somebody it knows, "
-            "public repositories included: set connection.token or connection.app"
+            f"{self.service} answers queries about pull requests and issues only from authenticated callers, "
+            "for public repositories too: set connection.token or connection.app"
         )
 
     def from_app_status(self, status: int) -> KnowledgeError | None:
-        """What a refusal means of what an App asks for itself, its token; None: nothing special."""
+        """What a refusal of the App's own token means; None: nothing special."""
         if status == 401:
             return SourceRefused(
                 f"{self.service} does not accept the App: "
@@ -120,7 +120,7 @@ class GithubErrors:
     def private_key_invalid(self) -> SourceRefused:
         """The private key cannot be read."""
         return SourceRefused(
-            "connection.app.private_key is no private key in PEM form: "
+            "connection.app.private_key is not a private key in PEM form: "
             "use the file that GitHub gave for the App, line breaks included"
         )
 
@@ -132,8 +132,9 @@ class GithubErrors:
     def _access_forbidden(self, message: str, *, single_sign_on: bool) -> SourceRefused:
         if single_sign_on or "saml" in message.lower():
             return SourceRefused(
-                f"{self.service} wants the {self._identity} authorized for the single sign-on (SAML) of the "
-                f"organization of {self._repository}: authorize it in its owner's settings (Configure SSO)"
+                f"{self.service} requires the {self._identity} to be authorized for the single sign-on (SAML) "
+                f"of the organization of {self._repository}: authorize it in its owner's settings "
+                "(Configure SSO)"
             )
         return SourceRefused(
             f"{self.service} forbids the {self._identity} to read this of {self._repository} "
@@ -142,7 +143,7 @@ class GithubErrors:
 
 
 def is_single_sign_on(error: GraphqlError) -> bool:
-    """Whether an organization's single sign-on stands before the answer."""
+    """Whether the organization requires single sign-on first."""
     extensions = error.get("extensions") or {}
     return bool(extensions.get("saml_failure")) or "saml" in str(error.get("message") or "").lower()
 

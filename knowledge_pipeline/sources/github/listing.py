@@ -120,8 +120,10 @@ class ConversationLister:
             yield page
             more, cursor = page["pageInfo"]["hasNextPage"], page["pageInfo"]["endCursor"]
             if more and (cursor == variables["after"] or not page["nodes"]):
-                raise self._build_listing_error("gave a page that leads nowhere")
+                raise self._build_listing_error("repeats a page of a listing")
             variables["after"] = cursor
 
     def _build_listing_error(self, problem: str) -> SourceUnavailable:
-        return SourceUnavailable(f"{self._client.errors.service} {problem}: nothing is deleted, try later")
+        return SourceUnavailable(
+            f"{self._client.errors.service} {problem}: nothing is deleted: try again later"
+        )

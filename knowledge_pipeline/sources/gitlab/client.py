@@ -1,11 +1,10 @@
-"""Asking GitLab: the one door to python-gitlab, and what GitLab says instead of an answer.
+"""GitLab's GraphQL API, through python-gitlab, and the errors of its refusals.
 
-Everything is asked by GraphQL, posted through python-gitlab, which knows the address and who we are.
-REST tells a merge request without its remarks and files, which are two more calls, and what it closes,
-which is a third: 1,000 merge requests are 2,010 calls or more, against 60 by GraphQL (10 list a hundred
-each, 50 read 20 each with all that belongs to them). Its listings go by offset, which GitLab refuses
-above 50,000 and which shifts while documents change; a cursor of GraphQL holds a time and an id.
-How often is asked again is `politeness`'s alone: python-gitlab's own retries are off.
+By REST, comments, files and closed issues of a merge request are three more calls: 1,000 merge requests
+cost 2,010 calls or more, against 60 by GraphQL (10 list a hundred each, 50 read 20 each with all that
+belongs to them). REST pages by offset, which GitLab refuses above 50,000 and which shifts while
+documents change; a GraphQL cursor holds a time and an id. `http_retry` alone retries: python-gitlab's
+own retries are off.
 
 API: https://docs.gitlab.com/api/graphql/
 """
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 _TOO_LARGE_STATUSES = frozenset(
     {500, 502, 503, 504}
 )  # 500: one record that GitLab fails at fails all that come with it
-_NO_RETRY_STATUSES = frozenset({500, 502, 504})  # told at once to a caller who can ask for less
+_NO_RETRY_STATUSES = frozenset({500, 502, 504})  # returned at once to a caller that can send smaller queries
 _TIMEOUT_HINTS = ("timeout", "timed out")
 _ACCESS_FIELDS = {
     "issues": "shown: issuesEnabled",
@@ -47,12 +46,12 @@ _UNKNOWN_FIELD_CODES = ("undefinedField", "argumentNotAccepted", "undefinedType"
 
 
 class GitlabClient:
-    """One project's API. Nobody is contacted before the first question."""
+    """One project's API. Nothing is sent before the first query."""
 
     def __init__(
         self, connection: GitlabConnection, documents: str, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """`documents` are those that are read, "issues" or "mergeRequests"; each answer tells if we may."""
+        """`documents`: "issues" or "mergeRequests"; each response says whether the token may read them."""
         self.errors = GitlabErrors(connection)
         self._connection = connection
         self._documents = documents
@@ -63,7 +62,7 @@ class GitlabClient:
         self._gitlab: Gitlab | None = None
 
     def close(self) -> None:
-        """Close the connections; a later question opens new ones."""
+        """Close the connections; a later query opens new ones."""
         self._session.close()
 
     def execute(
@@ -74,18 +73,18 @@ class GitlabClient:
         *,
         can_split: bool = False,
     ) -> dict[str, Any]:
-        """What the project answers.
+        """The project's fields.
 
         Args:
-            declared: the variables, as GraphQL declares them: "$after: String".
+            variable_definitions: as GraphQL declares them: "$after: String".
             selection: fields of GraphQL's `Project`.
             variables: their values.
-            divisible: the caller can ask for less: where GitLab fails, it is told at once.
+            can_split: the caller can send smaller queries, so that a failure is not retried.
 
         Raises:
-            AskedTooMuch: GitLab fails at this question.
-            SourceRefused, SourceUnavailable: there is no answer, and why; the project is not shown,
-                or its documents are not, so that none of them may be taken for deleted.
+            QueryTooLarge: GitLab fails at this query.
+            SourceRefused, SourceUnavailable: there is no response; or the project or its documents are
+                hidden, which must not count as deleted.
         """
         selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
         query = f"query($path: ID!, {variable_definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
@@ -94,7 +93,7 @@ class GitlabClient:
         if errors:
             raise self.errors.from_graphql_errors(errors)
         if not isinstance(body, dict) or not isinstance(body.get("data"), dict):
-            raise self.errors.api_not_found()  # a page for people
+            raise self.errors.api_not_found()  # a web page
         project = body["data"].get("project")
         if project is None:
             raise self.errors.project_not_found()
@@ -136,7 +135,7 @@ class GitlabClient:
 
 
 class GitlabErrors:
-    """The errors of one connection. None of them holds a secret: GitLab does not say them back."""
+    """The errors of one connection. None holds a secret: GitLab does not repeat them."""
 
     def __init__(self, connection: GitlabConnection) -> None:
         self.service = f"GitLab at {urlsplit(connection.url).hostname}"
@@ -156,13 +155,13 @@ class GitlabErrors:
             )
         if status == 403:
             return SourceRefused(
-                f"{self.service} forbids to read {self._project} ({shorten_reason(message)}): give "
+                f"{self.service} does not let us read {self._project} ({shorten_reason(message)}): give "
                 "connection.token the scope read_api, and its owner at least the role Reporter"
             )
         if status == 404:
             return self.api_not_found()
         return SourceRefused(
-            f"{self.service} refused the question with {status} ({shorten_reason(message)}): "
+            f"{self.service} refused the query with {status} ({shorten_reason(message)}): "
             "correct connection.url, connection.project and connection.token"
         )
 
@@ -173,21 +172,23 @@ class GitlabErrors:
         codes = {(error.get("extensions") or {}).get("code") for error in known}
         if codes.intersection(_UNKNOWN_FIELD_CODES):
             return SourceRefused(
-                f"{self.service} does not know what it is asked for ({reason}): GitLab 17 or later is needed"
+                f"{self.service} does not know a field of the query ({reason}): GitLab 17 or later is needed"
             )
         if "complexity" in reason:
             return SourceRefused(
-                f"{self.service} allows less than it is asked for ({reason}): set connection.token, "
+                f"{self.service} allows only smaller queries ({reason}): set connection.token, "
                 "which is allowed more, or have its administrator raise the limit"
             )
         if "don't have permission" in reason:
             return self.project_not_found()
         if any(hint in reason.lower() for hint in _TIMEOUT_HINTS):
-            return QueryTooLarge(f"{self.service} gave up on a question about {self._project} ({reason})")
-        return SourceUnavailable(f"{self.service} could not answer for {self._project} ({reason}): try later")
+            return QueryTooLarge(f"{self.service} gave up on a query about {self._project} ({reason})")
+        return SourceUnavailable(
+            f"{self.service} could not answer for {self._project} ({reason}): try again later"
+        )
 
     def project_not_found(self) -> SourceRefused:
-        """It does not exist, or is hidden from us, which GitLab tells alike."""
+        """The project does not exist or is hidden: GitLab does not say which."""
         way = "give the token's owner access to it" if self._has_token else "set connection.token"
         return SourceRefused(
             f"{self.service} shows no project {self._project}: correct connection.project, or {way} "
@@ -195,7 +196,7 @@ class GitlabErrors:
         )
 
     def documents_hidden(self, documents: str) -> SourceRefused:
-        """The project is shown, its merge requests or issues are not: their list would be empty."""
+        """The project is shown, but not its merge requests or issues, whose list would be empty."""
         what = "issues" if documents == "issues" else "merge requests"
         way = "give the token's owner the role Reporter" if self._has_token else "set connection.token"
         return SourceRefused(
@@ -212,7 +213,7 @@ class GitlabErrors:
 
     def listing_incomplete(self, problem: str) -> SourceUnavailable:
         """A listing that cannot be trusted to be whole."""
-        return SourceUnavailable(f"{self.service} {problem}: nothing is deleted, try later")
+        return SourceUnavailable(f"{self.service} {problem}: nothing is deleted: try again later")
 
 
 def _without_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -220,7 +221,7 @@ def _without_auth(request: requests.PreparedRequest) -> requests.PreparedRequest
 
 
 def _parse_error_message(body: bytes) -> str:
-    """The reason within a refusal, which GitLab words in three ways; "" of a page for people."""
+    """The reason within a refusal, which GitLab words in three ways; "" of a web page."""
     try:
         answer = json.loads(body)
     except ValueError:

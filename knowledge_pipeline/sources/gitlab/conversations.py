@@ -67,11 +67,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Nobody is contacted.
-
-        Raises:
-            ConfigError: `since` is no date, or `state` is none of theirs.
-        """
+        """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
         super().__init__(filters)
         self.connection = connection
         self._client = GitlabClient(connection, self.field, sleep=sleep)
@@ -177,7 +173,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
     def _next_cursor(self, page: Node, previous_cursor: str | None) -> str:
         cursor = page["pageInfo"]["endCursor"]
         if not cursor or cursor == previous_cursor:
-            raise self._client.errors.listing_incomplete("gave a page that leads nowhere")
+            raise self._client.errors.listing_incomplete("repeats a page of a listing")
         return cursor
 
     def fetch_batch(self, items: Sequence[Item]) -> dict[str, Node]:

@@ -90,13 +90,13 @@ class JiraClient:
             raise self._to_source_error(error.status_code or 0, error.text or "", path) from None
         except requests.exceptions.JSONDecodeError:
             raise JiraRefused(
-                f"{self.service} answers with a page instead of JSON, as a login or a proxy does: "
+                f"{self.service} answered with a web page instead of JSON, as a login page or a proxy does: "
                 "correct connection.url and connection.token"
             ) from None
         except requests.RequestException as error:
             raise to_source_error(self.service, error) from None
         if not isinstance(answer, (dict, list)) or (not answer and not isinstance(answer, list)):
-            raise SourceUnavailable(f"{self.service} gave an empty answer to {path}: refresh again later")
+            raise SourceUnavailable(f"{self.service} returned nothing for {path}: try again later")
         return answer
 
     def _open_client(self) -> JIRA:
@@ -130,19 +130,19 @@ class JiraClient:
     def _reject_redirect(self, location: str) -> None:
         to = urlsplit(location)
         if "login" in location.lower() or to.netloc.startswith("id."):
-            raise JiraRefused(f"{self.service} sends us to its login page: correct connection.token", 401)
+            raise JiraRefused(f"{self.service} redirects us to its login page: correct connection.token", 401)
         where = f"{to.scheme}://{to.hostname}" if to.scheme and to.hostname else "another address"
-        raise JiraRefused(f"{self.service} sends us to {where}: correct connection.url")
+        raise JiraRefused(f"{self.service} redirects us to {where}: correct connection.url")
 
     def _to_source_error(self, status: int, detail: str, path: str) -> SourceRefused | SourceUnavailable:
         """The error for an answer that is none."""
         if status == 429:
-            return SourceUnavailable(f"{self.service} limits our calls: refresh again in some minutes")
+            return SourceUnavailable(f"{self.service} limits our calls: try again later")
         if status >= 500:
-            return SourceUnavailable(f"{self.service} failed ({status}): refresh again later")
+            return SourceUnavailable(f"{self.service} failed ({status}): try again later")
         detail = self._shorten_detail(detail)
         sentence = {
-            400: f"does not understand the question ({detail}): correct jql, projects, issue_types, statuses "
+            400: f"does not understand the query ({detail}): correct jql, projects, issue_types, statuses "
             "or labels",
             401: self._format_identity_error(),
             403: f"refuses our account{f' ({detail})' if detail else ''}: give it the permission Browse "
@@ -154,7 +154,10 @@ class JiraClient:
 
     def _format_identity_error(self) -> str:
         if not self.is_authenticated:
-            return "answers only to those it knows (401): set connection.token, and on Cloud connection.email"
+            return (
+                "answers only authenticated callers (401): set connection.token, "
+                "and on Cloud connection.email"
+            )
         which = "connection.email and connection.token" if self._connection.email else "connection.token"
         return f"does not accept our token (401): it is wrong or has expired, correct {which}"
 

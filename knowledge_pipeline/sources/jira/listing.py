@@ -47,7 +47,7 @@ def _iter_cloud(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[s
         if page.get("isLast") is True or (not token and page.get("isLast") is None):
             return
         if not token or token in tokens:
-            raise _build_listing_error(api, "did not say where it goes on")
+            raise _build_listing_error(api, "does not name the next one")
         tokens.add(token)
         question["nextPageToken"] = token
 
@@ -78,7 +78,7 @@ def _iter_server(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[
 def _require_issues(api: JiraClient, page: Any) -> list[dict[str, Any]]:
     issues = page.get("issues") if isinstance(page, dict) else None
     if not isinstance(issues, list) or not all(_is_valid_issue(issue) for issue in issues):
-        raise _build_listing_error(api, "has no tickets where they belong")
+        raise _build_listing_error(api, "has no list of tickets")
     return issues
 
 
@@ -96,6 +96,6 @@ def _iter_unseen(issues: list[dict[str, Any]], seen: set[str]) -> Iterator[dict[
 
 def _build_listing_error(api: JiraClient, problem: str) -> SourceUnavailable:
     return SourceUnavailable(
-        f"{api.service}: its list of tickets broke off, a page {problem}; nothing was taken as gone, "
-        "refresh again"
+        f"{api.service}: returned an incomplete list of tickets, a page {problem}: nothing is deleted, "
+        "try again later"
     )

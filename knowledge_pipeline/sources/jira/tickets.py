@@ -159,7 +159,7 @@ class JiraTickets(ApiSource):
             answer = self._api.post("search", {**question, "validateQuery": False})
         issues = answer.get("issues")
         if not isinstance(issues, list):
-            raise SourceUnavailable(f"{self._api.service} gave no tickets where they belong: refresh again")
+            raise SourceUnavailable(f"{self._api.service} returned no list of tickets: try again later")
         return issues
 
     def _fetch_one(self, ticket_id: str) -> Document | DocumentSkipped:
@@ -200,7 +200,7 @@ def _fetch_comments(api: JiraClient, raw: Mapping[str, Any]) -> list[Mapping[str
         if comments is not None:
             return sorted(comments, key=_comment_sort_key)
     raise SourceUnavailable(
-        f"{api.service}: the comments of {raw.get('key')} changed while they were read: refresh again"
+        f"{api.service}: the comments of {raw.get('key')} changed while they were read: try again later"
     )
 
 

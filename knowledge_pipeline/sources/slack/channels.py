@@ -189,8 +189,8 @@ class SlackChannels(ApiSource):
                     now = float(message["ts"]) if is_timestamp(message.get("ts")) else last
                     if now >= last:
                         raise SourceUnavailable(
-                            f"{self._client.service} told the history of #{channel.name} out of order: "
-                            "nothing is taken for gone, try later"
+                            f"{self._client.service} listed the messages of #{channel.name} out of order: "
+                            "nothing is deleted: try again later"
                         )
                     last = now
                     if oldest <= now < latest:

@@ -1,8 +1,8 @@
-"""Asking Slack: the one door to slack_sdk.
+"""Slack's Web API, through slack_sdk. https://docs.slack.dev/apis/web-api
 
-slack_sdk builds the questions and reads the answers. They are sent by our own session, because
-`urllib`, which it uses, opens a connection for every question and follows redirects with the token.
-How often is asked again is `politeness`'s alone. https://docs.slack.dev/apis/web-api
+slack_sdk builds the requests and reads the responses. Our own session sends them, because `urllib`,
+which slack_sdk uses, opens a connection for every request and follows redirects with the token.
+`http_retry` alone retries.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ERROR_CODE = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class SlackRefused(SourceRefused):
-    """Slack refused one question; `code` is its word for why: "not_in_channel"."""
+    """Slack refused one request; `code` is its reason: "not_in_channel"."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class SlackRefused(SourceRefused):
 
 
 class SlackClient:
-    """One workspace's API. Nobody is contacted before the first question."""
+    """One workspace's API. Nothing is sent before the first request."""
 
     def __init__(self, connection: SlackConnection, *, sleep: Callable[[float], None] = time.sleep) -> None:
         host = urlsplit(connection.url).hostname or ""
@@ -71,19 +71,19 @@ class SlackClient:
         self._client: WebClient | None = None
 
     def close(self) -> None:
-        """Close the connections; a later question opens new ones."""
+        """Close the connections; a later request opens new ones."""
         if self._session is not None:
             self._session.close()
         self._session = self._client = None
 
     def iter_pages(self, method: str, key: str, **parameters: Any) -> Iterator[list[Json]]:
-        """The list `key` of every page of an answer, to its end.
+        """The list `key` of every page, to the last one.
 
-        A page may be empty and have another one after it. A cursor goes on where it was, whatever is
-        said or deleted meanwhile.
+        A page may be empty and have another one after it. A cursor keeps its place, whatever is posted
+        or deleted meanwhile.
 
         Raises:
-            SourceRefused, SourceUnavailable: as `ask`, or it does not come to its end.
+            SourceRefused, SourceUnavailable: as `call`, or a page repeats.
         """
         cursors: set[str] = set()
         while True:
@@ -91,7 +91,7 @@ class SlackClient:
             page = answer.get(key)
             if not isinstance(page, list) or not all(isinstance(each, dict) for each in page):
                 raise SourceUnavailable(
-                    f"{self.service} answered {method} without {key}: nothing was taken from it, try later"
+                    f"{self.service} answered {method} without {key}: nothing is deleted: try again later"
                 )
             yield page
             cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
@@ -99,17 +99,16 @@ class SlackClient:
                 return
             if not cursor or cursor in cursors:
                 raise SourceUnavailable(
-                    f"{self.service} does not come to the end of {method}: nothing is taken for gone, "
-                    "try later"
+                    f"{self.service} does not end the list of {method}: nothing is deleted, try later"
                 )
             cursors.add(cursor)
             parameters["cursor"] = cursor
 
     def call(self, method: str, **parameters: Any) -> Json:
-        """The answer to one question.
+        """The response to one request.
 
         Raises:
-            Refusal: Slack says why it does not answer; a retry cannot help.
+            SlackRefused: Slack refuses with a code; a retry cannot help.
             SourceRefused, SourceUnavailable: it does not answer otherwise.
         """
         for attempt in range(1, MAX_ATTEMPTS):
@@ -127,10 +126,10 @@ class SlackClient:
                 self._sleep(compute_backoff_s(attempt))
             else:
                 raise self._to_source_error(method, answer, code)
-        raise SourceUnavailable(f"{self.service} failed at {method}, however often it was asked: try later")
+        raise SourceUnavailable(f"{self.service} failed at {method}, to every attempt: try again later")
 
     def _call_once(self, method: str, parameters: Json) -> Json:
-        """What Slack says, be it that something is wrong."""
+        """The response, or the error that Slack reports in it."""
         from slack_sdk.errors import SlackApiError
 
         try:
@@ -164,11 +163,11 @@ class SlackClient:
             session.auth = lambda request: request  # nobody's .netrc is read
             refuse = self._build_no_api_error
             silent = logging.getLogger(f"{__name__}.sdk")
-            silent.setLevel(logging.CRITICAL)  # it would log what was answered
+            silent.setLevel(logging.CRITICAL)  # it would log responses
 
             class SessionWebClient(WebClient):
                 def _perform_urllib_http_request_internal(self, url: str, req: Any) -> dict[str, Any]:
-                    """Called by slack_sdk to send each question; the answer as it wants it."""
+                    """Called by slack_sdk to send each request; returns what slack_sdk expects."""
                     response = session.post(
                         url, data=req.data, headers=dict(req.header_items()), allow_redirects=False
                     )
@@ -187,8 +186,10 @@ class SlackClient:
         return self._client
 
     def _to_source_error(self, method: str, response: Json, code: str) -> KnowledgeError:
-        if not _ERROR_CODE.fullmatch(code):  # slack_sdk's words for what is no JSON
-            return SourceUnavailable(f"{self.service} answered {method} with something unreadable: try later")
+        if not _ERROR_CODE.fullmatch(code):  # slack_sdk's words for anything but JSON
+            return SourceUnavailable(
+                f"{self.service} answered {method} with something other than JSON: try again later"
+            )
         if code in _TOKEN_ERROR_CODES:
             return SlackRefused(
                 f"{self.service} does not accept connection.token ({code}): install the app in the workspace "
@@ -209,7 +210,7 @@ class SlackClient:
         )
 
     def _build_no_api_error(self, status: int) -> SourceRefused:
-        found = {200: "a page for people"}.get(status, f"status {status}")
+        found = {200: "a web page"}.get(status, f"status {status}")
         return SourceRefused(
             f"{self.service} has no API at connection.url (it answered with {found}): leave connection.url "
             "out, or give the API's address, https://slack.com/api/"

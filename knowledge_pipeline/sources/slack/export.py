@@ -207,7 +207,7 @@ def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
         if {"/", "\\", "\0"} & set(channel.name) or channel.name in (".", ".."):
             raise SourceRefused(
                 f"the Slack export {files.path} names a channel {channel.name[:100]!r}, which leads "
-                "out of it: that is no export of Slack, do not use it"
+                "out of it: do not use it"
             )
         yield channel
 

@@ -82,7 +82,7 @@ def open_export(path: Path) -> ExportFiles:
 def build_not_export_error(path: Path) -> SourceRefused:
     """What is said of anything else."""
     return SourceRefused(
-        f"{path} is not a Slack export: it has no {_CHANNELS_FILE}. Set connection.path to the zip file as "
+        f"{path} is not a Slack export: it has no {_CHANNELS_FILE}; set connection.path to the zip file as "
         "Slack made it, or to the folder that it was unpacked to"
     )
 
@@ -125,7 +125,7 @@ class _ZipExport(ExportFiles):
             self._zip = zipfile.ZipFile(path)
         except _BROKEN_ZIP:
             raise SourceRefused(
-                f"{path} is no zip file that can be read: give the Slack export as it was downloaded, or "
+                f"{path} is not a readable zip file: give the Slack export as it was downloaded, or "
                 "download it again"
             ) from None
         try:
@@ -161,8 +161,7 @@ class _ZipExport(ExportFiles):
             path = PurePosixPath(entry.filename.replace("\\", "/"))
             if path.is_absolute() or ".." in path.parts or _DRIVE.match(entry.filename) or _is_link(entry):
                 raise SourceRefused(
-                    f"{self.path} holds a file that leads out of it ({entry.filename[:100]!r}): that is no "
-                    "export of Slack, do not use it"
+                    f"{self.path} holds a file that leads out of it ({entry.filename[:100]!r}): do not use it"
                 )
             if path.name == _CHANNELS_FILE and len(path.parts) <= 2:
                 tops.append(entry.filename.removesuffix(_CHANNELS_FILE))

@@ -91,7 +91,7 @@ def test_a_secondary_limit_without_end_ends_in_a_sentence(server: GithubServer, 
         "message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
     }
     server.fail_next(100, status=403, body=words)
-    with pytest.raises(SourceUnavailable, match="limits our calls: refresh later"):
+    with pytest.raises(SourceUnavailable, match="limits our calls: try again later"):
         list(pulls().discover())
     assert len(server.requests) < 10
 

@@ -54,7 +54,7 @@ def test_a_limit_that_lasts_is_told_with_its_end(server: GitlabServer, merges: O
 
 def test_a_limit_without_end_ends_in_a_sentence(server: GitlabServer, merges: Open) -> None:
     server.fail_next(50, status=429, body="Retry later\n")
-    with pytest.raises(SourceUnavailable, match="answered 429, however often it was asked: try later"):
+    with pytest.raises(SourceUnavailable, match="answered 429, to every attempt: try again later"):
         list(merges().discover())
     assert len(server.requests) == 6
 
@@ -149,14 +149,16 @@ def test_a_server_that_allows_little_is_told(server: GitlabServer, merges: Open)
 
 def test_an_error_without_a_known_reason_is_told(server: GitlabServer, merges: Open) -> None:
     server.fail_next(body={"errors": [{"message": "Oh"}]})
-    with pytest.raises(SourceUnavailable, match=r"could not answer for octo/core/engine \(Oh\): try later"):
+    with pytest.raises(
+        SourceUnavailable, match=r"could not answer for octo/core/engine \(Oh\): try again later"
+    ):
         list(merges().discover())
 
 
 def test_a_page_that_leads_nowhere_is_no_end(server: GitlabServer, merges: Open) -> None:
     page = {"count": 200, "pageInfo": {"hasNextPage": True, "endCursor": None}, "nodes": []}
     server.fail_next(body={"data": {"project": {"shown": True, "listed": page}}})
-    with pytest.raises(SourceUnavailable, match="a page that leads nowhere: nothing is deleted"):
+    with pytest.raises(SourceUnavailable, match="repeats a page of a listing: nothing is deleted"):
         list(merges().discover())
 
 

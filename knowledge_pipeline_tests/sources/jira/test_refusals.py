@@ -46,14 +46,14 @@ def test_a_redirect_to_a_login_page_is_told(jira):
 
 def test_a_page_instead_of_json_is_told(jira):
     jira.answer_next(b"<html>Welcome</html>")
-    assert "a page instead of JSON" in refusal(jira)
+    assert "a web page instead of JSON" in refusal(jira)
 
 
 def test_an_empty_answer_is_no_empty_listing(jira):
     with tickets(jira) as source:
         list(source.discover())
         jira.answer_next(b"")
-        with pytest.raises(SourceUnavailable, match="empty answer"):
+        with pytest.raises(SourceUnavailable, match="returned nothing"):
             list(source.discover())
 
 

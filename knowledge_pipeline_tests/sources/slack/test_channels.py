@@ -464,14 +464,14 @@ def test_a_long_limit_says_until_when_and_what_was_read_is_kept(server):
 @pytest.mark.parametrize(
     ("trouble", "message"),
     [
-        (lambda server: server.fail_next(9, status=503), "answered 503, however often"),
+        (lambda server: server.fail_next(9, status=503), "answered 503 to every attempt"),
         (lambda server: server.cut_off_next(9), "did not answer"),
         (lambda server: server.answer_next(b'{"ok": true}'), "without channels"),
         (lambda server: server.answer_next(b'{"ok": true, "channels": [7]}'), "without channels"),
-        (lambda server: server.answer_next(b'{"ok": tru'), "something unreadable"),
+        (lambda server: server.answer_next(b'{"ok": tru'), "something other than JSON"),
         (
             lambda server: server.answer_next(b'{"ok": true, "channels": [], "has_more": true}'),
-            "does not come to the end",
+            "does not end",
         ),
         (
             lambda server: [
@@ -480,7 +480,7 @@ def test_a_long_limit_says_until_when_and_what_was_read_is_kept(server):
                 )
                 for _ in range(3)
             ],
-            "does not come to the end",
+            "does not end",
         ),
         (
             lambda server: [server.answer_next(b'{"ok":false,"error":"fatal_error"}') for _ in range(9)],
@@ -502,7 +502,7 @@ def test_a_history_out_of_order_is_not_believed(server):
             b'{"ok": true, "messages": [{"type": "message", "ts": "1512085950.000216", "text": "a"},'
             b' {"type": "message", "ts": "1612085950.000216", "text": "b"}]}'
         )
-        with pytest.raises(SourceUnavailable, match="history of #general out of order"):
+        with pytest.raises(SourceUnavailable, match="out of order"):
             list(channels.discover())
 
 
@@ -526,7 +526,7 @@ def test_a_history_out_of_order_is_not_believed(server):
         (lambda server: server.scopes.remove("channels:history"), r"lacks the scope channels:history"),
         (
             lambda server: server.answer_next(b"<html>sign in</html>"),
-            r"no API at connection\.url .*page for people",
+            r"no API at connection\.url .*web page",
         ),
         (lambda server: server.answer_next(b"", 404), r"no API at connection\.url .*status 404"),
         (
