@@ -74,10 +74,14 @@ class S3Bucket:
         parameters = {"Bucket": self._connection.bucket, "Key": key, "Range": f"bytes=0-{limit_bytes}"}
 
         def ask() -> FetchResult:
+            from botocore.exceptions import IncompleteReadError
+
             response = self._client.get_object(**parameters)
             with closing(response["Body"]) as body:
                 payload = body.read(limit_bytes + 1)
-            _require_complete(payload, min(response["ContentLength"], limit_bytes + 1))
+            expected_bytes = min(response["ContentLength"], limit_bytes + 1)
+            if len(payload) < expected_bytes:
+                raise IncompleteReadError(actual_bytes=len(payload), expected_bytes=expected_bytes)
             encoding = response.get("ContentEncoding", "")
             return FetchResult(
                 payload, encoding.removeprefix("aws-chunked").strip(","), response.get("LastModified")
@@ -132,13 +136,6 @@ def _to_object_info(raw: Mapping[str, Any], *, encoded: bool) -> ObjectInfo:
     key = decode_path(unquote_to_bytes(raw["Key"].replace("+", " "))) if encoded else raw["Key"]
     tag, size, written = str(raw.get("ETag", "")).strip('"'), int(raw["Size"]), raw["LastModified"]
     return ObjectInfo(key, size, f"{tag}-{size}-{int(written.timestamp())}")
-
-
-def _require_complete(payload: bytes, expected_bytes: int) -> None:
-    from botocore.exceptions import IncompleteReadError
-
-    if len(payload) < expected_bytes:
-        raise IncompleteReadError(actual_bytes=len(payload), expected_bytes=expected_bytes)
 
 
 def _compute_wait_s(error: Exception, attempt: int) -> float | None:

@@ -54,12 +54,14 @@ class CloudEdition:
     def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
         """Pages by id ascending, a cursor's order that no edit disturbs, with their place in the tree."""
         del is_filtered  # the API takes spaces by the hundred, so that naming all of them costs nothing
+        # without a status, archived pages come too
+        question: Json = {"status": "current", "sort": "id", "limit": _PAGE_SIZE}
         for several in split_batches(spaces, _SPACES_PER_CALL):
             tree = _PageTree(self._client)
             pages = [
                 self._add_page(tree, raw, kind, spaces)
                 for kind in CONTENT_KINDS
-                for raw in self._iter_raw(kind, several)
+                for raw in self._client.iter_results(_PATHS[kind], question | {"space-id": several})
             ]
             yield from tree.with_ancestors(page for page in pages if page is not None)
 
@@ -97,11 +99,6 @@ class CloudEdition:
                 if name := person.get("displayName") or person.get("publicName"):
                     self._names[str(person["accountId"])] = str(name)
         return self._names
-
-    def _iter_raw(self, kind: str, spaces: Iterable[str]) -> Iterator[Json]:
-        """Current ones only: without a status, archived pages come too."""
-        question = {"space-id": list(spaces), "status": "current", "sort": "id", "limit": _PAGE_SIZE}
-        return self._client.iter_results(_PATHS[kind], question)
 
     def _iter_by_id(
         self, kind_by_id: Mapping[str, str], extra_parameters: Json

@@ -101,7 +101,9 @@ class ConfluencePages(ApiSource):
         pages = {
             page.id: page for page in self._edition.list_pages(spaces, is_filtered=bool(self._filters.spaces))
         }
-        findings = self._run_searches([build_space_query(self._filters.spaces, self._searched_kinds())])
+        labelled = CONTENT_KINDS if self._edition.needs_label_search else ()
+        query = build_space_query(self._filters.spaces, (*labelled, *self._child_kinds()))
+        findings = self._run_searches([query])
         missed = {each: kind for each, kind in findings.kinds.items() if each not in pages}
         for page in self._edition.find_pages(missed, spaces):  # a listing that came back short is made whole
             pages[page.id] = page
@@ -191,11 +193,6 @@ class ConfluencePages(ApiSource):
 
     def _child_kinds(self) -> tuple[str, ...]:
         return ("attachment", "comment") if self._filters.comments else ("attachment",)
-
-    def _searched_kinds(self) -> tuple[str, ...]:
-        """What a whole listing searches for: pages only where their listing does not tell their labels."""
-        own = CONTENT_KINDS if self._edition.needs_label_search else ()
-        return (*own, *self._child_kinds())
 
     def _build_queries(self, ids: Sequence[str]) -> list[str]:
         queries = [build_children_query(ids, self._child_kinds())]

@@ -6,7 +6,7 @@ Words are not escaped and emphasis is not marked, so that the text says what the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from knowledge_pipeline.sources.confluence.links import (
@@ -110,17 +110,6 @@ class _PageRenderer:
         self._people = people
         self._elements = list(root.iter())  # lxml's elements are equal to themselves only while they are held
         self._block_elements = self._find_block_elements()
-        self._block_renderers: dict[str, Callable[[Element], Iterator[str]]] = {
-            **dict.fromkeys(_HEADING_LEVELS, self._render_heading),
-            **dict.fromkeys(_MACRO_ELEMENTS, lambda element: render_macro_blocks(self, element)),
-            "ul": self._render_list,
-            "ol": self._render_list,
-            "table": lambda element: render_table_blocks(self, element),
-            "pre": lambda element: self._render_preformatted(element),
-            "blockquote": self._render_quote,
-            "ac:task-list": self._render_tasks,
-            "ac:adf-extension": self._render_extension,
-        }
 
     def render_blocks(self, element: Element) -> Iterator[str]:
         """An element's content: runs of text as paragraphs, and the blocks between them."""
@@ -128,12 +117,38 @@ class _PageRenderer:
         for each in element:
             if self._is_block(each):
                 yield from self._render_paragraph(run)
-                yield from self._block_renderers.get(name_of(each), self.render_blocks)(each)
+                yield from self._render_block(each)
                 run = []
             else:
                 run.append(self._render_inline(each))
             run.append(each.tail or "")
         yield from self._render_paragraph(run)
+
+    def _render_block(self, element: Element) -> Iterator[str]:
+        kind = name_of(element)
+        if kind in _HEADING_LEVELS:
+            if text := self.render_line(element):
+                yield f"{'#' * _HEADING_LEVELS[kind]} {text}"
+        elif kind in _MACRO_ELEMENTS:
+            yield from render_macro_blocks(self, element)
+        elif kind in ("ul", "ol"):
+            yield from self._render_list(element)
+        elif kind == "table":
+            yield from render_table_blocks(self, element)
+        elif kind == "pre":
+            if (text := collect_raw_text(element).strip("\n").rstrip()).strip():
+                yield format_code_block(text)
+        elif kind == "blockquote":
+            if text := "\n\n".join(self.render_blocks(element)):
+                yield format_quote(text)
+        elif kind == "ac:task-list":
+            yield from self._render_tasks(element)
+        else:
+            if kind == "ac:adf-extension":  # its content, or else what it gives to others in its place
+                fallback = find_child(element, "ac:adf-fallback")
+                if fallback is not None and any(name_of(each) == "ac:adf-content" for each in element.iter()):
+                    element.remove(fallback)
+            yield from self.render_blocks(element)
 
     def render_line(self, element: Element) -> str:
         """An element's content on one line."""
@@ -194,18 +209,23 @@ class _PageRenderer:
             return render_macro_line(self, element)
         if kind.startswith("ri:"):
             return " ".join(describe_resources(self, element))
-        pieces: dict[str, Callable[[Element], str]] = {
-            "br": lambda _: LINE_BREAK,
-            "a": self._render_anchor,
-            "ac:link": lambda each: render_link(self, each),
-            "ac:image": lambda each: render_image(self, each),
-            "img": lambda each: render_image(self, each),
-            "ac:emoticon": render_emoticon,
-            "time": render_date,
-            "code": self._render_code,
-        }
-        if kind in pieces:
-            return pieces[kind](element)
+        match kind:
+            case "br":
+                return LINE_BREAK
+            case "a":
+                return self._render_anchor(element)
+            case "ac:link":
+                return render_link(self, element)
+            case "ac:image" | "img":
+                return render_image(self, element)
+            case "ac:emoticon":
+                return render_emoticon(element)
+            case "time":
+                return render_date(element)
+            case "code":
+                return format_inline_code(self.render_line(element))
+            case _:
+                pass
         text = self._render_run(element)
         if kind in ("s", "del", "strike") and text.strip():
             return f"~~{text.strip()}~~"
@@ -218,29 +238,6 @@ class _PageRenderer:
         if ours and (found := _PAGE_LINK.search(address)):
             self.add_reference(f"page/{found[1]}")
         return format_link(self.render_line(element), "" if address.startswith("#") else address)
-
-    def _render_code(self, element: Element) -> str:
-        return format_inline_code(self.render_line(element))
-
-    def _render_heading(self, element: Element) -> Iterator[str]:
-        if text := self.render_line(element):
-            yield f"{'#' * _HEADING_LEVELS[name_of(element)]} {text}"
-
-    def _render_preformatted(self, element: Element) -> Iterator[str]:
-        if (text := collect_raw_text(element).strip("\n").rstrip()).strip():
-            yield format_code_block(text)
-
-    def _render_quote(self, element: Element) -> Iterator[str]:
-        if text := "\n\n".join(self.render_blocks(element)):
-            yield format_quote(text)
-
-    def _render_extension(self, element: Element) -> Iterator[str]:
-        """What the editor of Cloud adds: its content, or else what it gives to others in its place."""
-        own = [each for each in element.iter() if name_of(each) == "ac:adf-content"]
-        fallback = find_child(element, "ac:adf-fallback")
-        if own and fallback is not None:
-            element.remove(fallback)
-        yield from self.render_blocks(element)
 
     def _render_list(self, element: Element) -> Iterator[str]:
         ordered = name_of(element) == "ol"
@@ -257,7 +254,7 @@ class _PageRenderer:
     def _render_item_blocks(self, element: Element) -> list[str]:
         if name_of(element) == "li" or not self._is_block(element):
             return list(self.render_blocks(element))
-        return list(self._block_renderers.get(name_of(element), self.render_blocks)(element))
+        return list(self._render_block(element))
 
     def _render_tasks(self, element: Element) -> Iterator[str]:
         items: list[str] = []

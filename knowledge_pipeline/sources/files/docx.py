@@ -69,9 +69,11 @@ def _to_markdown(document: WordDocument) -> str:
     styles = {style.style_id: style.name or "" for style in document.styles}
     writer = DocxRenderer(styles, _links_by_id(document.part))
     text = writer.render(document.element.body)
-    notes = {
-        name: note for part in _iter_note_parts(document.part) for name, note in _iter_notes(part, styles)
-    }
+    notes: dict[str, str] = {}
+    for relation in document.part.rels.values():
+        if relation.reltype in (RELATION.FOOTNOTES, RELATION.ENDNOTES):
+            kind = "end" if relation.reltype == RELATION.ENDNOTES else ""
+            notes |= {kind + id_: note for id_, note in _iter_notes(relation.target_part, styles)}
     note_lines = (f"[^{name}]: {notes[name]}" for name in dict.fromkeys(writer.note_names) if notes.get(name))
     return "\n\n".join(filter(None, [text, *note_lines]))
 
@@ -81,17 +83,10 @@ def _links_by_id(part: Part) -> dict[str, str]:
     return {id_: each.target_ref for id_, each in relations if each.reltype == RELATION.HYPERLINK}
 
 
-def _iter_note_parts(part: Part) -> Iterator[tuple[str, Part]]:
-    for relation in part.rels.values():
-        if relation.reltype in (RELATION.FOOTNOTES, RELATION.ENDNOTES):
-            yield "end" if relation.reltype == RELATION.ENDNOTES else "", relation.target_part
-
-
-def _iter_notes(kind_and_part: tuple[str, Part], styles: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Every note's name and text."""
-    kind, part = kind_and_part
+def _iter_notes(part: Part, styles: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Every note's id and text."""
     writer = DocxRenderer(styles, _links_by_id(part))
     element: Any
     for element in parse_xml(part.blob):
         names = [value for key, value in element.attrib.items() if key.endswith("}id")]
-        yield kind + "".join(names), " ".join(" ".join(writer.iter_blocks(element)).split())
+        yield "".join(names), " ".join(" ".join(writer.iter_blocks(element)).split())

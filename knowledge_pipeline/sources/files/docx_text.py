@@ -127,11 +127,17 @@ class _ParagraphText:
         elif tag in _TEXT_BY_TAG:
             self._write(_TEXT_BY_TAG[tag])
         elif tag in _NOTE_PREFIXES:
-            self._add_note(_NOTE_PREFIXES[tag] + element.get(f"{_W}id", ""))
+            name = _NOTE_PREFIXES[tag] + element.get(f"{_W}id", "")
+            self._writer.note_names.append(name)
+            self._write(f"[^{name}]")
         elif tag in (f"{_W}hyperlink", f"{_W}fldSimple"):
             self._add_link(element)
         elif tag == f"{_W}fldChar":
-            self._track_field(element.get(f"{_W}fldCharType"))
+            kind = element.get(f"{_W}fldCharType")
+            if kind == "begin":
+                self._fields.append(([], []))
+            elif kind == "end" and len(self._fields) > 1:
+                self._close_field()
         elif tag == f"{_W}instrText":
             self._fields[-1][0].append(element.text or "")
         elif tag in _DRAWING_TAGS:
@@ -142,10 +148,6 @@ class _ParagraphText:
     def _write(self, text: str) -> None:
         self._fields[-1][1].append(text)
 
-    def _add_note(self, name: str) -> None:
-        self._writer.note_names.append(name)
-        self._write(f"[^{name}]")
-
     def _add_link(self, element: Any) -> None:
         url = self._writer.links.get(element.get(_R_ID, ""), "")
         instruction = f'HYPERLINK "{url}"' if url else element.get(f"{_W}instr", "")
@@ -153,12 +155,6 @@ class _ParagraphText:
         self._fields.append(([instruction], []))
         self.add(element)
         while len(self._fields) > depth:
-            self._close_field()
-
-    def _track_field(self, kind: str | None) -> None:
-        if kind == "begin":
-            self._fields.append(([], []))
-        elif kind == "end" and len(self._fields) > 1:
             self._close_field()
 
     def _close_field(self) -> None:

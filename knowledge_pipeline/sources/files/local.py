@@ -54,8 +54,8 @@ class LocalTree:
                 path = f"{folder}/{decode_path(entry.name)}" if folder else decode_path(entry.name)
                 if not entry.is_dir(follow_symlinks=False):
                     yield from self._to_entries(entry, path, rules)
-                elif self._is_walked(path, rules):
-                    if self._is_repository(path):
+                elif not self._selection.is_pruned(path) and not (rules and rules.ignores(f"{path}/")):
+                    if os.path.lexists(self._encode_location(f"{path}/.git")):
                         yield FileEntry(path, 0, "submodule", path_to_uri(path), SUBMODULE_REASON)
                     else:
                         below.append((path, rules))
@@ -106,12 +106,6 @@ class LocalTree:
             raise SourceUnavailable(
                 f"listing the folder {_format_path(place)} failed ({why}): try again later"
             ) from error
-
-    def _is_walked(self, path: str, rules: IgnoreRules | None) -> bool:
-        return not self._selection.is_pruned(path) and not (rules is not None and rules.ignores(f"{path}/"))
-
-    def _is_repository(self, path: str) -> bool:
-        return os.path.lexists(self._encode_location(f"{path}/.git"))
 
     def _to_entries(
         self, dir_entry: os.DirEntry[bytes], path: str, rules: IgnoreRules | None

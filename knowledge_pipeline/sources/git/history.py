@@ -126,7 +126,11 @@ class GitHistorySource(Source):
     def fetch(self, item: Item) -> Document:
         """Read one commit and its diff against its first parent."""
         try:
-            commit = self._read_commit(item.locator)
+            raw = self._objects.read(item.locator)
+            signed = parse_signature(raw)
+            commit = Commit(
+                item.locator, parse_parents(raw), signed.author, signed.committed, parse_message(raw)
+            )
             diff = self._diffs.read(commit.id, commit.parents[0] if commit.parents else None)
         except GitError as failure:
             raise self._history.to_source_error(failure) from failure
@@ -141,8 +145,3 @@ class GitHistorySource(Source):
             last_modified=commit.committed,
             metadata=metadata,
         )
-
-    def _read_commit(self, commit_id: str) -> Commit:
-        raw = self._objects.read(commit_id)
-        signed = parse_signature(raw)
-        return Commit(commit_id, parse_parents(raw), signed.author, signed.committed, parse_message(raw))

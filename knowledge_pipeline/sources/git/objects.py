@@ -57,7 +57,8 @@ def parse_signature(commit: bytes) -> Signature:
     """
     fields = _parse_header(commit)
     name = fields.get(b"author", b"").partition(b" <")[0]
-    return Signature(_decode(name, fields).strip() or None, _parse_commit_time(fields))
+    words = fields.get(b"committer", b"").rpartition(b">")[2].split()
+    return Signature(_decode(name, fields).strip() or None, parse_timestamp(words[0]) if words else None)
 
 
 def parse_message(commit: bytes) -> str:
@@ -89,11 +90,6 @@ def _decode(text: bytes, fields: dict[bytes, bytes]) -> str:
         return text.decode(fields.get(b"encoding", b"utf-8").decode("ascii", "replace"), "replace")
     except LookupError:
         return text.decode("utf-8", "replace")
-
-
-def _parse_commit_time(fields: dict[bytes, bytes]) -> datetime | None:
-    words = fields.get(b"committer", b"").rpartition(b">")[2].split()
-    return parse_timestamp(words[0]) if words else None
 
 
 def parse_timestamp(seconds: bytes | str) -> datetime | None:

@@ -66,7 +66,7 @@ class GithubErrors:
             return self.repository_not_found()
         if kinds & _TOO_LARGE_TYPES or any(hint in reason.lower() for hint in _TIMEOUT_HINTS):
             return QueryTooLarge(f"{self.service} gave up on a query about {self._repository} ({reason})")
-        if any(_error_code(error) == "undefinedField" for error in errors):
+        if any((error.get("extensions") or {}).get("code") == "undefinedField" for error in errors):
             return SourceRefused(
                 f"{self.service} does not know a field of the query ({reason}): "
                 "GitHub Enterprise Server 3.14 or later is needed"
@@ -132,7 +132,7 @@ class GithubErrors:
     def _access_forbidden(self, message: str, *, single_sign_on: bool) -> SourceRefused:
         if single_sign_on or "saml" in message.lower():
             return SourceRefused(
-                f"{self.service} requires the {self._identity} to be authorized for the single sign-on (SAML) "
+                f"{self.service} requires the {self._identity} to be authorized for single sign-on (SAML) "
                 f"of the organization of {self._repository}: authorize it in its owner's settings "
                 "(Configure SSO)"
             )
@@ -146,7 +146,3 @@ def is_single_sign_on(error: GraphqlError) -> bool:
     """Whether the organization requires single sign-on first."""
     extensions = error.get("extensions") or {}
     return bool(extensions.get("saml_failure")) or "saml" in str(error.get("message") or "").lower()
-
-
-def _error_code(error: GraphqlError) -> str:
-    return str((error.get("extensions") or {}).get("code") or "")

@@ -31,7 +31,6 @@ from knowledge_pipeline.sources.http_retry import (
 
 if TYPE_CHECKING:
     from gitlab import Gitlab
-    from gitlab.exceptions import GitlabError
 
 _TOO_LARGE_STATUSES = frozenset(
     {500, 502, 503, 504}
@@ -58,7 +57,7 @@ class GitlabClient:
         self._url = f"{connection.url.rstrip('/')}/api/graphql"
         self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
         self._session.max_redirects = 0  # the token is for this address; one that leads elsewhere is wrong
-        self._session.auth = _without_auth  # nobody's .netrc is read
+        self._session.auth = lambda request: request  # nobody's .netrc is read
         self._gitlab: Gitlab | None = None
 
     def close(self) -> None:
@@ -112,16 +111,14 @@ class GitlabClient:
                 self._url, post_data=payload, obey_rate_limit=False, retry_transient_errors=False
             )
         except GitlabError as error:
-            raise self._to_source_error(error) from None
+            if error.response_code is None:  # no JSON where JSON was announced
+                raise self.errors.api_not_found() from None
+            message = _parse_error_message(error.response_body or b"")
+            raise self.errors.from_status(error.response_code, message) from None
         except requests.TooManyRedirects:
             raise self.errors.api_not_found() from None
         except requests.RequestException as error:
             raise to_source_error(self.errors.service, error) from None
-
-    def _to_source_error(self, error: GitlabError) -> KnowledgeError:
-        if error.response_code is None:  # no JSON where JSON was announced
-            return self.errors.api_not_found()
-        return self.errors.from_status(error.response_code, _parse_error_message(error.response_body or b""))
 
     def _open_client(self) -> Gitlab:
         if self._gitlab is None:
@@ -214,10 +211,6 @@ class GitlabErrors:
     def listing_incomplete(self, problem: str) -> SourceUnavailable:
         """A listing that cannot be trusted to be whole."""
         return SourceUnavailable(f"{self.service} {problem}: nothing is deleted: try again later")
-
-
-def _without_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    return request
 
 
 def _parse_error_message(body: bytes) -> str:

@@ -8,7 +8,7 @@ Source: https://developer.atlassian.com/cloud/jira/platform/apis/document/struct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from knowledge_pipeline.sources.jira.adf_inline import (
@@ -75,29 +75,58 @@ class _AdfRenderer:
     def _render_block(self, node: Mapping[str, Any], depth: int) -> str:
         if depth > _MAX_DEPTH:
             return collect_text(node)
-        write = _BLOCK_RENDERERS.get(type_of(node), _AdfRenderer._render_unknown)
-        return write(self, node, depth + 1)
+        depth += 1
+        attributes, children = attributes_of(node), children_of(node)
+        match type_of(node):
+            case "paragraph" | "caption":
+                return self.render_blocks(children, depth)
+            case "heading":
+                level = attributes.get("level")
+                level = min(6, max(1, level)) if isinstance(level, int) else 1
+                text = " ".join(self.render_blocks(children, depth).split())
+                return f"{'#' * level} {text}" if text else ""
+            case "bulletList":
+                return "\n".join(self._render_list_item(child, "- ", depth) for child in children)
+            case "orderedList":
+                order = attributes.get("order")
+                first = order if isinstance(order, int) and 0 <= order < 10**9 else 1
+                items = enumerate(children, start=first)
+                return "\n".join(self._render_list_item(item, f"{number}. ", depth) for number, item in items)
+            case "taskList":
+                return "\n".join(self._render_task(child, depth) for child in children)
+            case "decisionList":
+                return "\n".join(self._render_decision(child, depth) for child in children)
+            case "panel":
+                return self._render_panel(node, depth)
+            case "expand" | "nestedExpand":
+                title = " ".join(str(attributes.get("title") or "").split())
+                parts = (f"**{title}**" if title else "", self.render_blocks(children, depth))
+                return "\n\n".join(part for part in parts if part)
+            case "table":
+                return format_table(self._build_grid(node, depth))
+            case "codeBlock":
+                code, language = collect_text(node, separator=""), str(attributes.get("language") or "")
+                return format_code_block(code, language) if code.strip() else ""
+            case "blockquote":
+                text = self.render_blocks(children, depth)
+                return format_quote(text) if text else ""
+            case "rule":
+                return "---"
+            case "mediaSingle" | "mediaGroup":
+                return "\n".join(text for child in children if (text := self.render_blocks([child], depth)))
+            case "blockCard" | "embedCard":
+                source = attributes.get("datasource")
+                parameters = source.get("parameters") if isinstance(source, dict) else None
+                jql = parameters.get("jql") if isinstance(parameters, dict) else None
+                label = render_label(node, self._people)
+                return format_link(str(jql), label) if jql else label
+            case _:  # not in the schema, or only a frame around others
+                values = (node.get("text"), attributes.get("title"), attributes.get("text"))
+                texts = [value.strip() for value in values if isinstance(value, str)]
+                return "\n\n".join(text for text in (*texts, self.render_blocks(children, depth)) if text)
 
     def _render_inline(self, nodes: list[Any]) -> str:
         return render_inline(nodes, self._people).strip()
-
-    def _render_children(self, node: Mapping[str, Any], depth: int) -> str:
-        return self.render_blocks(children_of(node), depth)
-
-    def _render_heading(self, node: Mapping[str, Any], depth: int) -> str:
-        level = attributes_of(node).get("level")
-        level = min(6, max(1, level)) if isinstance(level, int) else 1
-        text = " ".join(self._render_children(node, depth).split())
-        return f"{'#' * level} {text}" if text else ""
-
-    def _render_bullet_list(self, node: Mapping[str, Any], depth: int) -> str:
-        return "\n".join(self._render_list_item(child, "- ", depth) for child in children_of(node))
-
-    def _render_ordered_list(self, node: Mapping[str, Any], depth: int) -> str:
-        order = attributes_of(node).get("order")
-        first = order if isinstance(order, int) and 0 <= order < 10**9 else 1
-        items = enumerate(children_of(node), start=first)
-        return "\n".join(self._render_list_item(child, f"{number}. ", depth) for number, child in items)
 
     def _render_list_item(self, node: Any, marker: str, depth: int, label: str = "") -> str:
         """A list item; its lists follow without an empty line."""
@@ -112,43 +141,27 @@ class _AdfRenderer:
             text = f"{text}{between}{piece}" if text != label else f"{label}{piece}"
         return format_list_item(marker, text)
 
-    def _render_task_list(self, node: Mapping[str, Any], depth: int) -> str:
-        lines = []
-        for child in children_of(node):
-            if type_of(child) == "taskList":  # in the list itself, it belongs to the item before
-                lines.append(format_list_item("  ", self._render_block(child, depth)))
-                continue
-            done = isinstance(child, dict) and attributes_of(child).get("state") == "DONE"
-            lines.append(self._render_list_item(child, "- [x] " if done else "- [ ] ", depth))
-        return "\n".join(lines)
+    def _render_task(self, node: Any, depth: int) -> str:
+        if type_of(node) == "taskList":  # in the list itself, it belongs to the item before
+            return format_list_item("  ", self._render_block(node, depth))
+        done = isinstance(node, dict) and attributes_of(node).get("state") == "DONE"
+        return self._render_list_item(node, "- [x] " if done else "- [ ] ", depth)
 
-    def _render_decision_list(self, node: Mapping[str, Any], depth: int) -> str:
-        lines = []
-        for child in children_of(node):
-            state = attributes_of(child).get("state") if isinstance(child, dict) else None
-            label = "Undecided" if state == "UNDECIDED" else "Decision"
-            lines.append(self._render_list_item(child, "- ", depth, f"{label}: "))
-        return "\n".join(lines)
+    def _render_decision(self, node: Any, depth: int) -> str:
+        state = attributes_of(node).get("state") if isinstance(node, dict) else None
+        label = "Undecided" if state == "UNDECIDED" else "Decision"
+        return self._render_list_item(node, "- ", depth, f"{label}: ")
 
     def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
         attributes = attributes_of(node)
         label = _PANEL_LABELS.get(str(attributes.get("panelType")), "") or str(
             attributes.get("panelIconText") or ""
         )
-        text = self._render_children(node, depth)
+        text = self.render_blocks(children_of(node), depth)
         first_type = next((type_of(child) for child in children_of(node)), "")
         if not label or not text:
             return text
         return f"{label}: {text}" if first_type == "paragraph" else f"{label}:\n\n{text}"
-
-    def _render_expand(self, node: Mapping[str, Any], depth: int) -> str:
-        title = " ".join(str(attributes_of(node).get("title") or "").split())
-        return "\n\n".join(
-            text for text in (f"**{title}**" if title else "", self._render_children(node, depth)) if text
-        )
-
-    def _render_table(self, node: Mapping[str, Any], depth: int) -> str:
-        return format_table(self._build_grid(node, depth))
 
     def _build_grid(self, table: Mapping[str, Any], depth: int) -> list[list[str]]:
         rows = [
@@ -177,36 +190,6 @@ class _AdfRenderer:
                 parts.append(self.render_blocks([child], depth + 1))
         return " ".join(parts)
 
-    def _render_code_block(self, node: Mapping[str, Any], depth: int) -> str:
-        code = collect_text(node, separator="")
-        return format_code_block(code, str(attributes_of(node).get("language") or "")) if code.strip() else ""
-
-    def _render_quote(self, node: Mapping[str, Any], depth: int) -> str:
-        text = self._render_children(node, depth)
-        return format_quote(text) if text else ""
-
-    def _render_rule(self, node: Mapping[str, Any], depth: int) -> str:
-        return "---"
-
-    def _render_media(self, node: Mapping[str, Any], depth: int) -> str:
-        texts = (self.render_blocks([child], depth) for child in children_of(node))
-        return "\n".join(text for text in texts if text)
-
-    def _render_card(self, node: Mapping[str, Any], depth: int) -> str:
-        attributes = attributes_of(node)
-        source = attributes.get("datasource")
-        parameters = source.get("parameters") if isinstance(source, dict) else None
-        jql = parameters.get("jql") if isinstance(parameters, dict) else None
-        text = render_label(node, self._people)
-        return format_link(str(jql), text) if jql else text
-
-    def _render_unknown(self, node: Mapping[str, Any], depth: int) -> str:
-        """The text of a node that the schema has not, or that is only a frame around others."""
-        attributes = attributes_of(node)
-        values = [node.get("text"), *(attributes.get(name) for name in ("title", "text"))]
-        texts = [str(text).strip() for text in values if isinstance(text, str)]
-        return "\n\n".join(text for text in (*texts, self._render_children(node, depth)) if text)
-
 
 _ITEM_CONTENT_TYPES = {
     *_LIST_TYPES,
@@ -219,24 +202,3 @@ _ITEM_CONTENT_TYPES = {
     "panel",
 }
 """Where an item is expected and one of these stands, it is the item's content."""
-
-_BLOCK_RENDERERS: dict[str, Callable[[_AdfRenderer, Mapping[str, Any], int], str]] = {
-    "paragraph": _AdfRenderer._render_children,
-    "caption": _AdfRenderer._render_children,
-    "heading": _AdfRenderer._render_heading,
-    "bulletList": _AdfRenderer._render_bullet_list,
-    "orderedList": _AdfRenderer._render_ordered_list,
-    "taskList": _AdfRenderer._render_task_list,
-    "decisionList": _AdfRenderer._render_decision_list,
-    "panel": _AdfRenderer._render_panel,
-    "expand": _AdfRenderer._render_expand,
-    "nestedExpand": _AdfRenderer._render_expand,
-    "table": _AdfRenderer._render_table,
-    "codeBlock": _AdfRenderer._render_code_block,
-    "blockquote": _AdfRenderer._render_quote,
-    "rule": _AdfRenderer._render_rule,
-    "mediaSingle": _AdfRenderer._render_media,
-    "mediaGroup": _AdfRenderer._render_media,
-    "blockCard": _AdfRenderer._render_card,
-    "embedCard": _AdfRenderer._render_card,
-}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -56,9 +56,43 @@ def render_inline(nodes: list[Any], people: People) -> str:
 
 
 def render_label(node: Any, people: People) -> str:
-    """What a node that is no text shows within a line."""
-    show = _LABEL_RENDERERS.get(type_of(node))
-    return show(attributes_of(node), people) if show else collect_text(node)
+    """What a node other than text shows within a line."""
+    kind = type_of(node)
+    attributes = attributes_of(node) if kind else {}
+    match kind:
+        case "hardBreak":
+            return "\n"
+        case "mention":
+            name = str(attributes.get("text") or "").strip().lstrip("@")
+            return f"@{name or people.get(str(attributes.get('id')), 'someone')}"
+        case "emoji":
+            return str(attributes.get("text") or attributes.get("shortName") or "")
+        case "date":
+            return _render_date(attributes.get("timestamp"))
+        case "status" | "placeholder":
+            return str(attributes.get("text") or "").strip()
+        case "inlineCard" | "blockCard" | "embedCard":  # its name, where the card has its own JSON-LD
+            data = attributes.get("data")
+            data = data if isinstance(data, dict) else {}
+            return format_link(
+                str(data.get("name") or ""), str(attributes.get("url") or data.get("url") or "")
+            )
+        case "media" | "mediaInline" | "image":  # the name of a file; an image from elsewhere is a link
+            names = (attributes.get(key) for key in ("alt", "__fileName", "title"))
+            name = str(next(filter(None, names), "")).strip()
+            url = attributes.get("url") or attributes.get("src")
+            if isinstance(url, str) and url:
+                return format_link(name or "image", url)
+            return f"(attachment: {name})" if name else "(attachment)"
+        case _:
+            return collect_text(node)
+
+
+def _render_date(timestamp: Any) -> str:
+    try:
+        return datetime.fromtimestamp(int(timestamp or "") / 1000, UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError, TypeError):
+        return str(timestamp or "")
 
 
 def collect_text(node: Any, separator: str = " ") -> str:
@@ -137,61 +171,3 @@ def _emphasis_of(node: Any) -> tuple[str, ...]:
 def _link_of(node: Any) -> str:
     url = _marks_of(node).get("link", {}).get("href")
     return url if isinstance(url, str) else ""
-
-
-def _render_mention(attrs: Mapping[str, Any], people: People) -> str:
-    name = str(attrs.get("text") or "").strip().lstrip("@") or people.get(str(attrs.get("id")), "someone")
-    return f"@{name}"
-
-
-def _render_emoji(attrs: Mapping[str, Any], people: People) -> str:
-    return str(attrs.get("text") or attrs.get("shortName") or "")
-
-
-def _render_date(attrs: Mapping[str, Any], people: People) -> str:
-    stamp = attrs.get("timestamp")
-    try:
-        return datetime.fromtimestamp(int(stamp or "") / 1000, UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError, TypeError):
-        return str(stamp or "")
-
-
-def _render_status(attrs: Mapping[str, Any], people: People) -> str:
-    return str(attrs.get("text") or "").strip()
-
-
-def _render_card(attrs: Mapping[str, Any], people: People) -> str:
-    """A link; its name where the card brings its own JSON-LD."""
-    data = attrs.get("data")
-    data = data if isinstance(data, dict) else {}
-    url = attrs.get("url") or data.get("url") or ""
-    return format_link(str(data.get("name") or ""), str(url))
-
-
-def _render_media(attrs: Mapping[str, Any], people: People) -> str:
-    """The name of a file; an image from elsewhere is a link."""
-    name = next((str(attrs[key]) for key in ("alt", "__fileName", "title") if attrs.get(key)), "").strip()
-    url = attrs.get("url") or attrs.get("src")
-    if isinstance(url, str) and url:
-        return format_link(name or "image", url)
-    return f"(attachment: {name})" if name else "(attachment)"
-
-
-def _render_break(attrs: Mapping[str, Any], people: People) -> str:
-    return "\n"
-
-
-_LABEL_RENDERERS: dict[str, Callable[[Mapping[str, Any], People], str]] = {
-    "hardBreak": _render_break,
-    "mention": _render_mention,
-    "emoji": _render_emoji,
-    "date": _render_date,
-    "status": _render_status,
-    "inlineCard": _render_card,
-    "blockCard": _render_card,
-    "embedCard": _render_card,
-    "media": _render_media,
-    "mediaInline": _render_media,
-    "image": _render_media,
-    "placeholder": _render_status,
-}

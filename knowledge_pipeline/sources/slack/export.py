@@ -19,17 +19,17 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, Source
 from knowledge_pipeline.sources.slack.blocks import Json, list_dicts, to_string
 from knowledge_pipeline.sources.slack.export_files import ExportFiles, build_not_export_error, open_export
-from knowledge_pipeline.sources.slack.text import replace_surrogates
 from knowledge_pipeline.sources.slack.threads import (
     Channel,
     ChannelFilters,
     ItemActivity,
     RevisionDigest,
     SlackMessage,
+    account_name,
     build_document,
     day_uri,
-    display_name,
     is_timestamp,
+    parse_channel,
     parse_message,
     parse_timestamp,
     select_newest,
@@ -201,7 +201,7 @@ def _uri_of(channel: Channel, message: Json) -> str:
 def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
     """Public channels; `groups.json`, `dms.json` and `mpims.json` are left alone."""
     for entry in _load_list(files, "channels.json") or ():
-        channel = Channel(to_string(entry.get("id")), replace_surrogates(to_string(entry.get("name"))))
+        channel = parse_channel(entry)
         if not _CHANNEL_ID.fullmatch(channel.id) or not channel.name:
             raise build_not_export_error(files.path)
         if {"/", "\\", "\0"} & set(channel.name) or channel.name in (".", ".."):
@@ -215,9 +215,7 @@ def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
 def _iter_people(files: ExportFiles) -> Iterator[tuple[str, str]]:
     for name in ("users.json", "org_users.json"):
         for user in _load_list(files, name, is_required=False) or ():
-            profile = user.get("profile")
-            called = (display_name(profile) if isinstance(profile, dict) else "") or display_name(user)
-            yield to_string(user.get("id")), called
+            yield to_string(user.get("id")), account_name(user)
 
 
 def _load_list(files: ExportFiles, name: str, *, is_required: bool = True) -> list[Json] | None:

@@ -159,7 +159,12 @@ class _ZipExport(ExportFiles):
         tops: list[str] = []
         for entry in self._zip.infolist():
             path = PurePosixPath(entry.filename.replace("\\", "/"))
-            if path.is_absolute() or ".." in path.parts or _DRIVE.match(entry.filename) or _is_link(entry):
+            if (
+                path.is_absolute()
+                or ".." in path.parts
+                or _DRIVE.match(entry.filename)
+                or stat.S_ISLNK(entry.external_attr >> 16)
+            ):
                 raise SourceRefused(
                     f"{self.path} holds a file that leads out of it ({entry.filename[:100]!r}): do not use it"
                 )
@@ -168,10 +173,6 @@ class _ZipExport(ExportFiles):
         if not tops:
             raise build_not_export_error(self.path)
         return min(tops, key=len)
-
-
-def _is_link(entry: zipfile.ZipInfo) -> bool:
-    return stat.S_ISLNK(entry.external_attr >> 16)
 
 
 def _require_size(name: str, content: bytes) -> bytes:

@@ -189,6 +189,17 @@ def display_name(profile: Json) -> str:
     return replace_surrogates(next((name for name in wanted if name), ""))
 
 
+def account_name(user: Json) -> str:
+    """The name of an account, as its profile says or else the account itself."""
+    profile = user.get("profile")
+    return (display_name(profile) if isinstance(profile, dict) else "") or display_name(user)
+
+
+def parse_channel(raw: Json) -> Channel:
+    """A channel as the API and exports list it."""
+    return Channel(to_string(raw.get("id")), replace_surrogates(to_string(raw.get("name"))))
+
+
 def day_uri(channel: Channel, day: date) -> str:
     """Of what was said in a channel on a day, but for threads."""
     return f"day/{channel.id}/{day.isoformat()}"

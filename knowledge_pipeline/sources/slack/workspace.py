@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.sources.slack.blocks import to_string
 from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
-from knowledge_pipeline.sources.slack.text import replace_surrogates
-from knowledge_pipeline.sources.slack.threads import Channel, ChannelFilters, display_name
+from knowledge_pipeline.sources.slack.threads import (
+    Channel,
+    ChannelFilters,
+    account_name,
+    parse_channel,
+)
 
 _PAGE_SIZE = 999  # Slack's most
 
@@ -34,10 +38,10 @@ class SlackWorkspace:
         found = self._list_channels_of_kind("public_channel", exclude_archived=not named)
         if not named:
             return self._filter_joined(found)
-        wanted = [channel for each in found if filters.accepts(channel := _to_channel(each))]
+        wanted = [channel for each in found if filters.accepts(channel := parse_channel(each))]
         if filters.find_missing(wanted):
             wanted += [
-                channel for each in self._list_private() if filters.accepts(channel := _to_channel(each))
+                channel for each in self._list_private() if filters.accepts(channel := parse_channel(each))
             ]
         if missing := filters.find_missing(wanted):
             raise SourceRefused(
@@ -58,7 +62,7 @@ class SlackWorkspace:
         """The name of a person or bot; somebody of another workspace is asked for alone."""
         if self._people is None:
             pages = self._client.iter_pages("users.list", "members", limit=_PAGE_SIZE)
-            self._people = {to_string(user.get("id")): _profile_name(user) for page in pages for user in page}
+            self._people = {to_string(user.get("id")): account_name(user) for page in pages for user in page}
         if account not in self._people:
             self._people[account] = self._fetch_person_name(account)
         return self._people[account] or None
@@ -85,7 +89,7 @@ class SlackWorkspace:
             raise
 
     def _filter_joined(self, raw_channels: Iterable[Json]) -> list[Channel]:
-        joined = [_to_channel(each) for each in raw_channels if each.get("is_member")]
+        joined = [parse_channel(each) for each in raw_channels if each.get("is_member")]
         if not joined:
             raise SourceRefused(
                 f"the bot of connection.token is in no public channel of {self._client.service}: invite it "
@@ -100,13 +104,4 @@ class SlackWorkspace:
             if refusal.code in ("user_not_found", "user_not_visible", "users_not_found", "invalid_arguments"):
                 return ""
             raise
-        return _profile_name(user) if isinstance(user, dict) else ""
-
-
-def _to_channel(raw: Json) -> Channel:
-    return Channel(to_string(raw.get("id")), replace_surrogates(to_string(raw.get("name"))))
-
-
-def _profile_name(user: Json) -> str:
-    profile = user.get("profile")
-    return (display_name(profile) if isinstance(profile, dict) else "") or display_name(user)
+        return account_name(user) if isinstance(user, dict) else ""
