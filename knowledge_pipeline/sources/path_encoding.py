@@ -28,7 +28,7 @@ def path_to_uri(path: str) -> str:
 
 
 def uri_to_path(uri: str) -> str:
-    """The path that `uri_of` was given."""
+    """The path that `path_to_uri` was given."""
     return decode_path(unquote_to_bytes(uri))
 
 

@@ -1,4 +1,4 @@
-"""Where a source's files are to be seen by a person, from its configuration alone."""
+"""Where people see a source's files, from its configuration alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from knowledge_pipeline.sources.bucket.tree import build_bucket_web_prefix
 
 @dataclass(frozen=True, slots=True)
 class WebLocation:
-    """Names for a source's repository; a bucket has pages alone.
+    """Names of a source's repository; a bucket has only pages.
 
     `web_prefix` followed by a file's quoted path is its page; `commit_prefix` followed
     by a commit's id is the commit's.
@@ -31,7 +31,7 @@ class WebLocation:
 
 
 def build_web_location(source: SourceConfig) -> WebLocation:
-    """The place of a source; opens nothing."""
+    """The web location of a source; opens nothing."""
     connection = source.connection
     if isinstance(connection, GithubConnection):
         return WebLocation(repo=connection.repository)

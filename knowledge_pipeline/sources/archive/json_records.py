@@ -1,4 +1,4 @@
-"""A record of JSON as text for people: its title, its fields as lines and sections, its turns as turns."""
+"""The text of a JSON record: its title, its fields as lines and sections, and its turns."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _MAX_INLINE_CHARS = 200  # a longer value has lines of its own
 
 
 class InvalidJson(Exception):
-    """The text is no JSON, or too deep; `str(error)` says which."""
+    """The text is not JSON, or nested too deep; `str(error)` says which."""
 
 
 def parse_record(text: str) -> Any:
     """The value of a JSON text, or the list of those on the lines of a JSON Lines text.
 
-    Numbers are texts, as they are written.
+    Numbers stay text, as they are written.
 
     Raises:
-        NotJson: it is neither.
+        InvalidJson: it is neither.
     """
     try:
         return _parse_json(text)
@@ -44,10 +44,10 @@ def parse_record(text: str) -> Any:
 
 
 def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
-    """The text of a record, and its segments where people take turns in it, as `conversation` has them.
+    """The text of a record, and its segments as in `conversation` if it holds turns.
 
     Raises:
-        NotJson: it is nested too deep.
+        InvalidJson: it is nested too deep.
     """
     try:
         key, turns = _find_turns(record)
@@ -74,7 +74,7 @@ def _parse_json(text: str) -> Any:
 
 
 def _find_turns(record: Any) -> tuple[str | None, list[Mapping[str, Any]]]:
-    """Under which key turns are, and they; a list can be all that a record is."""
+    """The turns of a record and their key; None for a record that is a list of turns."""
     if isinstance(record, list):
         return None, record if _is_turn_list(record) else []
     if isinstance(record, Mapping):
@@ -97,7 +97,7 @@ def _is_turn(value: Any) -> bool:
 
 
 def _build_turn(value: Mapping[str, Any]) -> Turn:
-    """Whatever else a turn has follows what was said."""
+    """One turn; its other fields follow its content."""
     role = str(value.get("role") or "message").lower().replace("_", " ").replace("-", " ")
     author_key, content_key = _find_key(value, _AUTHOR_KEYS), _find_key(value, _CONTENT_KEYS)
     time_key = next((name for name in _TIME_KEYS if parse_time(value.get(name))), None)
@@ -142,7 +142,7 @@ def _person_name(value: Any) -> str:
 
 
 def _iter_sections(record: Any, title: str) -> Iterator[str]:
-    """Short fields of an object as lines, then the others each under a heading."""
+    """Short fields of an object as lines, then each of the others under a heading."""
     if not isinstance(record, Mapping):
         yield from _iter_lines(record, 0)
         return
@@ -190,5 +190,5 @@ def _format_scalar(value: Any) -> str:
 
 
 def _remove_invalid_characters(text: str) -> str:
-    """Without what a table cannot hold: NUL, and lone surrogates, which escapes in JSON can make."""
+    """The text without NUL and lone surrogates, which JSON escapes can make and a table cannot hold."""
     return text.replace("\0", "\ufffd").replace("\r\n", "\n").encode("utf-8", "replace").decode()

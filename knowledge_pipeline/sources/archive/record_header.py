@@ -1,4 +1,4 @@
-"""What a record says of itself, by the names of its fields: front matter, or the top of a JSON object."""
+"""Metadata of a record, from its front matter or the fields of its JSON object."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MIN_MILLISECONDS = 100_000_000_000  # a larger number counts them
 
 @dataclass(frozen=True, slots=True)
 class RecordHeader:
-    """The title, and metadata of what is known.
+    """The title, and the known metadata.
 
     `id`, `kind`, `status`, `project`; `tags`, `labels`, `authors`; `updated_at`, `created_at` in ISO
     8601, UTC; `mentions`.
@@ -78,7 +78,7 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
 
 
 def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
-    """The facts in a mapping that may hold anything; names are told apart without case, `-` is `_`."""
+    """The header in a mapping that may hold anything; names are compared without case, with `-` as `_`."""
     known = {str(name).strip().lower().replace("-", "_"): value for name, value in fields.items()}
     found: dict[str, Any] = {}
     for name, keys in _SINGLE_FIELDS.items():
@@ -97,7 +97,7 @@ def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
 
 
 def infer_kind(path: str) -> str | None:
-    """What a record is by the nearest folder with a telling name: "docs/decisions/0001.md" is an adr."""
+    """The kind that the nearest known folder names: "docs/decisions/0001.md" is an adr."""
     for folder in reversed(path.lower().split("/")[:-1]):
         if kind := _KIND_BY_FOLDER.get(folder) or _KIND_BY_FOLDER.get(folder.removesuffix("s")):
             return kind
@@ -105,7 +105,7 @@ def infer_kind(path: str) -> str | None:
 
 
 def parse_time(value: Any) -> datetime | None:
-    """A time in UTC, however it is written: a date, ISO 8601, or seconds since 1970; UTC without a zone."""
+    """A time in UTC from a date, ISO 8601, or seconds or milliseconds since 1970."""
     with suppress(ValueError, OverflowError, OSError):
         if isinstance(value, date):  # a datetime too
             value = value.isoformat()

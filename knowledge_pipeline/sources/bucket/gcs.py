@@ -1,4 +1,4 @@
-"""One bucket of Google Cloud Storage, by its JSON API over a polite session with Google's identity.
+"""One bucket of Google Cloud Storage, by its JSON API over a retrying session with Google's identity.
 
 API: https://cloud.google.com/storage/docs/json_api/v1/objects
 """
@@ -34,7 +34,7 @@ _SKIP_REASONS = {403: "the service forbids us to read it (403)", 404: DELETED_RE
 
 
 class GcsBucket:
-    """The bucket that a connection names; nobody is asked before the first call."""
+    """The bucket that a connection names; nothing is sent before the first call."""
 
     def __init__(self, connection: GcsConnection, *, sleep: Sleep = time.sleep) -> None:
         self._connection = connection
@@ -50,7 +50,7 @@ class GcsBucket:
 
         Raises:
             ConfigError: Google's identity library is not installed.
-            SourceRefused: the bucket does not exist or refuses us, or what answers is no Cloud Storage.
+            SourceRefused: the bucket does not exist or refuses us, or the endpoint is not Cloud Storage.
             SourceUnavailable: it did not answer, or limits us.
         """
         parameters: dict[str, Any] = {"prefix": prefix, "maxResults": _PAGE_SIZE, "fields": _LISTING_FIELDS}
@@ -72,7 +72,7 @@ class GcsBucket:
 
         Raises:
             DocumentSkipped: it is gone, or not for us to read.
-            SourceRefused, SourceUnavailable: as `listing`.
+            SourceRefused, SourceUnavailable: as `list_objects`.
         """
         address = f"{self._base}/download/{self._objects}/{quote(key, safe='')}?alt=media"
         headers = {"Range": f"bytes=0-{limit_bytes}", "Accept-Encoding": "gzip"}  # gzip: unpacked by us
@@ -111,7 +111,7 @@ class GcsBucket:
         return page
 
     def _to_object_info(self, raw: Mapping[str, Any]) -> ObjectInfo:
-        """The ETag is of generation and metageneration: it changes with the metadata too."""
+        """The ETag changes with the object's content and with its metadata."""
         try:
             size = int(raw["size"])
             return ObjectInfo(raw["name"], size, f"{raw['etag']}-{size}", raw["updated"])
@@ -196,10 +196,10 @@ def _open_session(connection: GcsConnection, service: str, sleep: Sleep) -> requ
 
 
 def _load_credentials(connection: GcsConnection) -> Any:
-    """A service account by its key file, or whoever is logged in on this machine.
+    """A service account by its key file, or the identity of this machine.
 
     Raises:
-        SourceRefused: the file is none of a service account, or nobody is logged in.
+        SourceRefused: the file is not a service account's key, or nobody is logged in.
     """
     import google.auth
     from google.auth.exceptions import DefaultCredentialsError

@@ -14,7 +14,7 @@ Sleep = Callable[[float], None]
 class ObjectInfo:
     """One object as its bucket lists it."""
 
-    key: str  # bytes that are not UTF-8 as in `names`
+    key: str  # bytes that are not UTF-8 as in `path_encoding`
     size_bytes: int
     revision: str
     locator: str = ""
@@ -30,10 +30,10 @@ class FetchResult:
 
 
 class Bucket(Protocol):
-    """One bucket of one service. Errors as `Source`; a call is repeated as often as it makes sense."""
+    """One bucket of one service. Errors as `Source`; calls are retried."""
 
     def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Every object whose key begins with a prefix, in few calls; whole, or an exception."""
+        """Every object whose key begins with a prefix, in few calls; complete, or an exception."""
 
     def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object, one more than `limit_bytes` at most; DocumentSkipped without it."""

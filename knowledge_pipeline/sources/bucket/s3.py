@@ -31,7 +31,7 @@ _ResponseT = TypeVar("_ResponseT")
 
 
 class S3Bucket:
-    """The bucket that a connection names; nobody is asked before the first call."""
+    """The bucket that a connection names; nothing is sent before the first call."""
 
     def __init__(self, connection: S3Connection, *, sleep: Sleep = time.sleep) -> None:
         self._connection = connection
@@ -42,12 +42,12 @@ class S3Bucket:
     def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
         """Every object below a prefix, a thousand a call.
 
-        Keys come in order and a page begins behind the last key of the one before, so that
-        whatever is there all the time is listed whatever is written meanwhile.
+        Keys come in order and a page begins after the last key of the one before, so that writes
+        during the listing hide no other object.
 
         Raises:
             ConfigError: botocore is not installed.
-            SourceRefused: the bucket does not exist or refuses us, or what answers is no S3.
+            SourceRefused: the bucket does not exist or refuses us, or the endpoint is not S3.
             SourceUnavailable: it did not answer, or limits us.
         """
         parameters = {"Bucket": self._connection.bucket, "Prefix": prefix, "EncodingType": "url"}
@@ -68,7 +68,7 @@ class S3Bucket:
 
         Raises:
             DocumentSkipped: it is gone, archived, or not for us to read.
-            SourceRefused, SourceUnavailable: as `listing`.
+            SourceRefused, SourceUnavailable: as `list_objects`.
         """
         del locator
         parameters = {"Bucket": self._connection.bucket, "Key": key, "Range": f"bytes=0-{limit_bytes}"}
@@ -102,14 +102,14 @@ class S3Bucket:
         return self._open_handle
 
     def _call_with_retries(self, call: Callable[[], _ResponseT], *, reading: bool = False) -> _ResponseT:
-        """Ask until it is answered, a bounded number of times; the client itself does not repeat."""
+        """Retry a bounded number of times; the client itself does not retry."""
         attempt = 1
         while True:
             try:
                 return call()
             except (SourceRefused, ConfigError):
                 raise
-            except Exception as error:  # noqa: BLE001 - told apart by `Refusals`; a bug goes on as it is
+            except Exception as error:  # noqa: BLE001 - `S3ErrorTranslator` tells them apart; a bug is raised as it is
                 wait_s = _compute_wait_s(error, attempt)
                 if wait_s is None or attempt == MAX_ATTEMPTS:
                     raise self._errors.to_source_error(error, reading=reading) from None
@@ -117,7 +117,7 @@ class S3Bucket:
             attempt += 1
 
     def _require_listing(self, page: Mapping[str, Any], seen_tokens: set[str]) -> None:
-        """A page of something else, read as XML, would be an empty bucket."""
+        """Refuse a page that is not a listing: other XML would look like an empty bucket."""
         service, count = self._errors.service, page.get("KeyCount")
         if "IsTruncated" not in page or page.get("Name") != self._connection.bucket:
             raise SourceRefused(
@@ -132,14 +132,14 @@ class S3Bucket:
 
 
 def _to_object_info(raw: Mapping[str, Any], *, encoded: bool) -> ObjectInfo:
-    """The revision has the time too: rewritten with other headers, an object keeps its ETag."""
+    """The revision includes the time: an object that is rewritten with other headers keeps its ETag."""
     key = decode_path(unquote_to_bytes(raw["Key"].replace("+", " "))) if encoded else raw["Key"]
     tag, size, written = str(raw.get("ETag", "")).strip('"'), int(raw["Size"]), raw["LastModified"]
     return ObjectInfo(key, size, f"{tag}-{size}-{int(written.timestamp())}")
 
 
 def _compute_wait_s(error: Exception, attempt: int) -> float | None:
-    """Seconds after which the same may be answered; None: never."""
+    """Seconds to wait before a retry; None: a retry cannot help."""
     from botocore import exceptions
 
     if isinstance(error, exceptions.ClientError):
@@ -184,7 +184,7 @@ def _open_client(connection: S3Connection) -> Any:
 
 
 def _parse_time(value: Any) -> datetime:
-    """A time of an answer; the client's own way took most of a listing's time."""
+    """A time in a response; the client's own parser took most of a listing's time."""
     from botocore.utils import parse_timestamp
 
     try:

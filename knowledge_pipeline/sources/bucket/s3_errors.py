@@ -1,4 +1,4 @@
-"""What refusals of S3 mean, in one sentence each; never with a key, a signature or what was signed."""
+"""The errors of S3, one sentence each, without keys, signatures or signed text."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class S3ErrorTranslator:
         self.service = f"S3 at {urlsplit(endpoint).netloc}" if endpoint else "Amazon S3"
 
     def to_source_error(self, error: Exception, *, reading: bool) -> Exception:
-        """What an error of botocore means; any other error is given back as it is.
+        """The source error for an error of botocore; any other error is returned as it is.
 
         Args:
             error: what the client raised.
-            reading: one object was read, which may be refused alone.
+            reading: one object was read, which S3 may refuse alone.
         """
         from botocore import exceptions
         from botocore.parsers import ResponseParserError
@@ -89,7 +89,7 @@ class S3ErrorTranslator:
         status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         code = str(error.get("Code") or status)
         kind = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "xml")
-        if code == "500" and "xml" not in kind:  # the client's word for what it cannot read
+        if code == "500" and "xml" not in kind:  # the client's code for what it cannot parse
             return self._build_not_s3_error()
         if code in _IDENTITY_ERRORS:
             return SourceRefused(f"{self.service} {_IDENTITY_ERRORS[code].format_map(self._key_settings())}")
@@ -136,7 +136,7 @@ class S3ErrorTranslator:
         )
 
     def _key_settings(self) -> dict[str, str]:
-        """Whose keys are wrong: those of the file, or those that this machine gave."""
+        """What to correct: the keys of the file, or the identity of this machine."""
         names = ("access_key_id", "secret_access_key")
         if self._connection.access_key_id:
             return {name: f"connection.{name}" for name in names}

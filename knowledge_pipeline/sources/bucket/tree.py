@@ -1,7 +1,7 @@
-"""Files of a bucket of S3 or Google Cloud Storage, read as they lie there now.
+"""Files of a bucket of S3 or Google Cloud Storage, in their current state.
 
-A key is a name and no place: `..`, `//` and a slash at its start mean nothing here, and no key is
-ever looked at by the file system. Keys that end in a slash stand for folders and are no files.
+A key is only a name: `..`, `//` and a leading slash have no meaning, and no key reaches the file
+system. Keys that end in a slash stand for folders and are not files.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class BucketTree:
 
         Raises:
             DocumentSkipped: it is gone, too large, archived, or not for us to read.
-            SourceRefused, SourceUnavailable: as `entries`.
+            SourceRefused, SourceUnavailable: as `list_entries`.
         """
         found = self._bucket.read(self._folder + path, locator, limit_bytes)
         payload = found.payload
@@ -82,7 +82,7 @@ def folder_of(prefix: str) -> str:
 
 
 def build_bucket_web_prefix(connection: BucketConnection) -> str | None:
-    """What a file's quoted path is put behind to be its page; None where the service has none."""
+    """What comes before a file's quoted path in the address of its page; None where there are no pages."""
     if connection.endpoint_url:
         return None
     folder = quote(folder_of(connection.prefix))
@@ -108,7 +108,7 @@ def _is_utf8(key: str) -> bool:
 
 
 def _decompress(result: FetchResult, limit_bytes: int) -> bytes:
-    """What was compressed before it was stored, as web sites are, unpacked as far as the limit and a byte."""
+    """The bytes, unpacked if they were stored compressed, up to one byte more than the limit."""
     if result.encoding.strip().lower() not in ("gzip", "x-gzip"):
         return result.payload
     with suppress(zlib.error):

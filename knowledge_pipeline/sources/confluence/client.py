@@ -1,7 +1,7 @@
-"""Asking one Confluence site: identity, paging, and what its refusals mean.
+"""The API of one Confluence site: identity, paging, and the errors of its refusals.
 
-The client library gives the addresses and the identity. Its own lists are not used: they end
-without a word where an answer holds no results, and what is not listed here is archived.
+The client library provides the addresses and the identity. Its own lists are not used: they end
+silently where a response has no results, and pages that are not listed are archived.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Json = dict[str, Any]
 Parameters = Mapping[str, Any]  # a list is sent as one parameter for each of its values
 
 MISSING_STATUSES = frozenset({403, 404, 410})
-"""Statuses that speak of one document rather than of the site, where one document is asked for."""
+"""Statuses that concern one document rather than the site, where one document is requested."""
 
 _OVERLAP = 10  # results that a page by offset repeats of the one before
 _LOGIN_FAILED = frozenset({"AUTHENTICATED_FAILED", "AUTHENTICATION_DENIED"})
 
 
 class ConfluenceClient:
-    """One Confluence site; nothing is sent before the first question."""
+    """One Confluence site; nothing is sent before the first request."""
 
     def __init__(self, connection: ConfluenceConnection) -> None:
         self.base_url = connection.url.rstrip("/")
@@ -42,28 +42,24 @@ class ConfluenceClient:
         if host.endswith(".atlassian.net") and not address.path:
             self.base_url += "/wiki"
         self.public_url = self.base_url
-        """Where people open the site, once it has told: an API's gateway is another address."""
+        """Where people open the site, as its responses say: an API gateway has another address."""
         self.service = f"Confluence at {host}"
         self.is_cloud = connection.email is not None or host.endswith((".atlassian.net", "api.atlassian.com"))
         self._connection = connection
         self._client: Any = None
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
     def get(self, path: str, parameters: Parameters) -> Json:
-        """The JSON object that the site answers with.
-
-        Raises:
-            SourceRefused, SourceUnavailable: it does not, and why.
-        """
+        """The JSON object at a path; raises SourceRefused, SourceUnavailable."""
         return self._parse_json(self._require_success(self._send(path, parameters)))
 
     def get_or_status(self, path: str, parameters: Parameters) -> Json | int:
-        """As `get`; a status of `ABSENT` is given back instead."""
+        """As `get`; one of `MISSING_STATUSES` is returned instead."""
         response = self._send(path, parameters)
         return (
             response.status_code
@@ -72,12 +68,11 @@ class ConfluenceClient:
         )
 
     def iter_results(self, path: str, parameters: Parameters) -> Iterator[Json]:
-        """All results of a listing, each once, read page by page to its end.
+        """All results of a listing, each once.
 
-        A cursor goes on where it was, whatever changes meanwhile. An offset does not: where a result
-        that was read goes away, all later ones move up, and one is lost between two pages. So every
-        page repeats the end of the one before; if it begins with something new all the same, more has
-        moved, and it is read from further back.
+        A cursor keeps its place. An offset does not: where a result that was read is deleted, all later
+        ones move up, and one is lost between two pages. So every page repeats the end of the one before;
+        if it begins with something new all the same, it is read again from further back.
         """
         question = dict(parameters)
         seen: set[str] = set()
@@ -119,7 +114,7 @@ class ConfluenceClient:
         return results, following
 
     def _next_query(self, query: Json, address: str, cursors: set[str]) -> Json:
-        """The question for the next page: from its address only the parameters are taken, never the host."""
+        """The parameters of the next page, from its address; its host is never used."""
         given: Json = parse_qs(urlsplit(address).query)
         cursor, start = given.get("cursor", [""])[0], given.get("start", [""])[0]
         if cursor and cursor not in cursors:
@@ -130,7 +125,7 @@ class ConfluenceClient:
         raise SourceUnavailable(f"{self.service} does not end a listing: nothing is deleted: try again later")
 
     def _send(self, path: str, parameters: Parameters) -> requests.Response:
-        """One question; a redirect is not followed, because it leads to a login page."""
+        """Send one request; a redirect is not followed, because it leads to a login page."""
         try:
             return self._open_client().request(
                 "GET", path, params=dict(parameters), advanced_mode=True, allow_redirects=False
@@ -165,7 +160,7 @@ class ConfluenceClient:
     def _require_success(self, response: requests.Response) -> requests.Response:
         status = response.status_code
         if response.headers.get("X-Seraph-LoginReason", "") in _LOGIN_FAILED:
-            status = 401  # said beside an answer to somebody unknown
+            status = 401  # the response is one for anonymous callers
         if status == 200:
             return response
         raise self._to_source_error(status, _parse_reason(response))

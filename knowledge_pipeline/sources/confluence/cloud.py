@@ -1,4 +1,4 @@
-"""Confluence Cloud: pages by its API v2, names by v1, which alone tells many in one question.
+"""Confluence Cloud: pages by its API v2, names by v1, which alone gives many in one request.
 
 Source: https://developer.atlassian.com/cloud/confluence/rest/v2/
 """
@@ -89,7 +89,7 @@ class CloudEdition:
         return tuple(sorted(str(each["name"]) for each in found if each.get("prefix") != "my"))
 
     def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
-        """In bulk, each asked for once; nobody where the token may not see people."""
+        """In bulk, each account once; none where the token may not see people."""
         for several in split_batches(sorted(accounts - self._resolved_accounts), _PEOPLE_PER_CALL):
             self._resolved_accounts.update(several)
             found = self._client.get_or_status(
@@ -137,14 +137,14 @@ class CloudEdition:
 
 
 class _PageTree:
-    """The place of pages below each other, from their parents' ids, which every listing tells."""
+    """The tree of pages, from the parents' ids in every listing."""
 
     def __init__(self, client: ConfluenceClient) -> None:
         self._client = client
         self._nodes: dict[str, _TreeNode | None] = {}  # None: not for us to see
 
     def add(self, raw: Json) -> None:
-        """Remember what an answer tells of a page's place."""
+        """Remember the place of a page."""
         parent = str(raw.get("parentId") or "")
         self._nodes[str(raw["id"])] = _TreeNode(
             str(raw["title"]), parent, str(raw.get("parentType") or "page")
@@ -168,7 +168,7 @@ class _PageTree:
         return titles[::-1]
 
     def _load_missing_parents(self) -> None:
-        """Ask for the parents that were not listed, a level at a time; folders one by one: no bulk exists."""
+        """Read the parents that were not listed, a level at a time; folders one by one."""
         while unknown := {
             place.parent_id: place.parent_kind
             for place in self._nodes.values()

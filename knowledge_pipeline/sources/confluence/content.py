@@ -28,13 +28,13 @@ class Page:
     """A page or blog post."""
 
     id: str
-    kind: str  # one of `KINDS`
+    kind: str  # one of `CONTENT_KINDS`
     space: str  # the space's key
     title: str
     version: int
     updated: datetime
     ancestors: tuple[str, ...] = ()  # titles of the pages above it, the topmost first
-    labels: tuple[str, ...] | None = None  # None: the listing does not tell
+    labels: tuple[str, ...] | None = None  # None: not in the listing
     author: str | None = None  # display name
     author_account: str | None = None  # of the author, where the name must be asked for
     storage: str = ""  # the body, where it was read
@@ -61,19 +61,19 @@ class Edition(Protocol):
     """What differs between Cloud and Server."""
 
     needs_label_search: bool
-    """Whether pages are listed without their labels, which a search tells."""
+    """Whether pages are listed without their labels, which a search finds."""
 
     def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """The wanted spaces, all current ones if no key is given: key by id."""
 
     def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
-        """Every page and blog post of the spaces, no bodies; `named`: not all spaces are wanted."""
+        """Every page and blog post of the spaces, no bodies; `is_filtered`: not all spaces are wanted."""
 
     def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
         """Those of the wanted ones (kind by id) that exist in the spaces, without bodies."""
 
     def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
-        """Those of the wanted ones (kind by id) that can be read, with bodies, their place not told."""
+        """Those of the wanted ones (kind by id) that can be read, with bodies but without ancestors."""
 
     def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page with its body, or why it cannot be read."""
@@ -104,8 +104,8 @@ class PageLocator:
 def build_item(page: Page, labels: Sequence[str], children: Sequence[ChildContent]) -> Item:
     """A page as an item: its revision changes with all that its document is made of.
 
-    A version tells of the text and the title only. Its place, its labels, its comments and its files
-    change without one, so what the listings tell of them is part of the revision.
+    A version covers only the text and the title. The place, labels, comments and files change without
+    one, so what the listings say of them is part of the revision.
     """
     listed = [page.space, page.ancestors, labels, bool(children)]
     marks = sorted([each.id, each.version, each.title] for each in children)

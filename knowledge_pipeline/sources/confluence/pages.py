@@ -1,8 +1,7 @@
 """Pages and blog posts of Confluence, Cloud and Server, one document each.
 
-Which pages exist is listed by the site's own listings, whole or not at all; what a version does not
-tell (labels, comments, files) by searches beside them. Permissions and configuration:
-docs/sources/confluence.md.
+The site's own listings tell which pages exist, completely or not at all. Searches add what a page's
+version does not cover: labels, comments, files. Permissions and configuration: docs/sources/confluence.md.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class PageFilters:
 
 @dataclass(slots=True)
 class _SearchFindings:
-    """What searches tell of pages beside their listing, by page id."""
+    """What searches add to the listing of pages, by page id."""
 
     children: dict[str, list[ChildContent]]
     labels: dict[str, tuple[str, ...]]
@@ -70,10 +69,10 @@ class _SearchFindings:
 
 
 class ConfluencePages(ApiSource):
-    """A `Service`; a context manager. Nothing is asked before the first listing."""
+    """The pages of one site that pass the filters; nothing is sent before the first listing."""
 
     full_listing_interval = timedelta(days=1)
-    """Moved pages, labels and deletions are seen then; 5,000 pages cost some forty calls."""
+    """Detects moves, labels and deletions; 5,000 pages cost some forty calls."""
 
     def __init__(self, connection: ConfluenceConnection, filters: PageFilters) -> None:
         self._filters = filters
@@ -83,7 +82,7 @@ class ConfluencePages(ApiSource):
         )
         self._spaces: Mapping[str, str] | None = None
         if filters.since is not None:
-            parse_since(filters.since)  # a wrong one is told before anything is read
+            parse_since(filters.since)  # an invalid one is refused before anything is read
 
     def close(self) -> None:
         """Free what was opened."""
@@ -96,7 +95,7 @@ class ConfluencePages(ApiSource):
             SourceRefused: a space does not exist or is hidden, or the site refuses us.
             SourceUnavailable: it did not answer, or not to the end.
         """
-        self._spaces = None  # asked again for every whole listing
+        self._spaces = None  # read again for every full listing
         spaces = self._load_spaces()
         pages = {
             page.id: page for page in self._edition.list_pages(spaces, is_filtered=bool(self._filters.spaces))
@@ -139,7 +138,7 @@ class ConfluencePages(ApiSource):
                 yield from self._iter_items(self._filter_with_labels(pages, findings), findings)
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Read listed pages, `_READ_AT_ONCE` in one call, and one more for what hangs on them.
+        """Read listed pages, `_PAGES_PER_BATCH` in one call, and one more for their comments and files.
 
         Raises:
             SourceRefused, SourceUnavailable: as `discover`.
@@ -167,7 +166,7 @@ class ConfluencePages(ApiSource):
             yield item, builder.build_document(item, page, children.get(page_id, ())) if is_read else page
 
     def _load_children(self, ids: Sequence[str]) -> Mapping[str, list[ChildContent]]:
-        """Comments with their texts, and files."""
+        """The comments with their texts, and the files, by page id."""
         if not ids:
             return {}
         expand = ["container", "version", "history", "body.storage", "extensions.inlineProperties"]
@@ -178,7 +177,7 @@ class ConfluencePages(ApiSource):
         return children
 
     def _load_spaces(self) -> Mapping[str, str]:
-        """Key by id; a wanted one that is not shown must not look as if all its pages were gone."""
+        """Key by id; a wanted space that is hidden must not look as if all its pages were deleted."""
         if self._spaces is None:
             wanted = self._filters.spaces
             found = self._edition.list_spaces(wanted)
@@ -212,7 +211,7 @@ class ConfluencePages(ApiSource):
         return findings
 
     def _filter_with_labels(self, pages: Iterable[Page], findings: _SearchFindings) -> Iterator[Page]:
-        """The pages within the filters, with their labels; one that the search does not know is asked."""
+        """The pages that pass the filters, with their labels, read from the site if no search has them."""
         oldest = parse_since(self._filters.since) if self._filters.since else None
         for page in pages:
             if oldest is not None and page.updated < oldest:
@@ -236,7 +235,7 @@ class ConfluencePages(ApiSource):
 def _iter_accounts(
     pages: Iterable[Page | DocumentSkipped], children: Mapping[str, Sequence[ChildContent]]
 ) -> Iterator[str]:
-    """Whose names are needed: authors without one, and who is mentioned."""
+    """The accounts whose names are needed: authors without one, and everybody mentioned."""
     for page in pages:
         if isinstance(page, Page):
             yield from (page.author_account,) if page.author_account else ()

@@ -1,10 +1,9 @@
 """Confluence's search (CQL): what changed, and what hangs on pages; the same for Cloud and Server.
 
-`/rest/api/content/search` is taken for what no listing tells in bulk: what was modified since, which
-comments and files belong to many pages at once, and on Cloud the labels of many pages. Cloud's API
-v2 has no search, and lists labels, comments and files page by page. `/rest/api/search` tells the same
-in another shape, without the expansions. Which pages exist is never taken from a search, whose index
-is late, but from the listings of `cloud` and `server`.
+`/rest/api/content/search` finds what no listing gives in bulk: what was modified since, the comments and
+files of many pages, and on Cloud the labels of many pages. Cloud's API v2 has no search, and lists labels,
+comments and files page by page. `/rest/api/search` has no expansions. The listings of `cloud` and `server`,
+never a search, tell which pages exist: the search index is late.
 Source: https://developer.atlassian.com/cloud/confluence/advanced-searching-using-cql/
 """
 

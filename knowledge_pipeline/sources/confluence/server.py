@@ -83,7 +83,7 @@ class ServerEdition:
         return page.labels or ()
 
     def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
-        """One by one, each asked for once: no bulk exists. Authors need none, pages tell their names."""
+        """One by one, each account once, for want of a bulk call; pages include their authors' names."""
         for key in sorted(accounts - self._resolved_accounts):
             self._resolved_accounts.add(key)
             person = self._client.get_or_status("rest/api/user", {"key": key})

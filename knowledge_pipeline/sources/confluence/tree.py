@@ -1,7 +1,6 @@
 """Confluence's storage format as a tree: XHTML with `ac:` and `ri:` elements, read leniently.
 
-What is no XML is read as a browser would read it, so that a page that was written by a careless
-program still gives its text.
+What is not XML is read as a browser would read it, so that a careless program's page still gives its text.
 Source: https://confluence.atlassian.com/doc/confluence-storage-format-790796544.html
 """
 

@@ -88,7 +88,7 @@ class DocxRenderer:
             yield written
 
     def _iter_rows(self, rows: list[list[Any]]) -> Iterator[list[str]]:
-        """Texts of cells; one merged with those below is told in each row, one with those beside it once."""
+        """Texts of cells; a cell that spans rows is repeated in each, one that spans columns is not."""
         above: dict[int, str] = {}
         for row in rows:
             written: list[str] = []

@@ -1,4 +1,4 @@
-"""Which changes of a folder can concern a source, told from paths alone.
+"""Which changes of a folder can concern a source, by their paths alone.
 
 Cheap and generous: nothing is read but `.gitignore` files, and what is let through
 only asks for a refresh, which knows what really changed.
@@ -46,7 +46,7 @@ def is_affected_by(
         folder: that folder.
         changed: absolute paths of files and folders in it that came, changed or went.
         store: a folder that never concerns it: our own tables may lie inside.
-        held: whether a path within the folder is, or contained, a document at the last refresh;
+        was_document: whether a path within the folder is, or contained, a document at the last refresh;
             asked of what is gone.
 
     Raises:

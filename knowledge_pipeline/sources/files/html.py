@@ -55,10 +55,10 @@ _ANCHOR_SIGNS = frozenset("¶#§🔗")
 
 
 def read_html(payload: bytes) -> ExtractedText:
-    """The page's body as Markdown, its title beside it.
+    """The page's body as Markdown, and its title.
 
     Raises:
-        DocumentSkipped: no encoding can be told, or it is nested too deeply to be read.
+        DocumentSkipped: its encoding is unknown, or it is nested too deeply to be read.
     """
     try:
         page = BeautifulSoup(_WBR_TAG.sub("", _decode(payload)), "lxml")
@@ -128,7 +128,7 @@ def _unwrap_linked_code(page: BeautifulSoup) -> None:
 
 
 def _number_items(page: BeautifulSoup) -> None:
-    """Write each item's number beside it; to count them at each takes minutes on a long list."""
+    """Store each item's number in it; counting at every item takes minutes on a long list."""
     for ordered_list in page.find_all("ol"):
         start_text = str(ordered_list.get("start", ""))
         start = (
@@ -165,7 +165,7 @@ class _PageConverter(MarkdownConverter):
         address = _clean_address(str(el.get("href", "")))
         if "_noformat" in parent_tags or not address or not text.strip():
             return text
-        if address.startswith("#") and text.strip() in _ANCHOR_SIGNS:  # beside a heading, to be copied
+        if address.startswith("#") and text.strip() in _ANCHOR_SIGNS:  # next to a heading, to be copied
             return ""
         return _link_text(text, address)
 

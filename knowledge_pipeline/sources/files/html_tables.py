@@ -25,11 +25,11 @@ def unwrap_layout_tables(page: BeautifulSoup) -> None:
 
 
 def render_table(element: Tag, texts: Mapping[int, str]) -> str:
-    """A pipe table; what a cell that spans rows says is said in each of them.
+    """A pipe table; a cell that spans rows is repeated in each of them.
 
     Args:
         element: the table.
-        texts: what each cell says, by the id of its element.
+        texts: the text of each cell, by the id of its element.
     """
     return format_table(
         expand_spans(

@@ -39,12 +39,12 @@ class ExtractedText:
 
 
 def decode_text(payload: bytes) -> str:
-    r"""The text of a file: UTF-8, or what it says of itself.
+    r"""The text of a file in UTF-8, or in the encoding that it declares.
 
     The byte order mark is dropped and "\r\n" becomes "\n"; nothing else is changed.
 
     Raises:
-        DocumentSkipped: it is binary, empty, or in no encoding that can be told.
+        DocumentSkipped: it is binary, empty, or in an unknown encoding.
     """
     text = _decode(payload).replace("\r\n", "\n")
     if "\0" in text:
@@ -55,7 +55,7 @@ def decode_text(payload: bytes) -> str:
 
 
 def _decode(payload: bytes) -> str:
-    """Strictly decoded; charset-normalizer, tried here, took French and Polish for other alphabets."""
+    """Decode strictly; charset-normalizer took French and Polish for other alphabets."""
     encoding = next((encoding for mark, encoding in _BOMS if payload.startswith(mark)), None)
     if encoding is None and b"\0" in payload:
         raise DocumentSkipped("binary file")

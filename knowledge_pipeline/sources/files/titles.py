@@ -15,11 +15,11 @@ _SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
 _UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
 _INLINE_MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
 _SCANNED_CHARS = 65_536
-_MAX_LINE_CHARS = 1_000  # a longer line is no heading
+_MAX_LINE_CHARS = 1_000  # a longer line is not a heading
 
 
 def extract_title(path: str, text: str, language: str | None) -> str:
-    """What a document calls itself; its file name where it does not say."""
+    """The title that a document gives itself, else its file name."""
     found = ""
     if language == "markdown":
         found = _extract_markdown_title(text[:_SCANNED_CHARS])

@@ -12,7 +12,7 @@ from typing import Protocol
 class FileEntry:
     """One file that the source's selection wants, as its tree lists it."""
 
-    path: str  # POSIX, relative to the tree's root; see `names`
+    path: str  # POSIX, relative to the tree's root; see `path_encoding`
     size_bytes: int
     revision: str
     locator: str

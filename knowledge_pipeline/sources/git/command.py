@@ -1,8 +1,8 @@
-"""Running git: never through a shell, never asking, never running a repository's own programs.
+"""Run git without a shell, without prompts, and without a repository's own programs.
 
-Everything that git may be told by the environment or by a repository's configuration to
-run (hooks, pagers, helpers of other transports) is off. Credentials travel in the
-environment as an HTTP header: not in arguments, addresses or messages.
+Hooks, pagers and helpers of other transports are off, whether the environment or a repository's
+configuration asks for them. Credentials travel in the environment as an HTTP header: not in
+arguments, addresses or messages.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class GitError(Exception):
 
 
 def build_environment(extra_environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of every git command; no transport is allowed unless `extra` says so."""
+    """The environment of every git command; it allows no transport unless `extra_environment` does."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -77,7 +77,7 @@ def run_git(
     """The output of one git command.
 
     Raises:
-        GitFailed: it ended with an error, or ran longer than `timeout_s`.
+        GitError: it ended with an error, or ran longer than `timeout_s`.
         SourceRefused: git is not installed.
     """
     with _start_git(arguments, repository, extra_environment) as child:
@@ -105,9 +105,9 @@ def git_folder_of(checkout: Path) -> Path:
 def stream_git(
     arguments: Sequence[str], *, repository: Path, timeout_s: float = LOCAL_TIMEOUT_S
 ) -> Iterator[bytes]:
-    """The NUL-terminated fields of a git command's output, as they come; errors as `run`.
+    """The NUL-terminated fields of a git command's output, as they come; errors as `run_git`.
 
-    An error is raised after the last field: what was yielded before it may be part of the whole.
+    An error is raised after the last field: what was yielded before it may be incomplete.
     """
     with tempfile.TemporaryFile() as errors, _start_git(arguments, repository, None, errors=errors) as child:
         assert child.stdout is not None and child.stdin is not None
@@ -146,7 +146,7 @@ def _start_git(
     extra_environment: Mapping[str, str] | None,
     errors: int | IO[bytes] = subprocess.PIPE,
 ):
-    """A running git in a session of its own, so that it has no terminal and dies whole."""
+    """A running git in its own session, without a terminal, so that all its processes end together."""
     try:
         child = subprocess.Popen(  # noqa: S603 - a list, no shell
             build_command(arguments, repository),

@@ -52,7 +52,7 @@ class DiffReader(ChildProcess):
         """The diff of a commit against its first parent, or against nothing.
 
         Raises:
-            GitFailed: the repository lacks what is compared, or it took too long.
+            GitError: the repository lacks what is compared, or it took too long.
         """
         with self._lock:
             child = self._ensure_started()
@@ -69,7 +69,7 @@ class DiffReader(ChildProcess):
         return _parse_diff(raw)
 
     def _ask_git(self, child: subprocess.Popen[bytes], request: str) -> tuple[bytes, bool]:
-        """The answer up to the echoed mark (git repeats what is no commit), and whether the mark came."""
+        """The output up to the mark, which git echoes as it is not a commit, and whether the mark came."""
         assert child.stdin is not None and child.stdout is not None
         mark = f"//end {secrets.token_hex(8)}\n".encode("ascii")
         try:

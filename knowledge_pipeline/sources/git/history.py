@@ -46,7 +46,7 @@ class MirrorHistory:
         return self._mirror.resolve_tip(self._branch)
 
     def to_source_error(self, failure: GitError) -> KnowledgeError:
-        """The mirror is damaged, and will be made anew."""
+        """The mirror is damaged, and is cloned again at the next fetch."""
         return self._mirror.mark_broken(failure)
 
 
@@ -100,7 +100,7 @@ class GitHistorySource(Source):
         self._objects = ObjectReader(history.repository)
         self._diffs = DiffReader(history.repository)
         if since is not None:
-            parse_since(since)  # a wrong one is told before anything is read
+            parse_since(since)  # an invalid one is refused before anything is read
 
     def close(self) -> None:
         """End the gits that read objects."""

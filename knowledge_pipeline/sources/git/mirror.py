@@ -1,7 +1,7 @@
 """One bare copy of a remote repository, shared by every source that reads it.
 
-It is a cache: deleting it costs a clone and nothing else. It comes into being whole, by
-the renaming of a finished folder; a copy found broken is made anew at the next fetch.
+It is a cache: deleting it costs only a clone. A finished clone is renamed into place, so that the
+mirror is always complete; a damaged one is cloned again at the next fetch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from knowledge_pipeline.sources.git.command import GitError, resolve_commit, run
 from knowledge_pipeline.sources.git.remote import FETCH_TIMEOUT_S, Remote, to_source_error
 
 _HEAD_REF = "refs/knowledge/head"
-_BROKEN_MARKER = "broken"  # a file whose presence says: make this mirror anew
+_BROKEN_MARKER = "broken"  # a file whose presence asks for a new clone
 _DAMAGE_PATTERN = re.compile(
     r"bad object|missing|corrupt|necessary objects|unable to (?:read|parse)|unresolved delta|"
     r"packfile|bad config",
@@ -42,7 +42,7 @@ class Mirror:
         """Fetch what is new on all branches, or clone; one process at a time.
 
         Raises:
-            SourceRefused, SourceUnavailable: by what git said.
+            SourceRefused, SourceUnavailable: as git reports.
             Busy: another process has been fetching for longer than a fetch may take.
         """
         self.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ class Mirror:
             raise Busy(f"another process is still fetching {self.remote.url}: try again later") from error
 
     def resolve_tip(self, branch: str | None) -> str | None:
-        """The commit at the end of a branch, of the remote's HEAD for None; None: nothing was ever committed.
+        """The newest commit of a branch, or of the remote's HEAD; None: nothing was ever committed.
 
         Raises:
             SourceRefused: there is no such branch.
@@ -79,7 +79,7 @@ class Mirror:
         return output.decode("utf-8", "replace").splitlines()
 
     def mark_broken(self, failure: GitError) -> SourceUnavailable:
-        """The error to raise for a mirror that lacks what it should hold; the next fetch makes it anew."""
+        """The error to raise for a damaged mirror; the next fetch clones it again."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _BROKEN_MARKER).touch()
         reason = " ".join(failure.stderr.split())[:300]

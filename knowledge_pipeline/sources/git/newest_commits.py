@@ -1,9 +1,9 @@
-"""The newest commit that touched each path of a branch, kept beside the mirror.
+"""The newest commit that touched each path of a branch, cached next to the mirror.
 
 "Newest" is the greatest (time of commit, id) among the commits that can be reached from
 the tip and whose diff names the path; a merge names only what it changed against all of
-its parents. Being a maximum, it can be carried on: what is known at an ancestor of the
-tip, and the commits since, give what a pass over everything gives.
+its parents. As it is a maximum, the result at an ancestor of the tip and the commits since
+give the same result as the whole history.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache
     Args:
         repository: the git folder.
         tip: id of a commit.
-        branch: names the cached file only: one branch carries its own on.
+        branch: names the cached file, one for each branch.
         cache: folder of the cached files, made if missing.
 
     Raises:
-        GitFailed: the history cannot be read.
+        GitError: the history cannot be read.
     """
     file = cache / f"touched-{sha256((branch or '').encode()).hexdigest()[:12]}.json"
     known_tip, known = _load_cache(file)

@@ -30,7 +30,7 @@ class ObjectReader(ChildProcess):
         """The content of one object.
 
         Raises:
-            GitFailed: the repository does not have it, or cannot read it.
+            GitError: the repository does not have it, or cannot read it.
         """
         with self._lock:
             child = self._ensure_started()
@@ -93,7 +93,7 @@ def _decode(text: bytes, fields: dict[bytes, bytes]) -> str:
 
 
 def parse_timestamp(seconds: bytes | str) -> datetime | None:
-    """A time from seconds since 1970, as git has it; None for one that no calendar holds."""
+    """A time from seconds since 1970, as git has it; None for one out of range."""
     try:
         return datetime.fromtimestamp(int(seconds), UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Where a git repository is fetched from: a checked address, and credentials kept apart from it."""
+"""The checked address of a git repository, with its credentials apart."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ def build_remote(connection: GitConnection) -> Remote:
     """The checked address of a connection.
 
     Raises:
-        ConfigError: the url would run a program or an option of git, or would send a
-            token unencrypted.
+        ConfigError: the url would run a program or an option of git, or send a token unencrypted.
     """
     url = connection.url
     if url.startswith("-") or _TRANSPORT_HELPER.match(url) or any(ord(character) < 32 for character in url):
@@ -70,7 +69,7 @@ def build_remote(connection: GitConnection) -> Remote:
 
 
 def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
-    """What a failed fetch means: whether a retry may help, and what git said."""
+    """The error for a failed fetch: whether a retry may help, and what git reported."""
     message = strip_credentials(failure.stderr.replace(remote.url, "the repository"))
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines

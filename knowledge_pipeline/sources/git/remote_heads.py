@@ -1,7 +1,7 @@
-"""Where repositories stand: one cheap question each, whatever the number of sources and branches.
+"""The current commits of repositories: one cheap request each, for any number of sources and branches.
 
 Nothing is fetched. A repository that does not answer is an error in the result, not an
-exception: it hides no other.
+exception, so that it does not hide the others.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from knowledge_pipeline.sources.git.command import GitError, git_folder_of, reso
 from knowledge_pipeline.sources.git.remote import Remote, build_remote, to_source_error
 
 BUDGET_S = 8.0
-TIMEOUT_S = 6.0  # less than the budget: who is asked first has all of it, every time
+TIMEOUT_S = 6.0  # less than the budget: the first repositories always have all of it
 THREADS = 16
 _MIN_TIMEOUT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedBranch:
-    """What a source is refreshed by: a repository, and a branch of it, what its HEAD names for None."""
+    """The branch whose commits refresh a source; None: the one that HEAD names."""
 
     repository: str  # an address without credentials, or a folder of this machine
     branch: str | None
@@ -35,7 +35,7 @@ class WatchedBranch:
 
 @dataclass(frozen=True, slots=True)
 class RemoteHeads:
-    """Commits at which a repository stands; a branch that is not there is missing."""
+    """The newest commits of a repository's branches; a branch that does not exist is missing."""
 
     head: str | None  # None: nothing was ever committed, or HEAD names a branch that is gone
     branches: Mapping[str, str]
@@ -48,10 +48,9 @@ class RemoteHeads:
 
 @dataclass(slots=True)
 class RemoteHeadQuery:
-    """One repository to ask, in one of several ways: sources may reach it with different tokens.
+    """One repository to ask, over one of several connections: sources may have different tokens.
 
-    `head_branch`, where it is known, spares listing what is no branch: a host may list
-    every pull request beside them.
+    A known `head_branch` limits the listing to branches: a host may list every pull request too.
     """
 
     repository: str
@@ -61,11 +60,11 @@ class RemoteHeadQuery:
 
 
 RemoteHeadResults = dict[str, RemoteHeads | KnowledgeError]
-"""What each repository said, by its name; one that there was no time for is missing."""
+"""The result of each repository by its name; one that there was no time for is missing."""
 
 
 def find_watched_branch(source: SourceConfig) -> WatchedBranch | None:
-    """What a source waits for; None for one that no commit refreshes, or whose folder is in no repository.
+    """The branch that a source waits for; None if no commit refreshes it, or its folder is in no repository.
 
     Reads nothing but whether a folder above has a repository.
     """
@@ -92,7 +91,7 @@ def find_repository(folder: Path) -> Path | None:
 
 
 def group_by_watched_branch(sources: Iterable[SourceConfig]) -> dict[WatchedBranch, list[SourceConfig]]:
-    """The sources that wait for commits, by what they wait for."""
+    """The sources that wait for commits, by their branch."""
     found: dict[WatchedBranch, list[SourceConfig]] = {}
     for source in sources:
         if (what := find_watched_branch(source)) is not None:
@@ -118,13 +117,13 @@ def build_queries(
 def poll_remote_heads(
     queries: Sequence[RemoteHeadQuery], *, budget_s: float = BUDGET_S, timeout_s: float = TIMEOUT_S
 ) -> RemoteHeadResults:
-    """Ask every repository where it stands, as many as there is time for, in their order.
+    """Ask the repositories in their order, as many as there is time for.
 
     Args:
-        repositories: first those that had no turn the last time.
-        budget_s: seconds after which no answer is waited for any more.
+        queries: first those that had no turn the last time.
+        budget_s: seconds after which the call returns.
         timeout_s: seconds after which a repository counts as one that does not answer; one that
-            was asked so late that it had less is missing from the result instead.
+            was asked too late to have them is missing from the result instead.
     """
     deadline = time.monotonic() + budget_s
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tips") as pool:
@@ -139,7 +138,7 @@ def poll_remote_heads(
 def _poll_repository(
     query: RemoteHeadQuery, deadline: float, timeout_s: float
 ) -> RemoteHeads | KnowledgeError | None:
-    """What one repository says; the last way's error if none works, None if there was no time."""
+    """The heads of one repository; the last connection's error if none works, None if there was no time."""
     last_error: KnowledgeError | None = None
     for connection in query.connections:
         left_s = deadline - time.monotonic()
@@ -147,7 +146,7 @@ def _poll_repository(
             return None
         try:
             return _query_heads(connection, query, min(timeout_s, left_s))
-        except GitError as failure:  # only of time, see _standing
+        except GitError as failure:  # only a timeout, see _query_heads
             if left_s < timeout_s:
                 return None
             last_error = SourceUnavailable(
@@ -160,7 +159,7 @@ def _poll_repository(
 
 
 def _query_heads(connection: GitConnection | Path, query: RemoteHeadQuery, timeout_s: float) -> RemoteHeads:
-    """Ask once. Raises GitFailed if time ran out, SourceRefused or SourceUnavailable otherwise."""
+    """Ask once. Raises GitError if time ran out, SourceRefused or SourceUnavailable otherwise."""
     if isinstance(connection, Path):
         return RemoteHeads(_read_local_head(connection, timeout_s), {})
     remote = build_remote(connection)
@@ -209,7 +208,7 @@ def _read_local_head(folder: Path, timeout_s: float) -> str | None:
         if failure.timed_out:
             raise
         if not failure.stderr.strip():
-            return None  # git says nothing of a branch without a commit
+            return None  # git reports nothing for a branch without a commit
         reason = strip_credentials(" ".join(failure.stderr.split()))[:300]
         raise SourceRefused(f"the repository in {folder} cannot be read ({reason}): repair it") from failure
 
@@ -225,7 +224,7 @@ def _repository_name(connection: GitConnection) -> str:
 
 
 def _is_same_connection(one: GitConnection | Path, other: GitConnection | Path) -> bool:
-    """Whether two ways differ in nothing but the branch."""
+    """Whether two connections differ only in the branch."""
     if isinstance(one, Path) or isinstance(other, Path):
         return one == other
     return (one.url, one.token) == (other.url, other.token)

@@ -1,6 +1,6 @@
-"""What pull requests and issues of GitHub have in common: listed, then read in batches.
+"""Pull requests and issues of GitHub: what both have in common.
 
-A subclass says how they are listed, what is asked of each, and what was said in it.
+A subclass defines how they are listed, their fields, and their turns.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
     nested_lists: ClassVar[tuple[NestedList, ...]]
     """The lists that belong to one."""
     optional_fields: ClassVar[frozenset[str]]
-    """Fields that one can do without, where they may not be read or lead nowhere."""
+    """Fields that may be missing, because the token may not read them or they lead nowhere."""
     detail_fields: ClassVar[str]
-    """What else is asked of one."""
+    """GraphQL fields of one."""
     graphql_type: ClassVar[str]
     listing_spec: ClassVar[tuple[str, str, str]]
-    """The list of a repository, GraphQL's type for their states, and what it is asked of each."""
+    """The list of a repository, GraphQL's type for their states, and the fields of each in it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
 
     @abstractmethod
     def build_revision(self, node: Node) -> str:
-        """What tells that the document would differ."""
+        """Changes whenever the document would differ."""
 
     def list_items(self, oldest: datetime) -> Iterator[Item]:
         """The oldest update first.
@@ -79,19 +79,19 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
             yield Item(f"{self.kind}/{node['number']}", self.build_revision(node), locator)
 
     def fetch_batch(self, items: Sequence[Item]) -> GraphqlResponse:
-        """The answer about several, at once where GitHub takes too long for it."""
+        """The response for several; a timeout is raised at once."""
         return self._execute(items, can_split=True)
 
     def parse_batch(
         self, items: Sequence[Item], batch: GraphqlResponse
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """What the answer tells of them."""
+        """Each item with its document."""
         refused = self._find_skipped(batch, len(items))
         for place, (item, node) in enumerate(zip(items, batch.data["nodes"], strict=True)):
             yield item, refused.get(place) or self._to_document(item, node)
 
     def fetch_one(self, item: Item) -> Document | DocumentSkipped:
-        """Asked for in small pages. Where GitHub answers other questions, it is itself at fault."""
+        """Read in small pages. Where GitHub answers other queries, the document is at fault."""
         try:
             answer = self._execute([item], can_split=False)
             return self._find_skipped(answer, 1).get(0) or self._to_document(item, answer.data["nodes"][0])
@@ -100,7 +100,7 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
             return DocumentSkipped("too large for GitHub to answer in its time")
 
     def _execute(self, items: Sequence[Item], *, can_split: bool) -> GraphqlResponse:
-        """The answer about a repository that is still shown to us: else all of it would look deleted."""
+        """The response, if the repository is still visible: else all of it would look deleted."""
         lists = build_list_selections(self.nested_lists, small=not can_split)
         query = (
             f"query($ids: [ID!]!, $owner: String!, $name: String!) {{ {RATE_LIMIT_FIELDS} "
@@ -117,7 +117,7 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
         return answer
 
     def _find_skipped(self, response: GraphqlResponse, requested_count: int) -> dict[int, DocumentSkipped]:
-        """Which nodes are not to be had, by their place, and why.
+        """Which nodes cannot be read, by their index, and why.
 
         Raises:
             KnowledgeError: the errors do not concern single documents.

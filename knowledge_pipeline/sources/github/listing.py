@@ -26,7 +26,7 @@ class ListingSpec:
 
     connection: str  # a field of GitHub's `Repository`: "pullRequests", "issues"
     state_type: str  # of GraphQL: "PullRequestState"
-    fields: str  # fields beside id, number and updatedAt
+    fields: str  # fields besides id, number and updatedAt
     states: tuple[str, ...] | None  # None: any
     labels: tuple[str, ...]
 

@@ -28,7 +28,7 @@ class NestedList:
     selection: str
     first_count: int  # entries that come with the owner
     max_count: int | None = None  # entries that are taken, about; None: all
-    arguments: str = ""  # beside the page's
+    arguments: str = ""  # besides the page's
     inner: NestedList | None = None  # a list within each entry
 
     def build_query(self, first: int, after: str = "") -> str:

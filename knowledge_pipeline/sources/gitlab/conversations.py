@@ -1,10 +1,8 @@
-"""What merge requests and issues of GitLab have in common: listed, then read in batches.
+"""Merge requests and issues of GitLab: what both have in common.
 
-A subclass says what is asked of each, and what was said in it.
-
-Listings come with the oldest update first. A cursor holds a time and an id, so that what is deleted
-shifts nothing, and what is updated while it is paged moves on towards the end, where it is read
-again: nothing is lost, and the listing ends where nothing newer is.
+A subclass defines their fields and their turns. Listings begin with the oldest update. A cursor holds a
+time and an id: deletions shift nothing, and an update during the listing moves to the end, where it is
+read again.
 """
 
 from __future__ import annotations
@@ -56,9 +54,9 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
     enum_types: ClassVar[tuple[str, str]]
     """GraphQL's types for the state and the order."""
     listing_fields: ClassVar[str]
-    """What is asked of each in a listing, beside what all have."""
+    """Fields in a listing, besides the common ones."""
     detail_fields: ClassVar[str]
-    """What is asked of each when it is read, beside what all have."""
+    """Fields of one that is read, besides the common ones."""
 
     def __init__(
         self,
@@ -77,7 +75,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
         self._client.close()
 
     def clean_text(self, markdown: str) -> str:
-        """What was uploaded is linked to where it lies."""
+        """Clean Markdown, with links to uploads."""
         return clean_gitlab_markdown(markdown, self.connection)
 
     def build_common_metadata(self, node: Node) -> dict[str, Any]:
@@ -187,12 +185,12 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
     def parse_batch(
         self, items: Sequence[Item], batch: dict[str, Node]
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """What the answer tells of them."""
+        """Each item with its document."""
         for item in items:
             yield item, self._to_document(item, batch.get(item.uri))
 
     def fetch_one(self, item: Item) -> DocumentSkipped:
-        """Where GitLab fails at one alone, but not at none, that is at fault."""
+        """Where GitLab answers other queries, the document is at fault."""
         self._client.execute("", "id", {})
         return DocumentSkipped("GitLab fails to answer for it, even alone")
 

@@ -38,7 +38,7 @@ _LIST_TYPES = frozenset({"bulletList", "orderedList", "taskList", "decisionList"
 
 
 def adf_to_markdown(document: Any, people: People | None = None) -> str:
-    """The text of a document as Markdown, without white space around it; "" for what is no document.
+    """The text of a document as Markdown, without white space around it; "" for anything else.
 
     Args:
         document: the JSON, parsed; any node of it, or a list of nodes.

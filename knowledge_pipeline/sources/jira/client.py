@@ -1,9 +1,8 @@
-"""One Jira over its REST API: who we are there, how it is asked, and what its refusals mean.
+"""Jira's REST API: identity, requests, and the errors of its refusals.
 
-The client library gives the session, the identity and the addresses, and the calls `fields`,
-`myself` and `server_info`. Searches and bulk reads go through its `_get_json`: its own
-`search_issues` asks for all fields' names first and translates the names that are asked for, its
-paging stops at a page that came back short, and it has no bulk read.
+The client library provides the session, the identity and the addresses. All requests go through its
+`_get_json`: its own `search_issues` reads the names of all fields first, its paging stops at a short
+page, and it has no bulk read.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class JiraRefused(SourceRefused):
 
 
 class JiraClient:
-    """A Jira as a connection names it; nothing is asked before the first call.
+    """The Jira site of a connection; nothing is sent before the first call.
 
     API: https://developer.atlassian.com/cloud/jira/platform/rest/v3/ (Cloud),
     https://developer.atlassian.com/server/jira/platform/rest/ (Server, Data Center)
@@ -48,12 +47,12 @@ class JiraClient:
 
     @property
     def is_authenticated(self) -> bool:
-        """Whether we say who we are."""
+        """Whether a token is sent."""
         return self._connection.token is not None
 
     @property
     def is_cloud(self) -> bool:
-        """Whether it is Cloud; without any identity Jira itself is asked."""
+        """Whether it is Cloud; without a token, Jira itself is asked."""
         if self._is_cloud is not None:
             return self._is_cloud
         guest = not self.is_authenticated
@@ -71,7 +70,7 @@ class JiraClient:
         return self._request(path, parameters, version, post=False)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The JSON that a question posted to a path is answered with. Raises as `get`."""
+        """The JSON that a query posted to a path returns. Raises as `get`."""
         return self._request(path, dict(body), None, post=True)
 
     def close(self) -> None:
@@ -110,7 +109,7 @@ class JiraClient:
                 basic_auth=(email, token) if email and token else None,
                 token_auth=None if email else token,
                 get_server_info=False,
-                max_retries=0,  # `polite` tries again; both together would multiply
+                max_retries=0,  # `http_retry` retries; both together would multiply
                 logging=False,  # the client logs bodies and headers of failed answers
             )
             session = self._jira._session
@@ -120,7 +119,7 @@ class JiraClient:
         return self._jira
 
     def _check_identity(self, response: requests.Response, *_: Any, **__: Any) -> None:
-        """Refuse what is answered to nobody: a wrong token may be let in as a guest, who sees less."""
+        """Refuse a response for a guest, as whom Jira may treat a wrong token: a guest sees less."""
         if response.is_redirect:
             self._reject_redirect(response.headers.get("Location", ""))
         reason = response.headers.get("X-Seraph-LoginReason", "")
@@ -135,7 +134,7 @@ class JiraClient:
         raise JiraRefused(f"{self.service} redirects us to {where}: correct connection.url")
 
     def _to_source_error(self, status: int, detail: str, path: str) -> SourceRefused | SourceUnavailable:
-        """The error for an answer that is none."""
+        """The error for a refusal."""
         if status == 429:
             return SourceUnavailable(f"{self.service} limits our calls: try again later")
         if status >= 500:
@@ -162,7 +161,7 @@ class JiraClient:
         return f"does not accept our token (401): it is wrong or has expired, correct {which}"
 
     def _shorten_detail(self, detail: str) -> str:
-        """What Jira says, if it is a sentence and none of our secrets."""
+        """Jira's reason, if it is a sentence; without our token."""
         token = self._connection.token
         if token is not None:
             detail = detail.replace(token.get_secret_value(), "***")

@@ -27,7 +27,7 @@ _MAX_DEPTH = 20
 
 @dataclass(frozen=True, slots=True)
 class SiteFields:
-    """Ids of the fields that a source reads beside the standard ones."""
+    """Ids of the fields that a source reads besides the standard ones."""
 
     custom_ids: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Ids by display name; a site may have several fields of one name."""

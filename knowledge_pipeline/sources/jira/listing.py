@@ -1,10 +1,10 @@
-"""Reading a whole listing from Jira, page by page: all of it, or an exception.
+"""A complete listing of Jira's tickets, or an exception.
 
-Everything is asked in the order of creation. A ticket that is edited stays in its place, one that
-is made goes to the end, and one that is deleted, moved, or leaves the filter moves the others up.
-Cloud's pages begin after the last ticket of the page before, so that this harms nothing. Server's
-begin at an offset: each begins some tickets early, and must begin with one that was seen. If not,
-so many went away that others may have moved past, and it is asked again from further back.
+Tickets are listed in the order of creation. An edited ticket keeps its place, a new one comes last, and
+one that is deleted, moved, or leaves the filter moves the others up. Cloud's pages begin after the last
+ticket of the page before, so that this does no harm. Server's begin at an offset: each page begins some
+tickets early, and must begin with a ticket that was seen. If not, more tickets may have moved past, and
+it is read again from further back.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def compute_oldest_update(filters: TicketFilters) -> datetime | None:
     """The moment that the filter `since` names now.
 
     Raises:
-        ConfigError: it is no date and no span.
+        ConfigError: it is neither a date nor a duration.
     """
     return parse_since(filters.since) if filters.since else None
 

@@ -48,7 +48,7 @@ class JiraTickets(ApiSource):
     full_listing_interval = timedelta(days=3)
 
     def __init__(self, connection: JiraConnection, filters: TicketFilters = TicketFilters()) -> None:  # noqa: B008
-        """Nothing is asked yet.
+        """Sends nothing yet.
 
         Raises:
             ConfigError: `jql` or `since` cannot be read.
@@ -59,7 +59,7 @@ class JiraTickets(ApiSource):
         self._format_version = _compute_format_version(filters)
         self._zone: tzinfo | None = None
         self._fields: SiteFields | None = None
-        compute_oldest_update(filters)  # a wrong one is told before anything is read
+        compute_oldest_update(filters)  # an invalid one is refused before anything is read
 
     def close(self) -> None:
         """Free what was opened."""
@@ -69,10 +69,10 @@ class JiraTickets(ApiSource):
     def discover(self) -> Iterator[Item]:
         """Every ticket that passes the filters, the oldest first; with `max_results` the latest updated.
 
-        A project that is named and cannot be seen is refused: its tickets are not gone.
+        A named project that is hidden is refused: its tickets are not deleted.
         """
         if self._api.is_authenticated:
-            self._load_account_zone()  # fails where we are taken for a guest, who would see fewer tickets
+            self._load_account_zone()  # fails where we count as a guest, who would see fewer tickets
         for key in self._filters.projects:
             self._require_project(key)
         yield from map(self._to_item, self._list_wanted(compute_oldest_update(self._filters)))
@@ -116,7 +116,7 @@ class JiraTickets(ApiSource):
         return list_tickets(self._api, jql, most)
 
     def _to_item(self, raw: Mapping[str, Any]) -> Item:
-        at = _parse_updated(raw)  # in UTC: it is told in the account's zone, which may be set to another
+        at = _parse_updated(raw)  # in UTC: Jira writes it in the account's zone, which may change
         when = at.isoformat() if at else raw["fields"]["updated"]
         return Item(f"issue/{raw['id']}", f"{when}:{self._format_version}", str(raw["id"]))
 
@@ -163,7 +163,7 @@ class JiraTickets(ApiSource):
         return issues
 
     def _fetch_one(self, ticket_id: str) -> Document | DocumentSkipped:
-        """A ticket that did not come with the others: gone, hidden from us, or only late."""
+        """A ticket that did not come with the others: deleted, hidden, or only late."""
         try:
             raw = self._api.get(f"issue/{ticket_id}", fields=",".join(self._load_site_fields().requested_ids))
         except JiraRefused as refusal:
@@ -234,10 +234,10 @@ def _parse_updated(raw: Mapping[str, Any]) -> datetime | None:
 
 
 def _to_skipped(refusal: JiraRefused) -> DocumentSkipped:
-    """What became of a ticket that is refused. Cloud tells those that are hidden from us as gone.
+    """Why a refused ticket is skipped. Cloud reports hidden tickets as deleted.
 
     Raises:
-        JiraRefused: it is no matter of this ticket.
+        JiraRefused: it does not concern this ticket alone.
     """
     if refusal.status == 404:
         return DocumentSkipped(DELETED_REASON)

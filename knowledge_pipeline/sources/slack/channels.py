@@ -48,10 +48,10 @@ _DAY = timedelta(days=1)
 
 
 class SlackChannels(ApiSource):
-    """A `Service`; a context manager. Nothing is asked before the first listing."""
+    """The channels of one workspace that pass the filters; nothing is sent before the first listing."""
 
     full_listing_interval = timedelta(days=7)
-    """New replies to old threads are seen then, and what is deleted."""
+    """Detects deletions and new replies to old threads."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class SlackChannels(ApiSource):
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Raises ConfigError where `since` is no date."""
+        """Raises ConfigError where `since` is not a date."""
         self._filters = filters
         self._client = SlackClient(connection, sleep=sleep)
         self._workspace = SlackWorkspace(self._client)
@@ -80,7 +80,7 @@ class SlackChannels(ApiSource):
             SourceRefused: a channel is not shown or closed to us, or the workspace refuses us.
             SourceUnavailable: it did not answer, or not to the end.
         """
-        self._channels = None  # asked again for every listing
+        self._channels = None  # read again for every listing
         yield from select_newest(self._list_activity(self._oldest_day()), self._filters.max_results)
 
     def discover_updated(self, since: datetime) -> Iterator[Item]:
@@ -95,7 +95,7 @@ class SlackChannels(ApiSource):
             yield listed.item
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """A call for each thread, and for every `_AT_ONCE` messages of days that lie together."""
+        """One call for each thread, and for every `_PAGE_SIZE` messages of neighbouring days."""
         days: defaultdict[str, list[Item]] = defaultdict(list)
         threads: list[Item] = []
         for item in items:

@@ -59,10 +59,10 @@ class _DocumentActivity:
 
 
 class SlackExport(Source):
-    """A `Source`; a context manager. Nothing is opened before the first listing."""
+    """The channels of one export that pass the filters; nothing is opened before the first listing."""
 
     def __init__(self, connection: SlackExportConnection, filters: ChannelFilters) -> None:
-        """Raises ConfigError where `since` is no date."""
+        """Raises ConfigError where `since` is not a date."""
         self._path = connection.path
         self._filters = filters
         self._files: ExportFiles | None = None
@@ -81,7 +81,7 @@ class SlackExport(Source):
         """Every thread and day of the wanted channels, channel by channel; a broken day as skipped.
 
         Raises:
-            SourceRefused: it is no export, leads out of itself, or lacks a wanted channel.
+            SourceRefused: it is not an export, leads out of itself, or lacks a wanted channel.
         """
         self._open_files()
         wanted = [

@@ -34,7 +34,7 @@ class NameLookup(Protocol):
 
 
 class RawIds:
-    """`Names` that are the ids themselves: for comparing texts before names are known."""
+    """Ids in place of names, to compare texts before names are known."""
 
     def person_name(self, account: str) -> str | None:
         """The id."""

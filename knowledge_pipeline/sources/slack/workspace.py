@@ -18,7 +18,7 @@ _PAGE_SIZE = 999  # Slack's most
 
 
 class SlackWorkspace:
-    """Names of people and channels (`text.Names`), each list asked for once, when it is needed."""
+    """Names of people and channels (a `NameLookup`); each list is read once, when it is needed."""
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client
