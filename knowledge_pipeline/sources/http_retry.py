@@ -106,7 +106,7 @@ def to_source_error(
 
 def format_retries_exhausted(service: str, status: int) -> str:
     """The sentence for a status that every attempt was answered with."""
-    return f"{service} answered {status}, to every attempt: try again later"
+    return f"{service} answered {status} to every attempt: try again later"
 
 
 def shorten_reason(message: str) -> str:

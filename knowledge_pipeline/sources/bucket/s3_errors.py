@@ -124,7 +124,8 @@ class S3ErrorTranslator:
 
     def _build_not_s3_error(self) -> SourceRefused:
         return SourceRefused(
-            f"{self.service} is not S3, but perhaps a login page or a proxy: correct connection.endpoint_url"
+            f"{self.service} answered with something other than S3, as a login page or a proxy does: "
+            "correct connection.endpoint_url"
         )
 
     def _build_wrong_region_error(self, response: dict[str, Any]) -> SourceRefused:

@@ -13,9 +13,9 @@ from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
 from knowledge_pipeline.sources.confluence.content import (
     CONTENT_KINDS,
     Page,
-    skip_reason,
     split_batches,
     storage_of,
+    to_skipped,
 )
 from knowledge_pipeline.times import parse_time
 
@@ -80,7 +80,9 @@ class CloudEdition:
     def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page; Cloud says 404 of what is gone and of what is hidden from us alike, but 403 at times."""
         raw = self._client.get_or_status(f"{_PATHS[kind]}/{page_id}", {"body-format": "storage"})
-        return skip_reason(raw) or self._to_page(raw, kind, "")
+        if isinstance(raw, int) or raw.get("status") != "current":
+            return to_skipped(raw)
+        return self._to_page(raw, kind, "")
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """Of one page."""

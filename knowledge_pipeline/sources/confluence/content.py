@@ -65,24 +65,31 @@ class Edition(Protocol):
 
     def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """The wanted spaces, all current ones if no key is given: key by id."""
+        ...
 
     def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
         """Every page and blog post of the spaces, no bodies; `is_filtered`: not all spaces are wanted."""
+        ...
 
     def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
         """Those of the wanted ones (kind by id) that exist in the spaces, without bodies."""
+        ...
 
     def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
         """Those of the wanted ones (kind by id) that can be read, with bodies but without ancestors."""
+        ...
 
     def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page with its body, or why it cannot be read."""
+        ...
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """The labels of a page that the search does not know yet."""
+        ...
 
     def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
         """Display names by account id or user key; who cannot be resolved is left out."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +122,9 @@ def build_item(page: Page, labels: Sequence[str], children: Sequence[ChildConten
     return Item(f"{page.kind}/{page.id}", f"{page.version}.{digest}:{FORMAT_VERSION}", locator)
 
 
-def skip_reason(response: Json | int) -> DocumentSkipped | None:
-    """Why a page that was asked for alone cannot be read, from its JSON or the status instead of it."""
-    if response == 403:
-        return DocumentSkipped("the token may not read it any more")
-    if isinstance(response, int) or response.get("status", "current") != "current":
-        return DocumentSkipped(DELETED_REASON)
-    return None
+def to_skipped(response: Json | int) -> DocumentSkipped:
+    """Why a page that was requested alone cannot be read: its JSON, or the status in place of it."""
+    return DocumentSkipped("the token may not read it any more" if response == 403 else DELETED_REASON)
 
 
 def labels_of(content: Json) -> tuple[str, ...]:

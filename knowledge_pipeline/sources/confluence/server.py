@@ -14,8 +14,8 @@ from knowledge_pipeline.sources.confluence.content import (
     CONTENT_KINDS,
     Page,
     labels_of,
-    skip_reason,
     storage_of,
+    to_skipped,
 )
 from knowledge_pipeline.sources.confluence.search import SEARCH_PATH
 from knowledge_pipeline.times import parse_time
@@ -76,7 +76,9 @@ class ServerEdition:
         """One page, which the search may not know yet."""
         del kind
         raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": _BODY_FIELDS})
-        return skip_reason(raw) or self._to_page(raw)
+        if isinstance(raw, int) or raw.get("status", "current") != "current":
+            return to_skipped(raw)
+        return self._to_page(raw)
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """As listed."""

@@ -126,7 +126,7 @@ class SlackClient:
                 self._sleep(compute_backoff_s(attempt))
             else:
                 raise self._to_source_error(method, answer, code)
-        raise SourceUnavailable(f"{self.service} failed at {method}, to every attempt: try again later")
+        raise SourceUnavailable(f"{self.service} failed at {method} at every attempt: try again later")
 
     def _call_once(self, method: str, parameters: Json) -> Json:
         """The response, or the error that Slack reports in it."""

@@ -305,7 +305,7 @@ def test_a_login_page_or_another_service_is_no_empty_bucket(service, body):
     service.create("a.md", "text")
     fake = s3_server if isinstance(service, S3Bucket) else gcs_server
     service.fail_next(*[fake.Fault(200, body=body)] * 6)
-    with pytest.raises(SourceRefused, match=r"answers with something .*: correct connection\.endpoint_url"):
+    with pytest.raises(SourceRefused, match=r"something other than .*: correct connection\.endpoint_url"):
         listed(service)
 
 
@@ -482,7 +482,7 @@ def test_google_s_refusals_name_what_to_correct(gcs, tmp_path):
     gcs.known = False
     with pytest.raises(SourceRefused, match=r"does not accept the identity.*connection\.credentials"):
         listed(gcs)
-    for content, why in ((None, "No such file"), ("{}", "no key of a service account")):
+    for content, why in ((None, "No such file"), ("{}", "not the key of a service account")):
         place = tmp_path / "other.json"
         if content:
             place.write_text(content)

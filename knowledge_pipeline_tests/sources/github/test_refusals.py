@@ -231,7 +231,7 @@ def test_an_app_that_is_refused_says_what_to_correct(
     assert "installation_id" in refused(pulls(server.app_connection(keys[0], installation_id=5)))
     server.installed = False
     assert "the App is not installed for octo/engine" in refused(pulls(server.app_connection(keys[0])))
-    assert "no private key in PEM form" in refused(pulls(server.app_connection("no key at all")))
+    assert "not a private key in PEM form" in refused(pulls(server.app_connection("no key at all")))
 
 
 # secrets

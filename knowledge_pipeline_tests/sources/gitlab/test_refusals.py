@@ -54,7 +54,7 @@ def test_a_limit_that_lasts_is_told_with_its_end(server: GitlabServer, merges: O
 
 def test_a_limit_without_end_ends_in_a_sentence(server: GitlabServer, merges: Open) -> None:
     server.fail_next(50, status=429, body="Retry later\n")
-    with pytest.raises(SourceUnavailable, match="answered 429, to every attempt: try again later"):
+    with pytest.raises(SourceUnavailable, match="answered 429 to every attempt: try again later"):
         list(merges().discover())
     assert len(server.requests) == 6
 

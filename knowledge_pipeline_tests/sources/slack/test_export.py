@@ -263,7 +263,7 @@ def test_a_folder_without_channels_is_no_export_and_broken_lists_are_told(site, 
     with pytest.raises(SourceRefused, match=r"is broken \(channels.json is not valid JSON\)"):
         listed(folder)
     (folder / "channels.json").write_text('[{"name": "general"}]')
-    with pytest.raises(SourceRefused, match="no Slack export"):
+    with pytest.raises(SourceRefused, match="not a Slack export"):
         listed(folder)
 
 
