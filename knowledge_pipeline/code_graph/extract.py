@@ -10,11 +10,11 @@ from importlib.resources.abc import Traversable
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.extractions import EXTRACTIONS, MANIFESTS
 from knowledge_pipeline.syntax.grammars import GRAMMARS, parse, run_queries
+from knowledge_pipeline.syntax.nodes import part_of
 from knowledge_pipeline.syntax.outline import Outline
 
 _PACKAGES = ("knowledge_pipeline.code_graph", "knowledge_pipeline.syntax")

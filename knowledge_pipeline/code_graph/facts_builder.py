@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from tree_sitter import Node
 from knowledge_pipeline.code_graph import facts as told
 from knowledge_pipeline.code_graph.access_paths import first_segment, last_segment, parent_scope
 from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
+from knowledge_pipeline.code_graph.values import Value, Values, own_value
 from knowledge_pipeline.syntax.grammars import SyntaxTree
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
 
@@ -115,9 +116,13 @@ class FactsBuilder:
         """The qualified name of a definition."""
         return self._names[id(definition)]
 
-    def text(self, node: Node) -> str:
-        """A node's text."""
-        return self.syntax.slice(node)
+    def text(self, node: Node | None) -> str:
+        """The text of a node."""
+        return self.writer.text(node)
+
+    def values_of_type(self, node: Node | None) -> Values:
+        """The values that a type promises."""
+        return self.writer.values_of_type(node)
 
     def bind(self, scope: str, path: str | None, value: str, *, declared: bool = False) -> None:
         """Note what a path stands for within a scope."""
@@ -125,15 +130,43 @@ class FactsBuilder:
             key = (scope, path, value)
             self._bindings[key] = declared or self._bindings.get(key, False)
 
-    def bind_values(self, scope: str, path: str | None, node: Node | None) -> None:
-        """Note what an expression gives a path; that it has a value, where none can be told."""
-        if path is None:
+    def bind_all(
+        self, scope: str, path: str | None, values: Iterable[Value], *, declared: bool = False
+    ) -> None:
+        """Note all values of a path."""
+        for suffix, value in values if path else ():
+            self.bind(scope, f"{path}{suffix}", value, declared=declared)
+
+    def bind_result(self, scope: str, node: Node | None) -> None:
+        """Note what the declared type of a function's result promises."""
+        self.bind_all(scope, "@()", self.values_of_type(node), declared=True)
+
+    def bind_name(
+        self, scope: str, path: str | None, values: Values, *, declared: bool = False, local: bool = False
+    ) -> None:
+        """Note all values of a path, and if it has none itself, that it hides what has its name.
+
+        A variable that is `local` is not referred to by naming it.
+        """
+        if not path:
             return
-        values = self.writer.values(node)
-        for suffix, value in values:
-            self.bind(scope, path + suffix, value)
-        if not values or values[0][0]:
+        self.bind_all(scope, path, values, declared=declared)
+        if own_value(values) is None:
             self.bind(scope, path, "")
+        if local:
+            self.local_variables.add((scope, path))
+
+    def bind_declared(self, scope: str, path: str | None, values: Values, *, local: bool = True) -> None:
+        """Note what the type of a variable promises; a type of the same name is one from around it."""
+        known = [
+            (suffix, f"@around.{value}" if first_segment(value) == path else value)
+            for suffix, value in values
+        ]
+        self.bind_name(scope, path, known, declared=True, local=local)
+
+    def bind_observed(self, scope: str, path: str | None, values: Values, *, local: bool = True) -> None:
+        """Note the values that a variable is given."""
+        self.bind_name(scope, path, values, local=local)
 
     def add_use(self, kind: told.UseKind, path: str | None, node: Node, scope: str | None = None) -> None:
         """Note that something is called, named or extended where a node starts."""
@@ -147,6 +180,13 @@ class FactsBuilder:
         signature = " ".join(self.text(node)[:200].split())[:120]
         definition = told.Definition(name, kind, first, last, signature, self._is_exported(name, node))
         self._definitions.setdefault((name, first), definition)
+
+    def add_enum_constant(self, node: Node, name: Node | None, suffix: str = "") -> None:
+        """Note a constant of an enumeration: a definition, and an instance of its type."""
+        scope = self.scope(node)
+        if name is not None and scope in self.type_names:
+            self.add_definition(f"{scope}.{self.text(name)}", "variable", node)
+            self.bind(scope, self.text(name) + suffix, "@class()", declared=True)
 
     def skip_reference(self, node: Node) -> None:
         """A name that is not referred to where it stands: it is given a value there."""

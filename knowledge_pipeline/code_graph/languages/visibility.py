@@ -11,8 +11,8 @@ from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.access_paths import last_segment
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
-from knowledge_pipeline.code_graph.languages.declared_types import children_of_type
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.syntax.nodes import children_of_type, part_of
 
 _MODIFIERS = (
     "modifiers",
@@ -52,7 +52,7 @@ def lacks_pub(builder: FactsBuilder, node: Node, name: str) -> bool:
     """Rust's: without `pub`, unless a trait says that it is there; `pub(crate)` is of the crate."""
     if node.type not in _RUST_ITEM_NODES or (around := _enclosing_item(node)) is None:
         return False
-    if around.type == "trait_item" or around.child_by_field_name("trait") is not None:
+    if around.type == "trait_item" or part_of(around, "trait") is not None:
         return False
     return all(builder.text(each) != "pub" for each in children_of_type(node, "visibility_modifier"))
 
@@ -88,7 +88,7 @@ def follows_private(builder: FactsBuilder, node: Node, name: str) -> bool:
     if body is None or node.type != "method":
         return False
     if body.type == "argument_list":  # `private def get`
-        called = body.parent.child_by_field_name("method") if body.parent is not None else None
+        called = part_of(body.parent, "method") if body.parent is not None else None
         return called is not None and builder.text(called) in ("private", "private_class_method")
     known = builder.shared_state.setdefault("private methods", {})
     if body.id not in known:
@@ -103,12 +103,12 @@ def _find_private_methods(builder: FactsBuilder, body: Node) -> set[int]:
     is_private = False
     for each in body.named_children:
         if each.type == "method":
-            starts[builder.text(each.child_by_field_name("name") or each)] = each.start_byte
+            starts[builder.text(part_of(each, "name") or each)] = each.start_byte
             hidden.update([each.start_byte] if is_private else [])
         elif each.type == "identifier" and builder.text(each) in _VISIBILITY_KEYWORDS:
             is_private = builder.text(each) == "private"
         elif each.type == "call" and builder.text(each)[:8] == "private ":
-            symbols = children_of_type(each.child_by_field_name("arguments"), "simple_symbol")
+            symbols = children_of_type(part_of(each, "arguments"), "simple_symbol")
             named = (starts.get(builder.text(symbol).lstrip(":")) for symbol in symbols)
             hidden.update(start for start in named if start is not None)
     return hidden
@@ -134,10 +134,10 @@ def _collect_exports(builder: FactsBuilder) -> set[str]:
     found: set[str] = set()
     for each in children_of_type(builder.syntax.root, "export_statement"):
         found.add("default")
-        value = each.child_by_field_name("value")
+        value = part_of(each, "value")
         named = [value] if value is not None and value.type == "identifier" else []
         for clause in children_of_type(each, "export_clause"):
-            parts = (one.child_by_field_name("name") for one in children_of_type(clause, "export_specifier"))
+            parts = (part_of(one, "name") for one in children_of_type(clause, "export_specifier"))
             named += [part for part in parts if part is not None]
         named += list(children_of_type(each, "identifier"))
         found.update(builder.text(one) for one in named)

@@ -13,6 +13,7 @@ from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax
 from knowledge_pipeline.code_graph.facts import Import
 from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.syntax.nodes import part_of
 
 BUILTINS = split_words(
     """
@@ -29,10 +30,10 @@ _NAME = re.compile(r"[\w:-]+")
 
 def _read_command(builder: FactsBuilder, node: Node) -> None:
     """A command may be a function; `source` names a file, of which what is not computed is kept."""
-    name = node.child_by_field_name("name")
-    text = builder.text(name) if name is not None else ""
+    name = part_of(node, "name")
+    text = builder.text(name)
     if text in ("source", "."):
-        given = node.child_by_field_name("argument")
+        given = part_of(node, "argument")
         found = _SOURCE_ARGUMENT.search(builder.text(given)[-200:]) if given is not None else None
         if found:
             builder.imports.append(Import(found[1], "*", "*", node.start_point.row + 1, "", True))
@@ -42,7 +43,7 @@ def _read_command(builder: FactsBuilder, node: Node) -> None:
 
 def _read_variable(builder: FactsBuilder, node: Node) -> None:
     """What is set outside of functions is a definition."""
-    name, scope = node.child_by_field_name("name"), builder.scope(node)
+    name, scope = part_of(node, "name"), builder.scope(node)
     around = node.parent
     if name is None or not _NAME.fullmatch(builder.text(name)):
         return

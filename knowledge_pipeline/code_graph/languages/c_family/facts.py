@@ -9,24 +9,16 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.access_paths import first_segment
-from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
 from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.c_family.values import (
     EXPRESSIONS,
-    TYPES,
     declarator_values,
-    split_scoped_name,
     unwrap_declarator,
 )
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    bind_declared,
-    bind_observed,
-    children_of_type,
-    element_values,
-    values_of_type,
-)
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.words import split_scoped_name, split_words
+from knowledge_pipeline.code_graph.values import element_values
+from knowledge_pipeline.syntax.nodes import children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 BUILTINS = split_words(
@@ -61,14 +53,15 @@ def qualify(definition: OutlineDefinition) -> str:
 
 def _is_static(builder: FactsBuilder, node: Node, name: str) -> bool:
     """`static` functions and variables are seen in their file alone, and in those that include it."""
-    return "." not in name and any(
-        builder.text(each) == "static" for each in children_of_type(node, "storage_class_specifier")
-    )
+    return "." not in name and _has_storage_class(builder, node, "static")
+
+
+def _has_storage_class(builder: FactsBuilder, node: Node, name: str) -> bool:
+    return any(builder.text(each) == name for each in children_of_type(node, "storage_class_specifier"))
 
 
 def _read_include(builder: FactsBuilder, node: Node) -> None:
-    path = node.child_by_field_name("path")
-    name = builder.text(path).strip('<>"') if path is not None else ""
+    name = builder.text(part_of(node, "path")).strip('<>"')
     if name and "\t" not in name and "\n" not in name:
         builder.imports.append(Import(name, "*", "*", node.start_point.row + 1, "", True))
 
@@ -80,8 +73,8 @@ def _read_namespace(builder: FactsBuilder, node: Node) -> None:
     for _ in range(_MAX_NAMESPACE_DEPTH):
         if each is None:
             break
-        name = each.child_by_field_name("name") if each.type == "namespace_definition" else None
-        names[:0] = (split_scoped_name(builder.text(name)) or []) if name is not None else []
+        name = part_of(each, "name") if each.type == "namespace_definition" else None
+        names[:0] = split_scoped_name(builder.text(name))
         each = each.parent
     known = builder.settings.get("namespaces", "").split()
     if names and ".".join(names) not in known:
@@ -90,10 +83,9 @@ def _read_namespace(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_namespace_alias(builder: FactsBuilder, node: Node) -> None:
-    name, of = node.child_by_field_name("name"), part_of(node, -1)
-    parts = split_scoped_name(builder.text(of)) if of is not None else None
-    if name is not None and parts:
-        builder.bind(builder.scope(node), builder.text(name), ".".join(parts))
+    parts = split_scoped_name(builder.text(part_of(node, -1)))
+    if parts:
+        builder.bind(builder.scope(node), builder.text(part_of(node, "name")), ".".join(parts))
 
 
 def _read_bases(builder: FactsBuilder, node: Node) -> None:
@@ -104,29 +96,28 @@ def _read_bases(builder: FactsBuilder, node: Node) -> None:
 
 def _read_function(builder: FactsBuilder, node: Node) -> None:
     """The result of a function, and what `this` is in one that is defined outside of its class."""
-    scope, kind = builder.scope(node), node.child_by_field_name("type")
+    scope = builder.scope(node)
     owner = scope.rpartition(".")[0]
     if owner in builder.type_names:
         builder.bind(scope, "this", "@self")
     elif owner:
         builder.bind(scope, "this", f"{owner}()", declared=True)
         builder.bind(scope, "@receiver", f"{owner}()", declared=True)
-    for suffix, value in values_of_type(TYPES, builder.writer, kind):
-        builder.bind(scope, "@()" + suffix, value, declared=True)
+    builder.bind_result(scope, part_of(node, "type"))
 
 
 def _read_typedef(builder: FactsBuilder, node: Node) -> None:
     """Another name for a type; and the tag of the one that it defines."""
-    kind = node.child_by_field_name("type")
+    kind = part_of(node, "type")
     path = builder.writer.path(kind)
     around = builder.scope(node)
     around = "" if around in builder.type_names else around
     for each in node.children_by_field_name("declarator"):
         name, reached = unwrap_declarator(each)
-        text = builder.text(name) if name is not None else ""
+        text = builder.text(name)
         if not text or text == path:
             continue
-        if kind is not None and kind.child_by_field_name("body") is not None:
+        if kind is not None and part_of(kind, "body") is not None:
             if path:
                 builder.bind(around, path, text)
         else:
@@ -136,17 +127,15 @@ def _read_typedef(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_alias(builder: FactsBuilder, node: Node) -> None:
-    name = node.child_by_field_name("name")
-    values = values_of_type(TYPES, builder.writer, node.child_by_field_name("type"))
-    for suffix, value in values:
-        if name is not None and not suffix and first_segment(value) != builder.text(name):
-            scope = builder.scope(node).rpartition(".")[0]
-            builder.bind(scope, builder.text(name), value.removesuffix("()"))
+    name, scope = builder.text(part_of(node, "name")), builder.scope(node).rpartition(".")[0]
+    for suffix, value in builder.values_of_type(part_of(node, "type")):
+        if not suffix and first_segment(value) != name:
+            builder.bind(scope, name, value.removesuffix("()"))
 
 
 def _read_field(builder: FactsBuilder, node: Node) -> None:
     """Fields are definitions; a method that is only declared is defined where its body is."""
-    scope, kind = builder.scope(node), node.child_by_field_name("type")
+    scope, kind = builder.scope(node), part_of(node, "type")
     if scope not in builder.type_names:
         return
     for each in node.children_by_field_name("declarator"):
@@ -156,8 +145,8 @@ def _read_field(builder: FactsBuilder, node: Node) -> None:
         if reached != "()" or _is_function_pointer(builder, each):
             builder.add_definition(f"{scope}.{text}", "variable", node)
             builder.skip_reference(name)
-            bind_declared(builder, scope, text, declarator_values(builder.writer, kind, reached), local=False)
-        elif node.child_by_field_name("default_value") is not None:  # "= 0": it has no body anywhere
+            builder.bind_declared(scope, text, declarator_values(builder.writer, kind, reached), local=False)
+        elif part_of(node, "default_value") is not None:  # "= 0": it has no body anywhere
             builder.add_definition(f"{scope}.{text}", "method", node)
 
 
@@ -168,7 +157,7 @@ def _is_function_pointer(builder: FactsBuilder, declarator: Node) -> bool:
 
 def _read_enumerator(builder: FactsBuilder, node: Node) -> None:
     """Constants of an enumeration are names around it, too."""
-    scope, name = builder.scope(node), node.child_by_field_name("name")
+    scope, name = builder.scope(node), part_of(node, "name")
     if name is None:
         return
     text, of = builder.text(name), node.parent.parent if node.parent is not None else None
@@ -186,48 +175,34 @@ def _read_parameter(builder: FactsBuilder, node: Node) -> None:
         if around is None or around.type in ("function_definition", "lambda_expression"):
             break
         around = around.parent if around.type.endswith("_declarator") else None
-    name, reached = unwrap_declarator(node.child_by_field_name("declarator"))
+    name, reached = unwrap_declarator(part_of(node, "declarator"))
     if around is not None and name is not None and name.type == "identifier":
-        values = declarator_values(builder.writer, node.child_by_field_name("type"), reached)
-        bind_declared(builder, builder.scope(node), builder.text(name), values)
+        values = declarator_values(builder.writer, part_of(node, "type"), reached)
+        builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
 def _read_declaration(builder: FactsBuilder, node: Node) -> None:
     """Variables, of a function or of the file."""
-    scope, kind = builder.scope(node), node.child_by_field_name("type")
-    is_extern = any(
-        builder.text(each) == "extern" for each in children_of_type(node, "storage_class_specifier")
-    )
+    scope, kind = builder.scope(node), part_of(node, "type")
+    if not scope and _has_storage_class(builder, node, "extern"):
+        return  # what it stands for is where it is defined
     for each in node.children_by_field_name("declarator"):
         name, reached = unwrap_declarator(each)
-        if (
-            name is None
-            or name.type != "identifier"
-            or (reached == "()" and not _is_function_pointer(builder, each))
-        ):
+        is_function = reached == "()" and not _is_function_pointer(builder, each)
+        if name is None or name.type != "identifier" or is_function:
             continue
-        text = builder.text(name)
-        if not scope and not is_extern:
+        text, local = builder.text(name), bool(scope)
+        if not local:
             builder.add_definition(text, "variable", node)
-        if is_extern and not scope:
-            continue  # what it stands for is where it is defined
         if kind is not None and kind.type == "placeholder_type_specifier":
-            bind_observed(
-                builder,
-                scope,
-                text,
-                builder.writer.values(each.child_by_field_name("value")),
-                local=bool(scope),
-            )
+            builder.bind_observed(scope, text, builder.writer.values(part_of(each, "value")), local=local)
         else:
-            bind_declared(
-                builder, scope, text, declarator_values(builder.writer, kind, reached), local=bool(scope)
-            )
+            builder.bind_declared(scope, text, declarator_values(builder.writer, kind, reached), local=local)
 
 
 def _read_assignment(builder: FactsBuilder, node: Node) -> None:
     """What is put into a pointer to a function."""
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    left, right = part_of(node, "left"), part_of(node, "right")
     scope = builder.scope(node)
     if left is None or right is None or left.type != "identifier" or right.type != "identifier":
         return
@@ -237,16 +212,16 @@ def _read_assignment(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    name, reached = unwrap_declarator(node.child_by_field_name("declarator"))
-    kind = node.child_by_field_name("type")
+    name, reached = unwrap_declarator(part_of(node, "declarator"))
+    kind = part_of(node, "type")
     if name is None or name.type != "identifier":
         return
     if kind is not None and kind.type != "placeholder_type_specifier":
         values = declarator_values(builder.writer, kind, reached)
-        bind_declared(builder, builder.scope(node), builder.text(name), values)
+        builder.bind_declared(builder.scope(node), builder.text(name), values)
     else:
-        held = element_values(builder.writer.values(node.child_by_field_name("right")))
-        bind_observed(builder, builder.scope(node), builder.text(name), held)
+        held = element_values(builder.writer.values(part_of(node, "right")))
+        builder.bind_observed(builder.scope(node), builder.text(name), held)
 
 
 EXTRACTION = ExtractionRules(

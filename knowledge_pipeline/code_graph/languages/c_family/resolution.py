@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.c_family.facts import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.words import map_words, split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".inl", ".ipp", ".c++", ".h++", ".inc")
@@ -32,12 +32,9 @@ class CFamily(Language):
     has_dotted_modules = True
     has_scattered_members = True
     constructors_named_after_type = True
-    container_methods: Mapping[str, str] = {
-        **dict.fromkeys(
-            split_words("at front back begin end find top value get lock cbegin cend data"), "[]"
-        ),
-        **dict.fromkeys(split_words("rbegin rend"), "[]"),
-    }
+    container_methods: Mapping[str, str] = map_words(
+        {"[]": "at front back begin end find top value get lock cbegin cend data rbegin rend"}
+    )
     common_methods = split_words(
         """
         size empty begin end push_back emplace_back insert erase find at clear get reset front back c_str str

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.languages.c_sharp.facts import BUILTINS, GLOBAL_USING
 from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.words import map_words, split_words
 
 
 class CSharp(PackageLanguage):
@@ -21,27 +21,19 @@ class CSharp(PackageLanguage):
     has_extensions = True
     shared_imports = GLOBAL_USING
     element_accessors = ("@held[]", "GetEnumerator().Current")
-    container_methods: Mapping[str, str] = {
-        **dict.fromkeys(
-            split_words(
-                """
+    container_methods: Mapping[str, str] = map_words(
+        {
+            "[]": """
                 First FirstOrDefault Last LastOrDefault Single SingleOrDefault ElementAt Find FindLast Max Min
                 MaxBy MinBy Pop Peek Dequeue Value Result GetValueOrDefault Invoke Current GetOrAdd Aggregate
                 GetAwaiter GetResult
-                """
-            ),
-            "[]",
-        ),
-        **dict.fromkeys(
-            split_words(
-                """
+                """,
+            "": """
                 Where OrderBy OrderByDescending ThenBy Distinct Skip Take Reverse ToList ToArray AsEnumerable
                 Values Concat Union Except Append Prepend ToHashSet AsQueryable ConfigureAwait FindAll
-                """
-            ),
-            "",
-        ),
-    }
+                """,
+        }
+    )
     common_methods = split_words(
         """
         Add Remove Clear Contains ContainsKey TryGetValue ToString Equals GetHashCode GetType CompareTo

@@ -6,12 +6,10 @@ from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
 from knowledge_pipeline.code_graph.languages.ecmascript.names import to_segment
-from knowledge_pipeline.code_graph.languages.ecmascript.types import (
-    add_prefix,
-    callback_parameter_values,
-    values_of_type,
-)
+from knowledge_pipeline.code_graph.languages.ecmascript.types import callback_parameter_values, values_of_type
 from knowledge_pipeline.code_graph.languages.ecmascript.values import unwrap_expression
+from knowledge_pipeline.code_graph.values import add_prefix
+from knowledge_pipeline.syntax.nodes import part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS
 
 _BIGINT_NAME_BYTES = 6
@@ -35,7 +33,7 @@ def read_heritage(builder: FactsBuilder, node: Node) -> None:
 
 def _read_bases(builder: FactsBuilder, scope: str, bases: list[Node], kind: str) -> None:
     for each in bases:
-        named = each.child_by_field_name("name") if each.type == "generic_type" else each
+        named = part_of(each, "name") if each.type == "generic_type" else each
         named = unwrap_expression(named)
         if named is None or named.type not in _NAMES:
             continue
@@ -51,29 +49,27 @@ def read_super_call(builder: FactsBuilder, node: Node) -> None:
         around = around.parent
     body = around.node if around is not None else None
     if body is not None and body.type == "variable_declarator":
-        body = body.child_by_field_name("value")
+        body = part_of(body, "value")
     heritage = next((each for each in body.children if each.type == "class_heritage"), None) if body else None
     if heritage is None or not heritage.named_child_count:
         return
     clause = heritage.named_children[0]
-    base = clause.child_by_field_name("value") if clause.type == "extends_clause" else clause
+    base = part_of(clause, "value") if clause.type == "extends_clause" else clause
     builder.add_use("calls", builder.writer.path(base), node)
 
 
 def read_field(builder: FactsBuilder, node: Node) -> None:
     """A field of a class."""
-    named = node.child_by_field_name("name") or node.child_by_field_name("property")
+    named = part_of(node, "name") or part_of(node, "property")
     if named is None:
         return
     scope, name = builder.scope(node), to_segment(builder.text(named))
-    declared, value = node.child_by_field_name("type"), node.child_by_field_name("value")
+    declared, value = part_of(node, "type"), part_of(node, "value")
     if (node.start_byte, node.end_byte) in builder.writer.definition_names or scope not in builder.type_names:
         return
     builder.add_definition(f"{scope}.{name}", "variable", node)
-    for suffix, path in values_of_type(builder.writer, declared):
-        builder.bind(scope, name + suffix, path, declared=True)
-    for suffix, path in builder.writer.values(value):
-        builder.bind(scope, name + suffix, path)
+    builder.bind_all(scope, name, values_of_type(builder.writer, declared), declared=True)
+    builder.bind_all(scope, name, builder.writer.values(value))
 
 
 def read_type_name(builder: FactsBuilder, node: Node) -> None:
@@ -84,14 +80,13 @@ def read_type_name(builder: FactsBuilder, node: Node) -> None:
 
 def read_property(builder: FactsBuilder, node: Node) -> None:
     """A property that an interface, or a type of an object, declares."""
-    named = node.child_by_field_name("name")
+    named = part_of(node, "name")
     scope = builder.scope(node)
     if named is None or not scope:
         return
     name = to_segment(builder.text(named))
     builder.add_definition(f"{scope}.{name}", "variable", node)
-    for suffix, path in values_of_type(builder.writer, node.child_by_field_name("type")):
-        builder.bind(scope, name + suffix, path, declared=True)
+    builder.bind_all(scope, name, values_of_type(builder.writer, part_of(node, "type")), declared=True)
 
 
 def read_call_signature(builder: FactsBuilder, node: Node) -> None:
@@ -99,9 +94,7 @@ def read_call_signature(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
     if scope not in builder.type_names:
         return
-    for suffix, path in add_prefix(
-        "()", values_of_type(builder.writer, node.child_by_field_name("return_type"))
-    ):
+    for suffix, path in add_prefix("()", values_of_type(builder.writer, part_of(node, "return_type"))):
         builder.bind(scope, f"@call{suffix}", path, declared=True)
     for suffix, path in callback_parameter_values(builder.writer, node):
         builder.bind(scope, suffix[1:], path, declared=True)
@@ -115,20 +108,24 @@ def read_enum_member(builder: FactsBuilder, node: Node) -> None:
 
 def read_type_alias(builder: FactsBuilder, node: Node) -> None:
     """What a name for a type stands for; one for a type of an object is itself what has its members."""
-    value, scope = node.child_by_field_name("value"), builder.scope(node)
+    value, scope = part_of(node, "value"), builder.scope(node)
     if value is None or not scope:
         return
     parts = value.named_children if value.type == "intersection_type" else [value]
     if any(each.type == "object_type" for each in parts):
         builder.bind(scope, "@()", "@", declared=True)
     for each in parts:
-        for suffix, path in values_of_type(builder.writer, each) if each.type != "object_type" else ():
-            builder.bind(scope, "@()" + suffix, path, declared=True)
+        builder.bind_all(
+            scope,
+            "@()",
+            values_of_type(builder.writer, each) if each.type != "object_type" else (),
+            declared=True,
+        )
 
 
 def read_type_parameter(builder: FactsBuilder, node: Node) -> None:
     """A type's parameter is what it extends, as far as is known."""
-    named, limit = node.child_by_field_name("name"), node.child_by_field_name("constraint")
+    named, limit = part_of(node, "name"), part_of(node, "constraint")
     if named is None:
         return
     scope, name = builder.scope(node), builder.text(named)

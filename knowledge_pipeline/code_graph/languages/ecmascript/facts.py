@@ -33,7 +33,6 @@ from knowledge_pipeline.code_graph.languages.ecmascript.imports import (
 from knowledge_pipeline.code_graph.languages.ecmascript.names import qualify_within, to_segment
 from knowledge_pipeline.code_graph.languages.ecmascript.patterns import bind_pattern, iter_declared_names
 from knowledge_pipeline.code_graph.languages.ecmascript.types import MAX_PARAMETERS, values_of_type
-from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import call_values, element_values
 from knowledge_pipeline.code_graph.languages.ecmascript.values import (
     CALLBACK_METHODS,
     EXPRESSIONS,
@@ -42,6 +41,8 @@ from knowledge_pipeline.code_graph.languages.ecmascript.values import (
 )
 from knowledge_pipeline.code_graph.languages.visibility import is_not_exported
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Values, called_values, iterated_values
+from knowledge_pipeline.syntax.nodes import part_of
 
 BUILTINS = split_words(
     """
@@ -69,13 +70,13 @@ _CALLBACK_NODES = _FUNCTION_NODES | {"object"}
 
 
 def _read_variable(builder: FactsBuilder, node: Node) -> None:
-    target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+    target, value = part_of(node, "name"), part_of(node, "value")
     if target is None:
         return
     if read_require_declaration(builder, target, value):
         return
     scope = builder.scope(target)
-    declared = node.child_by_field_name("type")
+    declared = part_of(node, "type")
     is_function = (node.start_byte, node.end_byte) in builder.writer.definition_names
     if declared is not None:
         _bind_declared_variable(builder, scope, node, declared, is_function=is_function)
@@ -90,11 +91,10 @@ def _bind_declared_variable(
     builder: FactsBuilder, scope: str, node: Node, declared: Node, *, is_function: bool
 ) -> None:
     """What `const f: Handler = …` says of the variable, of what it gives, and of its parameters."""
-    target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+    target, value = part_of(node, "name"), part_of(node, "value")
     values = values_of_type(builder.writer, declared)
     if is_function:
-        for suffix, path in call_values(values):
-            builder.bind(scope, "@()" + suffix, path, declared=True)
+        builder.bind_all(scope, "@()", called_values(values), declared=True)
     elif target is not None:
         bind_pattern(builder, scope, target, values, declared=True)
     if value is not None:
@@ -112,8 +112,8 @@ def _define_local_object(builder: FactsBuilder, scope: str, target: Node, value:
 
 
 def _read_global(builder: FactsBuilder, node: Node) -> None:
-    target = node.child_by_field_name("name")
-    value = node.child_by_field_name("value")
+    target = part_of(node, "name")
+    value = part_of(node, "value")
     if target is None or (node.start_byte, node.end_byte) in builder.writer.definition_names:
         return
     if find_required_module(builder, value)[0] is not None:
@@ -125,14 +125,14 @@ def _read_global(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_assignment(builder: FactsBuilder, node: Node) -> None:
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    left, right = part_of(node, "left"), part_of(node, "right")
     if left is None or right is None:
         return
     value: Node = right
     for _ in range(_MAX_CHAINED_ASSIGNMENTS):
         if value.type != "assignment_expression":
             break
-        value = value.child_by_field_name("right") or value
+        value = part_of(value, "right") or value
     defines = (node.start_byte, node.end_byte) in builder.writer.definition_names
     if defines:
         builder.skip_reference(left)
@@ -142,19 +142,19 @@ def _read_assignment(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    left, right = part_of(node, "left"), part_of(node, "right")
     if left is None:
         return
-    sign = node.child_by_field_name("operator")
+    sign = part_of(node, "operator")
     of = sign is not None and sign.type == "of"
     bind_pattern(
-        builder, builder.scope(node), left, element_values(builder.writer.values(right)) if of else []
+        builder, builder.scope(node), left, iterated_values(builder.writer.values(right)) if of else []
     )
 
 
 def _read_decorator(builder: FactsBuilder, node: Node) -> None:
     """A decorator without arguments is called, too."""
-    named = node.named_children[0] if node.named_child_count else None
+    named = part_of(node, 0)
     if named is not None and named.type in ("identifier", "member_expression"):
         builder.add_use("calls", builder.writer.path(named), named)
         builder.skip_reference(named)
@@ -162,7 +162,7 @@ def _read_decorator(builder: FactsBuilder, node: Node) -> None:
 
 def _read_jsx_element(builder: FactsBuilder, node: Node) -> None:
     """`<Button/>` calls Button; `<div>` is the browser's."""
-    named = node.child_by_field_name("name")
+    named = part_of(node, "name")
     if named is None:
         return
     path = builder.writer.path(named) or ""
@@ -173,19 +173,19 @@ def _read_jsx_element(builder: FactsBuilder, node: Node) -> None:
 
 def _read_call(builder: FactsBuilder, node: Node) -> None:
     read_dynamic_import(builder, node)
-    called, given = node.child_by_field_name("function"), list_arguments(node)
+    called, given = part_of(node, "function"), list_arguments(node)
     if called is None or not given:
         return
     _bind_callbacks(builder, called, given)
     if called.type != "member_expression":
         return
-    method, of = called.child_by_field_name("property"), called.child_by_field_name("object")
-    name = builder.text(method) if method is not None and method.end_byte - method.start_byte < 24 else ""
+    method, of = part_of(called, "property"), part_of(called, "object")
+    name = builder.writer.short_text(method, 24)
     if name in ("push", "unshift", "add", "set"):
         _read_addition(builder, of, given[1 if name == "set" else 0 :])
     elif given[0].type in _FUNCTION_NODES and (name in CALLBACK_METHODS or name == "then"):
         values = builder.writer.values(of)
-        _bind_first_parameter(builder, given[0], values if name == "then" else element_values(values))
+        _bind_first_parameter(builder, given[0], values if name == "then" else iterated_values(values))
 
 
 def _bind_callbacks(builder: FactsBuilder, callee: Node | None, call_arguments: list[Node]) -> None:
@@ -201,24 +201,27 @@ def _bind_callbacks(builder: FactsBuilder, callee: Node | None, call_arguments: 
 
 
 def _read_new(builder: FactsBuilder, node: Node) -> None:
-    _bind_callbacks(builder, node.child_by_field_name("constructor"), list_arguments(node))
+    _bind_callbacks(builder, part_of(node, "constructor"), list_arguments(node))
 
 
 def _read_addition(builder: FactsBuilder, container: Node | None, call_arguments: list[Node]) -> None:
     path = builder.writer.path(container) if call_arguments else None
-    for suffix, value in builder.writer.values(call_arguments[0]) if path else ():
-        builder.bind(builder.scope(call_arguments[0]), f"{path}[]{suffix}", value)
+    builder.bind_all(
+        builder.scope(call_arguments[0]),
+        f"{path}[]",
+        builder.writer.values(call_arguments[0]) if path else (),
+    )
 
 
-def _bind_first_parameter(builder: FactsBuilder, function: Node, values: list[tuple[str, str]]) -> None:
+def _bind_first_parameter(builder: FactsBuilder, function: Node, values: Values) -> None:
     """Give the first parameter of a function values, where it declares no type."""
-    single, several = function.child_by_field_name("parameter"), function.child_by_field_name("parameters")
+    single, several = part_of(function, "parameter"), part_of(function, "parameters")
     target = single or (
         several.named_children[0] if several is not None and several.named_child_count else None
     )
-    if target is None or target.child_by_field_name("type") is not None:
+    if target is None or part_of(target, "type") is not None:
         return
-    pattern = target.child_by_field_name("pattern") or target
+    pattern = part_of(target, "pattern") or target
     bind_pattern(builder, builder.scope(function), pattern, values)
 
 

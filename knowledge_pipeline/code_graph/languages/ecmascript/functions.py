@@ -11,10 +11,11 @@ from knowledge_pipeline.code_graph.access_paths import parent_scope
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
 from knowledge_pipeline.code_graph.languages.ecmascript.names import to_segment
 from knowledge_pipeline.code_graph.languages.ecmascript.patterns import bind_pattern
-from knowledge_pipeline.code_graph.languages.ecmascript.types import MAX_PARAMETERS, Values, values_of_type
-from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import element_values, step_values
+from knowledge_pipeline.code_graph.languages.ecmascript.types import MAX_PARAMETERS, values_of_type
 from knowledge_pipeline.code_graph.languages.ecmascript.values import unwrap_expression
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Values, iterated_values, step_values
+from knowledge_pipeline.syntax.nodes import children_of, has_child, part_of
 
 _MAX_OBJECTS = 3  # within each other
 _MAX_PROPERTIES = 40
@@ -28,24 +29,23 @@ _FUNCTION_NODES = split_words(
 
 def read_function(builder: FactsBuilder, node: Node) -> None:
     """Bind a function's parameters, and its result if it is a definition."""
-    body = node.child_by_field_name("body")
-    parameters = node.child_by_field_name("parameters")
+    body = part_of(node, "body")
+    parameters = part_of(node, "parameters")
     scope = builder.scope(parameters or body or node)
-    single = node.child_by_field_name("parameter")
+    single = part_of(node, "parameter")
     if single is not None:
         bind_pattern(builder, builder.scope(single), single, [])
     is_known = is_definition(builder, node)
     builder.shared_state.setdefault("bodies", []).append((node.start_byte, node.end_byte, is_known))
     place = 0
-    for each in parameters.named_children if parameters is not None else ():
-        pattern = each.child_by_field_name("pattern") or each
+    for each in children_of(parameters):
+        pattern = part_of(each, "pattern") or each
         if pattern.type not in ("this", "comment"):
             values = _bind_parameter(builder, scope, each, pattern)
             if is_known and values and pattern.type == "identifier" and place < MAX_PARAMETERS:
                 builder.bind(scope, f"@{place}", builder.text(pattern))
             elif is_known and place < MAX_PARAMETERS:
-                for suffix, value in values:
-                    builder.bind(scope, f"@{place}{suffix}", value, declared=True)
+                builder.bind_all(scope, f"@{place}", values, declared=True)
             place += 1
     if is_known:
         _bind_result(builder, scope, node, body)
@@ -58,14 +58,14 @@ def bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Valu
         return
     if function.type == "object":
         for each in function.named_children[:_MAX_PROPERTIES]:
-            key = each.child_by_field_name("key") or each.child_by_field_name("name")
-            value = each.child_by_field_name("value") if each.type == "pair" else each
+            key = part_of(each, "key") or part_of(each, "name")
+            value = part_of(each, "value") if each.type == "pair" else each
             if key is not None and value is not None and key.type == "property_identifier":
                 bind_callback_parameters(
                     builder, value, step_values(values, f".{builder.text(key)}"), depth + 1
                 )
     elif function.type in _FUNCTION_NODES:
-        scope = builder.scope(function.child_by_field_name("body") or function)
+        scope = builder.scope(part_of(function, "body") or function)
         for place, each in enumerate(_iter_untyped_patterns(function)):
             if each is not None:
                 bind_pattern(builder, scope, each, step_values(values, f".@{place}"))
@@ -73,30 +73,28 @@ def bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Valu
 
 def _iter_untyped_patterns(function: Node) -> Iterator[Node | None]:
     """Patterns of a function's parameters; None for those that declare a type."""
-    single, several = function.child_by_field_name("parameter"), function.child_by_field_name("parameters")
-    given = [single] if single is not None else several.named_children if several is not None else []
+    single, several = part_of(function, "parameter"), part_of(function, "parameters")
+    given = [single] if single is not None else children_of(several)
     for each in given[:MAX_PARAMETERS]:
-        typed = each.child_by_field_name("type") is not None
-        yield None if typed else each.child_by_field_name("pattern") or each
+        typed = part_of(each, "type") is not None
+        yield None if typed else part_of(each, "pattern") or each
 
 
 def read_return(builder: FactsBuilder, node: Node) -> None:
     """What the function gives that a statement returns from, if it is a definition."""
-    value = node.named_children[0] if node.named_child_count else None
+    value = part_of(node, 0)
     if value is not None and _returns_from_definition(builder, node):
         scope = builder.scope(node)
-        for suffix, path in builder.writer.values(value):
-            builder.bind(scope, "@()" + suffix, path)
+        builder.bind_all(scope, "@()", builder.writer.values(value))
 
 
 def read_yield(builder: FactsBuilder, node: Node) -> None:
     """What a generator gives one by one."""
-    value = node.named_children[0] if node.named_child_count else None
+    value = part_of(node, 0)
     values = builder.writer.values(value)
     scope = builder.scope(node)
-    every = any(each.type == "*" for each in node.children)
-    for suffix, path in element_values(values) if every else values:
-        builder.bind(scope, "@()[]" + suffix, path)
+    every = has_child(node, "*")
+    builder.bind_all(scope, "@()[]", iterated_values(values) if every else values)
 
 
 def is_definition(builder: FactsBuilder, node: Node) -> bool:
@@ -110,30 +108,28 @@ def is_definition(builder: FactsBuilder, node: Node) -> bool:
 def _iter_definition_spans(builder: FactsBuilder) -> Iterator[tuple[int, int]]:
     """First and last bytes of functions that are definitions, or the values of such."""
     for each in builder.outline.definitions:
-        value = each.node.child_by_field_name("value") or each.node.child_by_field_name("right") or each.node
+        value = part_of(each.node, "value") or part_of(each.node, "right") or each.node
         yield value.start_byte, value.end_byte
 
 
 def _bind_result(builder: FactsBuilder, scope: str, node: Node, body: Node | None) -> None:
-    declared = node.child_by_field_name("return_type")
-    for suffix, value in values_of_type(builder.writer, declared):
-        builder.bind(scope, "@()" + suffix, value, declared=True)
+    declared = part_of(node, "return_type")
+    builder.bind_all(scope, "@()", values_of_type(builder.writer, declared), declared=True)
     if node.type == "arrow_function" and body is not None and body.type != "statement_block":
-        for suffix, value in builder.writer.values(body):
-            builder.bind(scope, "@()" + suffix, value)
+        builder.bind_all(scope, "@()", builder.writer.values(body))
     if any(each.type == "get" for each in node.children[:6]):
         builder.bind(scope, "@", "@()")
 
 
 def _bind_parameter(builder: FactsBuilder, scope: str, node: Node, pattern: Node) -> Values:
     """Bind a parameter; gives what its type promises."""
-    declared = node.child_by_field_name("type")
+    declared = part_of(node, "type")
     if pattern.type == "rest_pattern":
         pattern = pattern.named_children[0] if pattern.named_child_count else pattern
     values = values_of_type(builder.writer, declared)
     if declared is not None:
         bind_pattern(builder, scope, pattern, values, declared=True)
-    given = node.child_by_field_name("value")
+    given = part_of(node, "value")
     if given is not None or not values:
         bind_pattern(builder, scope, pattern, builder.writer.values(given))
     if any(
@@ -144,7 +140,7 @@ def _bind_parameter(builder: FactsBuilder, scope: str, node: Node, pattern: Node
 
 
 def _define_parameter_field(
-    builder: FactsBuilder, scope: str, node: Node, pattern: Node, values: list[tuple[str, str]]
+    builder: FactsBuilder, scope: str, node: Node, pattern: Node, values: Values
 ) -> None:
     """`constructor(private store: Store)` declares a field, too."""
     owner = parent_scope(scope)
@@ -152,8 +148,7 @@ def _define_parameter_field(
         return
     name = to_segment(builder.text(pattern))
     builder.add_definition(f"{owner}.{name}", "variable", node)
-    for suffix, value in values:
-        builder.bind(owner, name + suffix, value, declared=True)
+    builder.bind_all(owner, name, values, declared=True)
 
 
 def _returns_from_definition(builder: FactsBuilder, node: Node) -> bool:

@@ -14,6 +14,7 @@ from knowledge_pipeline.code_graph.languages.ecmascript.values import (
     string_value,
     unwrap_expression,
 )
+from knowledge_pipeline.syntax.nodes import has_child, part_of
 
 _MODULE_EXPORTS = "module.exports"
 
@@ -26,7 +27,7 @@ def read_import(builder: FactsBuilder, node: Node) -> None:
             builder.bind(builder.scope(node), builder.text(parts[0]), builder.writer.path(parts[1]) or "")
         return
     clause = next((each for each in node.named_children if each.type.startswith("import_")), None)
-    source = node.child_by_field_name("source") or (clause and clause.child_by_field_name("source"))
+    source = part_of(node, "source") or (clause and part_of(clause, "source"))
     module = string_value(builder.writer, source)
     if module is None:
         return
@@ -55,7 +56,7 @@ def _read_import_clause(builder: FactsBuilder, node: Node, module: str) -> None:
 
 def read_export(builder: FactsBuilder, node: Node) -> None:
     """`export { a as b }`, `export * from "./m"`, `export default a`, `export = a`."""
-    module = string_value(builder.writer, node.child_by_field_name("source"))
+    module = string_value(builder.writer, part_of(node, "source"))
     clause = next((each for each in node.named_children if each.type == "export_clause"), None)
     if module is not None:
         _read_re_export(builder, node, clause, module)
@@ -64,11 +65,11 @@ def read_export(builder: FactsBuilder, node: Node) -> None:
             name, other = _import_names(builder, each)
             if name and name != other:
                 _bind_export_name(builder, builder.scope(node), other, name)
-    elif any(each.type == "default" for each in node.children):
+    elif has_child(node, "default"):
         _read_default_export(builder, node)
-    elif any(each.type == "=" for each in node.children) and node.named_child_count:
+    elif has_child(node, "=") and node.named_child_count:
         for path in (_MODULE_EXPORTS, "default"):
-            builder.bind_values("", path, node.named_children[-1])
+            builder.bind_name("", path, builder.writer.values(node.named_children[-1]))
 
 
 def _read_re_export(builder: FactsBuilder, node: Node, clause: Node | None, module: str) -> None:
@@ -85,17 +86,17 @@ def _read_re_export(builder: FactsBuilder, node: Node, clause: Node | None, modu
 
 
 def _read_default_export(builder: FactsBuilder, node: Node) -> None:
-    declared = node.child_by_field_name("declaration")
+    declared = part_of(node, "declaration")
     if declared is not None:
-        named = declared.child_by_field_name("name")
+        named = part_of(declared, "name")
         if named is not None:
             _bind_export_name(builder, "", "default", builder.text(named))
         return
-    value = unwrap_expression(node.child_by_field_name("value"))
+    value = unwrap_expression(part_of(node, "value"))
     if value is not None and value.type == "identifier":
         _bind_export_name(builder, "", "default", builder.text(value))
     elif value is not None and (value.start_byte, value.end_byte) not in builder.writer.definition_names:
-        builder.bind_values("", "default", value)
+        builder.bind_name("", "default", builder.writer.values(value))
 
 
 def _bind_export_name(builder: FactsBuilder, scope: str, exported_name: str, name: str) -> None:
@@ -124,7 +125,7 @@ def _find_call_start(value: Node | None, member: str) -> int:
     """The byte at which the call starts that loads a module."""
     called = unwrap_expression(value)
     if member and called is not None:
-        called = unwrap_expression(called.child_by_field_name("object"))
+        called = unwrap_expression(part_of(called, "object"))
     return called.start_byte if called is not None else -1
 
 
@@ -133,9 +134,9 @@ def find_required_module(builder: FactsBuilder, value: Node | None) -> tuple[str
     value = unwrap_expression(value)
     member = ""
     if value is not None and value.type == "member_expression":
-        named = value.child_by_field_name("property")
-        member = builder.text(named) if named is not None else ""
-        value = unwrap_expression(value.child_by_field_name("object"))
+        named = part_of(value, "property")
+        member = builder.text(named)
+        value = unwrap_expression(part_of(value, "object"))
     module = imported_module(builder.writer, value) if value is not None else None
     return module, member
 
@@ -165,15 +166,15 @@ def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bo
             if same:
                 _bind_export_name(builder, "", path, same)
             else:
-                builder.bind_values("", path, right)
+                builder.bind_name("", path, builder.writer.values(right))
         return True
     if owner not in (_MODULE_EXPORTS, "exports") or not name:
         return False
     function = builder.writer.definition_names.get(_span_of(left.parent))
     if function is None and unwrap_expression(right) is not None:
-        builder.bind_values("", f"{_MODULE_EXPORTS}.{name}", right)
+        builder.bind_name("", f"{_MODULE_EXPORTS}.{name}", builder.writer.values(right))
         if builder.text(right)[:200] != name:
-            builder.bind_values("", name, right)
+            builder.bind_name("", name, builder.writer.values(right))
     else:
         builder.bind("", f"{_MODULE_EXPORTS}.{name}", function or "")
     return True
@@ -187,16 +188,16 @@ def _names_in_pattern(builder: FactsBuilder, node: Node) -> tuple[str, str]:
     """The name and the local name of a part of `{ a, b: c, d = 1 }`."""
     if node.type == "shorthand_property_identifier_pattern":
         return builder.text(node), builder.text(node)
-    if node.type == "object_assignment_pattern" and (left := node.child_by_field_name("left")):
+    if node.type == "object_assignment_pattern" and (left := part_of(node, "left")):
         return builder.text(left), builder.text(left)
-    key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
+    key, value = part_of(node, "key"), part_of(node, "value")
     if node.type == "pair_pattern" and key is not None and value is not None and value.type == "identifier":
         return builder.text(key), builder.text(value)
     return "", ""
 
 
 def _import_names(builder: FactsBuilder, node: Node) -> tuple[str, str]:
-    named, alias = node.child_by_field_name("name"), node.child_by_field_name("alias")
+    named, alias = part_of(node, "name"), part_of(node, "alias")
     if named is None:
         return "", ""
     name = builder.text(named).strip("\"'")

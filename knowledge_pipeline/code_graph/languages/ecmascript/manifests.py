@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
+from knowledge_pipeline.code_graph.values import Value
+
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
 _MAX_CHARS = 500_000
@@ -55,7 +57,7 @@ def _parse_package(manifest: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _iter_exports(exports: object) -> Iterator[tuple[str, str]]:
+def _iter_exports(exports: object) -> Iterator[Value]:
     if isinstance(exports, dict):
         table = cast("dict[str, Any]", exports)
         if any(key.startswith(".") for key in table):

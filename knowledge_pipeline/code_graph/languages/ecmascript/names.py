@@ -14,6 +14,7 @@ from tree_sitter import Node
 from knowledge_pipeline.code_graph.access_paths import parent_scope
 from knowledge_pipeline.code_graph.facts_builder import VARIABLE_KINDS
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.syntax.nodes import part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, OutlineDefinition
 
 _MAX_STEPS = 12
@@ -58,8 +59,8 @@ def qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
 def _is_this_assignment(node: Node) -> bool:
     if node.type != "assignment_expression":
         return False
-    left = node.child_by_field_name("left")
-    of = left.child_by_field_name("object") if left is not None else None
+    left = part_of(node, "left")
+    of = part_of(left, "object")
     return of is not None and of.type == "this"
 
 
@@ -96,7 +97,7 @@ def _naming_of(node: Node) -> tuple[str, bool]:
     if node.type == "export_statement":
         return "default", False
     field = "key" if node.type == "pair" else "left" if node.type == "assignment_expression" else "name"
-    named = node.child_by_field_name(field) or node.child_by_field_name("property")
+    named = part_of(node, field) or part_of(node, "property")
     if named is None or named.type in ("object_pattern", "array_pattern"):
         return "", False
     text = (named.text or b"").decode(errors="replace")[:200]

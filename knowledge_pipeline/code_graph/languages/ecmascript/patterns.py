@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
-from knowledge_pipeline.code_graph.languages.ecmascript.types import Values
-from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import step_values
+from knowledge_pipeline.code_graph.values import Values, step_values
+from knowledge_pipeline.syntax.nodes import part_of
 
 _MAX_DEPTH = 6
 _NAME_NODES = frozenset({"identifier", "shorthand_property_identifier_pattern"})
@@ -24,7 +24,7 @@ def bind_pattern(
         return
     if kind in _NAME_NODES or kind in _PLACE_NODES:
         path = builder.text(target) if kind in _NAME_NODES else builder.writer.path(target)
-        _bind_path(builder, scope, path, values, declared=declared)
+        builder.bind_name(scope, path, values, declared=declared)
         return
     for part, inner in _iter_parts(builder, target, values):
         bind_pattern(builder, scope, part, inner, declared=declared, depth=depth + 1)
@@ -38,10 +38,10 @@ def iter_declared_names(target: Node, depth: int = 0) -> Iterator[Node]:
     if depth > _MAX_DEPTH:
         return
     for each in target.named_children:
-        if target.type == "pair_pattern" and each == target.child_by_field_name("key"):
+        if target.type == "pair_pattern" and each == part_of(target, "key"):
             continue
         if target.type in ("assignment_pattern", "object_assignment_pattern"):
-            each = target.child_by_field_name("left") or each
+            each = part_of(target, "left") or each
             yield from iter_declared_names(each, depth + 1)
             return
         yield from iter_declared_names(each, depth + 1)
@@ -55,9 +55,9 @@ def _iter_parts(builder: FactsBuilder, target: Node, values: Values) -> Iterator
         for place, each in enumerate(target.named_children[:20]):
             yield each, [] if each.type == "rest_pattern" else step_values(values, f"[{place}]")
     elif kind in ("assignment_pattern", "object_assignment_pattern"):
-        left = target.child_by_field_name("left")
+        left = part_of(target, "left")
         if left is not None:
-            yield left, values + builder.writer.values(target.child_by_field_name("right"))
+            yield left, values + builder.writer.values(part_of(target, "right"))
     elif kind in ("rest_pattern", "parenthesized_expression", "non_null_expression"):
         yield from ((each, values) for each in target.named_children[:1])
 
@@ -67,11 +67,11 @@ def _iter_properties(builder: FactsBuilder, target: Node, values: Values) -> Ite
         if each.type == "shorthand_property_identifier_pattern":
             yield each, step_values(values, f".{builder.text(each)}")
         elif each.type == "object_assignment_pattern":
-            left = each.child_by_field_name("left")
-            name = builder.text(left) if left is not None else ""
+            left = part_of(each, "left")
+            name = builder.text(left)
             yield each, step_values(values, f".{name}")
         elif each.type == "pair_pattern":
-            key, value = each.child_by_field_name("key"), each.child_by_field_name("value")
+            key, value = part_of(each, "key"), part_of(each, "value")
             if key is not None and value is not None:
                 yield (
                     value,
@@ -79,14 +79,3 @@ def _iter_properties(builder: FactsBuilder, target: Node, values: Values) -> Ite
                 )
         elif each.type == "rest_pattern":
             yield each, [value for value in values if value[0][:1] in ("", ".")]
-
-
-def _bind_path(
-    builder: FactsBuilder, scope: str, path: str | None, values: Values, *, declared: bool
-) -> None:
-    if not path:
-        return
-    for suffix, value in values:
-        builder.bind(scope, path + suffix, value, declared=declared)
-    if not any(not suffix for suffix, _ in values):
-        builder.bind(scope, path, "")

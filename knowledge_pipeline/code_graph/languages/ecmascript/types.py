@@ -11,6 +11,8 @@ from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.expression_paths import PathWriter
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Value, Values, add_prefix
+from knowledge_pipeline.syntax.nodes import children_of, part_of
 
 _MAX_DEPTH = 8
 _PARAMETERS = frozenset({"required_parameter", "optional_parameter"})
@@ -34,8 +36,6 @@ _MAPPING_TYPES = split_words("Map ReadonlyMap WeakMap Record")
 _REF_TYPES = split_words("RefObject MutableRefObject Ref ForwardedRef LegacyRef")
 _IGNORED_TYPES = split_words("Function Object String Number Boolean Symbol Date RegExp bigint")
 
-Values = list[tuple[str, str]]
-
 
 def values_of_type(writer: PathWriter, node: Node | None, depth: int = 0) -> Values:
     """What a type says of a name, as (suffix, path): ("[]", "Store()") of `Store[]`."""
@@ -49,23 +49,18 @@ def values_of_type(writer: PathWriter, node: Node | None, depth: int = 0) -> Val
     return []
 
 
-def add_prefix(prefix: str, values: Values) -> Values:
-    """The values beneath a suffix."""
-    return [(prefix + suffix, value) for suffix, value in values if value]
-
-
-def _named_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
+def _named_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     del depth
     name = "".join(writer.text(node).split())
     if len(name) < 100 and name not in _IGNORED_TYPES:
         yield "", f"{name}()"
 
 
-def _generic_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
-    named, given = node.child_by_field_name("name"), node.child_by_field_name("type_arguments")
+def _generic_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
+    named, given = part_of(node, "name"), part_of(node, "type_arguments")
     if named is None:
         return
-    name, arguments = writer.text(named), given.named_children if given is not None else []
+    name, arguments = writer.text(named), children_of(given)
     arguments = [each for each in arguments if each.type != "comment"]
     if not arguments:
         yield from _named_values(writer, named, depth)
@@ -89,50 +84,50 @@ def _generic_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tupl
         yield from _named_values(writer, named, depth)
 
 
-def _array_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
+def _array_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     yield "", "Array()"
     yield from add_prefix("[]", values_of_type(writer, _first_child(node), depth))
 
 
-def _tuple_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
+def _tuple_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     yield "", "Array()"
     for place, each in enumerate(node.named_children[:20]):
         rest = each.type == "rest_type"
         yield from add_prefix("" if rest else f"[{place}]", values_of_type(writer, each, depth))
 
 
-def _function_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
-    yield from add_prefix("()", values_of_type(writer, node.child_by_field_name("return_type"), depth))
+def _function_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
+    yield from add_prefix("()", values_of_type(writer, part_of(node, "return_type"), depth))
     yield from callback_parameter_values(writer, node, depth)
 
 
-def callback_parameter_values(writer: PathWriter, node: Node, depth: int = 0) -> Iterator[tuple[str, str]]:
+def callback_parameter_values(writer: PathWriter, node: Node, depth: int = 0) -> Iterator[Value]:
     """What a function gives to functions that it is given: (".@0.@1", "Store()")."""
-    listed = node.child_by_field_name("parameters")
+    listed = part_of(node, "parameters")
     given = [each for each in listed.named_children if each.type in _PARAMETERS] if listed is not None else []
     given = [each for each in given if not _is_this(each)]
     for place, each in enumerate(given[:MAX_PARAMETERS]):
-        yield from add_prefix(f".@{place}", values_of_type(writer, each.child_by_field_name("type"), depth))
+        yield from add_prefix(f".@{place}", values_of_type(writer, part_of(each, "type"), depth))
 
 
 def _is_this(parameter: Node) -> bool:
-    pattern = parameter.child_by_field_name("pattern")
+    pattern = part_of(parameter, "pattern")
     return pattern is not None and pattern.type == "this"
 
 
-def _constructor_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
-    made = values_of_type(writer, node.child_by_field_name("type"), depth)
+def _constructor_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
+    made = values_of_type(writer, part_of(node, "type"), depth)
     yield from ((suffix, value.removesuffix("()")) for suffix, value in made if not suffix)
 
 
-def _type_query_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
+def _type_query_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     del depth
     path = writer.path(_first_child(node))
     if path:
         yield "", path
 
 
-def _lookup_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
+def _lookup_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     """`Store["rows"]`, `Stores[number]`."""
     parts = node.named_children
     key = writer.text(parts[-1]).strip("\"'`") if len(parts) > 1 else ""
@@ -144,26 +139,26 @@ def _lookup_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple
             yield "", value + step
 
 
-def _object_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
+def _object_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     for each in node.named_children[:60]:
-        named = each.child_by_field_name("name")
+        named = part_of(each, "name")
         key = writer.text(named).strip("\"'`") if named is not None else ""
         if not key.isidentifier():
             continue
         if each.type == "property_signature":
-            declared = each.child_by_field_name("type")
+            declared = part_of(each, "type")
             yield from add_prefix(f".{key}", values_of_type(writer, declared, depth))
         elif each.type == "method_signature":
-            result = each.child_by_field_name("return_type")
+            result = part_of(each, "return_type")
             yield from add_prefix(f".{key}()", values_of_type(writer, result, depth))
 
 
-def _conditional_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
+def _conditional_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     for part in ("consequence", "alternative"):
-        yield from values_of_type(writer, node.child_by_field_name(part), depth)
+        yield from values_of_type(writer, part_of(node, part), depth)
 
 
-def _this_values(writer: PathWriter, node: Node, depth: int) -> Iterator[tuple[str, str]]:
+def _this_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     del writer, node, depth
     yield "", "@self"
 
@@ -179,7 +174,7 @@ _COMPOSITE_NODES = split_words(
     omitting_type_annotation adding_type_annotation
     """
 )
-_READERS: dict[str, Callable[[PathWriter, Node, int], Iterator[tuple[str, str]]]] = {
+_READERS: dict[str, Callable[[PathWriter, Node, int], Iterator[Value]]] = {
     "type_identifier": _named_values,
     "nested_type_identifier": _named_values,
     "generic_type": _generic_values,

@@ -9,9 +9,17 @@ from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
 from knowledge_pipeline.code_graph.languages.ecmascript.names import to_segment
-from knowledge_pipeline.code_graph.languages.ecmascript.types import Values, add_prefix, values_of_type
-from knowledge_pipeline.code_graph.languages.ecmascript.value_steps import call_values, element_values
+from knowledge_pipeline.code_graph.languages.ecmascript.types import values_of_type
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import (
+    Value,
+    Values,
+    add_prefix,
+    called_values,
+    iterated_values,
+    own_value,
+)
+from knowledge_pipeline.syntax.nodes import part_of
 
 _MAX_PARTS = 100
 _MAX_TUPLE_PLACES = 8
@@ -44,7 +52,7 @@ CALLBACK_METHODS = split_words(
 
 def list_arguments(node: Node) -> list[Node]:
     """What a call is given."""
-    given = node.child_by_field_name("arguments")
+    given = part_of(node, "arguments")
     if given is None or given.type != "arguments":
         return []
     return [each for each in given.named_children if each.type != "comment"]
@@ -54,7 +62,7 @@ def imported_module(writer: PathWriter, node: Node) -> str | None:
     """The module of `require("./m")` or `import("./m")`; None for other expressions."""
     if node.type != "call_expression":
         return None
-    called = node.child_by_field_name("function")
+    called = part_of(node, "function")
     if called is None or not (called.type == "import" or _is_require(writer, called)):
         return None
     given = list_arguments(node)
@@ -79,7 +87,7 @@ def unwrap_expression(node: Node | None) -> Node | None:
     for _ in range(10):
         if node is None or node.type not in _TRANSPARENT_NODES:
             return node
-        node = node.named_children[0] if node.named_child_count else None
+        node = part_of(node, 0)
     return node
 
 
@@ -90,7 +98,7 @@ def _is_require(writer: PathWriter, node: Node) -> bool:
 
 
 def _callee_text(writer: PathWriter, node: Node) -> str:
-    called = node.child_by_field_name("function")
+    called = part_of(node, "function")
     small = called is not None and called.end_byte - called.start_byte < 60
     return writer.text(called) if called is not None and small else ""
 
@@ -100,17 +108,17 @@ def rewrite_call(writer: PathWriter, node: Node) -> str | None:
     module = imported_module(writer, node)
     if module is not None:
         return loaded_module_name(module)
-    called = node.child_by_field_name("function")
+    called = part_of(node, "function")
     if called is not None and called.type == "member_expression":
-        method = called.child_by_field_name("property")
-        name = writer.text(method) if method is not None and method.end_byte - method.start_byte < 10 else ""
+        method = part_of(called, "property")
+        name = writer.short_text(method, 10)
         if name == "bind":
-            return writer.path(called.child_by_field_name("object"))
+            return writer.path(part_of(called, "object"))
     return None
 
 
-def _call_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    called = node.child_by_field_name("function")
+def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
+    called = part_of(node, "function")
     if called is None:
         return
     name, given = _callee_text(writer, node), list_arguments(node)
@@ -118,7 +126,7 @@ def _call_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
         for each in given[:4] if name == "Object.assign" else given[:1]:
             yield from writer.values(each)
     elif name in _MEMO_CALLS and given:
-        yield from call_values(writer.values(given[0]))
+        yield from called_values(writer.values(given[0]))
     elif name in _STATE_CALLS:
         yield from _state_values(writer, node, given)
     elif name in _REF_CALLS:
@@ -128,14 +136,14 @@ def _call_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
         yield from _method_values(writer, called, given)
 
 
-def _state_values(writer: PathWriter, node: Node, call_arguments: list[Node]) -> Iterator[tuple[str, str]]:
+def _state_values(writer: PathWriter, node: Node, call_arguments: list[Node]) -> Iterator[Value]:
     held = _type_argument_values(writer, node)
     yield from add_prefix("[0]", held or (writer.values(call_arguments[0]) if call_arguments else []))
 
 
-def _method_values(writer: PathWriter, callee: Node, call_arguments: list[Node]) -> Iterator[tuple[str, str]]:
-    method, of = callee.child_by_field_name("property"), callee.child_by_field_name("object")
-    name = writer.text(method) if method is not None and method.end_byte - method.start_byte < 20 else ""
+def _method_values(writer: PathWriter, callee: Node, call_arguments: list[Node]) -> Iterator[Value]:
+    method, of = part_of(callee, "property"), part_of(callee, "object")
+    name = writer.short_text(method, 20)
     if name in _SAME_METHODS:
         path = writer.path(callee)
         if path:
@@ -146,15 +154,15 @@ def _method_values(writer: PathWriter, callee: Node, call_arguments: list[Node])
         if path:
             yield "", f"{path}()"
         yield from (
-            (suffix, value) for suffix, value in element_values(writer.values(of)) if suffix or not path
+            (suffix, value) for suffix, value in iterated_values(writer.values(of)) if suffix or not path
         )
     elif name in _MAPPING_METHODS and call_arguments and of is not None:
-        held = call_values(writer.values(call_arguments[0]))
+        held = called_values(writer.values(call_arguments[0]))
         yield from held if name == "then" else add_prefix("[]", held)
 
 
 def _type_argument_values(writer: PathWriter, node: Node) -> Values:
-    given = node.child_by_field_name("type_arguments")
+    given = part_of(node, "type_arguments")
     return (
         values_of_type(writer, given.named_children[0])
         if given is not None and given.named_child_count
@@ -162,9 +170,9 @@ def _type_argument_values(writer: PathWriter, node: Node) -> Values:
     )
 
 
-def _new_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    called = node.child_by_field_name("constructor")
-    path, given = writer.path(node), node.child_by_field_name("type_arguments")
+def _new_values(writer: PathWriter, node: Node) -> Iterator[Value]:
+    called = part_of(node, "constructor")
+    path, given = writer.path(node), part_of(node, "type_arguments")
     if path:
         yield "", path
     if called is None or given is None or called.type != "identifier":
@@ -177,39 +185,39 @@ def _new_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
         yield from add_prefix("[]", values_of_type(writer, held[0]))
 
 
-def _object_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _object_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     for each in node.named_children[:_MAX_PARTS]:
         if each.type == "shorthand_property_identifier":
             name = writer.text(each)
             yield f".{name}", name
         elif each.type == "spread_element":
-            yield from writer.values(each.named_children[0] if each.named_child_count else None)
+            yield from writer.values(part_of(each, 0))
         elif each.type in ("pair", "method_definition"):
-            named = each.child_by_field_name("key") or each.child_by_field_name("name")
+            named = part_of(each, "key") or part_of(each, "name")
             key = to_segment(writer.text(named)) if named is not None else ""
             defined = writer.definition_names.get((each.start_byte, each.end_byte))
             if defined and key:
                 yield f".{key}", f"@file.{defined}"
             elif key:
-                yield from add_prefix(f".{key}", writer.values(each.child_by_field_name("value")))
+                yield from add_prefix(f".{key}", writer.values(part_of(each, "value")))
 
 
-def _array_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _array_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     parts = [each for each in node.named_children[:_MAX_PARTS] if each.type != "comment"]
     spread = any(each.type == "spread_element" for each in parts)
     for place, each in enumerate(parts):
         if each.type == "spread_element":
-            held = element_values(writer.values(each.named_children[0] if each.named_child_count else None))
+            held = iterated_values(writer.values(part_of(each, 0)))
             yield from add_prefix("[]", held)
         else:
             at = "[]" if spread or len(parts) > _MAX_TUPLE_PLACES else f"[{place}]"
             yield from add_prefix(at, writer.values(each))
 
 
-def _function_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _function_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     """What a function without a name gives; one with a name is followed by it."""
-    declared = values_of_type(writer, node.child_by_field_name("return_type"))
-    body = node.child_by_field_name("body")
+    declared = values_of_type(writer, part_of(node, "return_type"))
+    body = part_of(node, "body")
     if declared:
         yield from add_prefix("()", declared)
     elif body is not None and body.type != "statement_block":
@@ -220,14 +228,14 @@ def _function_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]
                 yield from add_prefix("()", writer.values(each.named_children[0]))
 
 
-def _choice_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    sign = node.child_by_field_name("operator")
+def _choice_values(writer: PathWriter, node: Node) -> Iterator[Value]:
+    sign = part_of(node, "operator")
     if sign is not None and sign.type in ("&&", "||", "??"):
-        left = writer.values(node.child_by_field_name("left")) if sign.type != "&&" else []
-        yield from [*left, *writer.values(node.child_by_field_name("right"))]
+        left = writer.values(part_of(node, "left")) if sign.type != "&&" else []
+        yield from [*left, *writer.values(part_of(node, "right"))]
 
 
-def _cast_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _cast_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     parts = node.named_children
     if node.type == "type_assertion":
         parts = parts[::-1]
@@ -239,7 +247,7 @@ def _cast_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _cast_path(writer: PathWriter, node: Node) -> str | None:
-    return next((value for suffix, value in _cast_values(writer, node) if not suffix), None)
+    return own_value(_cast_values(writer, node))
 
 
 _TRANSPARENT_NODES = {

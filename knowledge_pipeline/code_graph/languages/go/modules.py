@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.project_layout import Layout
+from knowledge_pipeline.code_graph.values import Values
 
 _MODULE = re.compile(r'^\s*module\s+"?([^\s"/][^\s"]*)', re.MULTILINE)
 TESTS_SUFFIX = "_test/"
@@ -95,7 +96,7 @@ def _index_folders(layout: Layout) -> Mapping[str, frozenset[str]]:
 
 def _index_modules(layout: Layout) -> tuple[tuple[str, str], ...]:
     """Modules and their folders; what lies deeper, first."""
-    found: list[tuple[str, str]] = []
+    found: Values = []
     for path in layout.paths:
         if is_manifest(path) and (module := layout.facts(path).settings.get("module")):
             found.append((module, path.rpartition("/")[0]))

@@ -6,16 +6,10 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, part_of
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    TypeSyntax,
-    Values,
-    add_prefix,
-    children_of_type,
-    dotted_text,
-    values_of_type,
-)
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, TypeSyntax
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Value, Values, add_prefix, own_value, tuple_values
+from knowledge_pipeline.syntax.nodes import children_of, children_of_type, part_of
 
 BUILTINS = split_words(
     """
@@ -31,14 +25,14 @@ def _result_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     if node.type != "parameter_list":
         return None
     kinds = [
-        each.child_by_field_name("type")
+        part_of(each, "type")
         for each in children_of_type(node, "parameter_declaration")
         for _ in each.children_by_field_name("name") or [each]
     ]
-    found = [values_of_type(TYPES, writer, kind, depth + 1) for kind in kinds]
+    found = [writer.values_of_type(kind, depth + 1) for kind in kinds]
     if len(found) == 1:
         return found[0]
-    return [value for place, values in enumerate(found) for value in add_prefix(f"[{place}]", values)]
+    return tuple_values(found)
 
 
 TYPES = TypeSyntax(
@@ -56,22 +50,9 @@ TYPES = TypeSyntax(
 )
 
 
-def _typed_path(writer: PathWriter, node: Node) -> str | None:
-    return _own_value(values_of_type(TYPES, writer, node.child_by_field_name("type")))
-
-
-def _literal_path(writer: PathWriter, node: Node) -> str | None:
-    """`Store{…}` is a `Store()`."""
-    return _own_value(values_of_type(TYPES, writer, node.child_by_field_name("type")))
-
-
-def _own_value(values: Values) -> str | None:
-    return next((value for suffix, value in values if not suffix), None)
-
-
 def _unary_path(writer: PathWriter, node: Node) -> str | None:
     """`&x` and `*x` are x; `<-x` is what it holds."""
-    path = writer.path(node.child_by_field_name("operand"))
+    path = writer.path(part_of(node, "operand"))
     return f"{path}[]" if path and node.children[0].type == "<-" else path
 
 
@@ -79,53 +60,40 @@ def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`new(T)` as `T()`, `append(x, y)` as `x`; None for other calls."""
     name, given = _callee_name(writer, node), _list_arguments(node)
     if name == "new" and given:
-        return _own_value(values_of_type(TYPES, writer, given[0]))
+        return own_value(writer.values_of_type(given[0]))
     if name == "append" and given:
         return writer.path(given[0])
     return None
 
 
-def _call_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     name, given = _callee_name(writer, node), _list_arguments(node)
     if name in ("make", "new") and given:
-        yield from values_of_type(TYPES, writer, given[0])
+        yield from writer.values_of_type(given[0])
     elif name == "append" and given:
         yield from writer.values(given[0])
         for each in given[1:]:
-            yield from ((f"[]{suffix}", value) for suffix, value in writer.values(each))
+            yield from add_prefix("[]", writer.values(each))
 
 
-def _conversion_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    kind = node.child_by_field_name("type")
+def _conversion_values(writer: PathWriter, node: Node) -> Iterator[Value]:
+    kind = part_of(node, "type")
     if kind is not None and kind.type in TYPES.arrays:
-        yield from values_of_type(TYPES, writer, kind)
+        yield from writer.values_of_type(kind)
 
 
-def _typed_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    yield from values_of_type(TYPES, writer, node.child_by_field_name("type"))
-
-
-def _function_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    yield from add_prefix("()", values_of_type(TYPES, writer, node.child_by_field_name("result")))
-
-
-def _unary_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _unary_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     if node.children[0].type in ("&", "*"):
-        yield from writer.values(node.child_by_field_name("operand"))
+        yield from writer.values(part_of(node, "operand"))
 
 
 def _callee_name(writer: PathWriter, node: Node) -> str:
-    called = node.child_by_field_name("function")
+    called = part_of(node, "function")
     return writer.text(called) if called is not None and called.type == "identifier" else ""
 
 
 def _list_arguments(node: Node) -> list[Node]:
-    given = node.child_by_field_name("arguments")
-    return [each for each in given.named_children if each.type != "comment"] if given is not None else []
-
-
-def _first_path(writer: PathWriter, node: Node) -> str | None:
-    return writer.path(part_of(node, 0))
+    return [each for each in children_of(part_of(node, "arguments")) if each.type != "comment"]
 
 
 EXPRESSIONS = ExpressionSyntax(
@@ -141,19 +109,14 @@ EXPRESSIONS = ExpressionSyntax(
         "type_instantiation_expression": 0,
         "literal_element": 0,
     },
+    casts={"composite_literal": "type", "type_assertion_expression": "type"},
     contents={
         "call_expression": _call_values,
         "type_conversion_expression": _conversion_values,
-        "composite_literal": _typed_values,
-        "type_assertion_expression": _typed_values,
-        "func_literal": _function_values,
+        "func_literal": lambda writer, node: add_prefix("()", writer.values_of_type(part_of(node, "result"))),
         "unary_expression": _unary_values,
     },
-    path_writers={
-        "qualified_type": dotted_text,
-        "type_assertion_expression": _typed_path,
-        "composite_literal": _literal_path,
-        "unary_expression": _unary_path,
-    },
+    path_writers={"qualified_type": PathWriter.dotted_text, "unary_expression": _unary_path},
     rewrite_call=_rewrite_call,
+    types=TYPES,
 )

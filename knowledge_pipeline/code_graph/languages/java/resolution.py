@@ -6,32 +6,24 @@ from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.languages.java.values import BUILTINS
 from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.words import map_words, split_words
 
-COLLECTION_METHODS: Mapping[str, str] = {
-    **dict.fromkeys(
-        split_words(
-            """
+COLLECTION_METHODS: Mapping[str, str] = map_words(
+    {
+        "[]": """
             get getFirst getLast getOrDefault getValue next previous poll pop peek remove take element
             first last pollFirst pollLast peekFirst peekLast removeFirst removeLast orElse orElseGet
             orElseThrow computeIfAbsent computeIfPresent putIfAbsent put merge join apply call acquire
             getAndSet set elementAt firstElement lastElement getPlain getNow resultNow floor ceiling
             higher lower
-            """
-        ),
-        "[]",
-    ),
-    **dict.fromkeys(
-        split_words(
-            """
+            """,
+        "": """
             values entrySet iterator listIterator stream parallelStream filter sorted distinct limit skip
             peek findFirst findAny min max toList subList headSet tailSet descendingIterator reversed
             takeWhile dropWhile firstEntry lastEntry descendingMap clone
-            """
-        ),
-        "",
-    ),
-}
+            """,
+    }
+)
 """What methods of collections, optionals, suppliers and futures give of what they hold."""
 
 COMMON_METHODS = split_words(

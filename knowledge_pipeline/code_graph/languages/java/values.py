@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
-from knowledge_pipeline.code_graph.languages.declared_types import TypeSyntax, dotted_text, values_of_type
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, TypeSyntax
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.syntax.nodes import part_of
 
 BUILTINS = split_words(
     """
@@ -37,16 +37,10 @@ TYPES = TypeSyntax(
 
 def _access_path(writer: PathWriter, node: Node) -> str | None:
     """`a.b`; `Outer.this` as an instance of `Outer`."""
-    of, field = writer.path(node.child_by_field_name("object")), node.child_by_field_name("field")
+    of, field = writer.path(part_of(node, "object")), part_of(node, "field")
     if of is None or field is None:
         return None
     return f"{of}()" if field.type == "this" else f"{of}.{writer.text(field)}"
-
-
-def _cast_path(writer: PathWriter, node: Node) -> str | None:
-    kind = node.child_by_field_name("type")
-    path = writer.path(kind)
-    return f"{path}()" if path else None
 
 
 def _scoped_path(writer: PathWriter, node: Node) -> str | None:
@@ -57,7 +51,6 @@ def _scoped_path(writer: PathWriter, node: Node) -> str | None:
 
 EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"identifier", "type_identifier", "this", "super"}),
-    members={},
     calls={"method_invocation": ("object", "name"), "object_creation_expression": ("type",)},
     indexes={"array_access": ("array", "index")},
     transparent={
@@ -67,16 +60,12 @@ EXPRESSIONS = ExpressionSyntax(
         "annotated_type": -1,
     },
     choices={"ternary_expression": ("consequence", "alternative")},
-    contents={
-        "cast_expression": lambda writer, node: values_of_type(
-            TYPES, writer, node.child_by_field_name("type")
-        )
-    },
+    casts={"cast_expression": "type"},
     path_writers={
         "field_access": _access_path,
-        "cast_expression": _cast_path,
         "scoped_type_identifier": _scoped_path,
-        "scoped_identifier": dotted_text,
+        "scoped_identifier": PathWriter.dotted_text,
     },
     implicit_receiver="@around.",
+    types=TYPES,
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from knowledge_pipeline.code_graph.languages.java.resolution import COLLECTION_METHODS, COMMON_METHODS
 from knowledge_pipeline.code_graph.languages.kotlin.values import BUILTINS
 from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.words import map_words, split_words
 
 
 class Kotlin(PackageLanguage):
@@ -20,29 +20,20 @@ class Kotlin(PackageLanguage):
     private_to_file = True
     call_method = "invoke"
     element_accessors = ("iterator().next()", "get()")
-    container_methods: Mapping[str, str] = {
-        **COLLECTION_METHODS,
-        **dict.fromkeys(
-            split_words(
-                """
+    container_methods: Mapping[str, str] = COLLECTION_METHODS | map_words(
+        {
+            "[]": """
                 first firstOrNull last lastOrNull single singleOrNull find findLast getOrNull getOrElse random
                 maxByOrNull minByOrNull elementAt removeAt invoke getOrPut await component1 component2
                 maxBy minBy value getValue
-                """
-            ),
-            "[]",
-        ),
-        **dict.fromkeys(
-            split_words(
-                """
+                """,
+            "": """
                 filter filterNot filterNotNull sortedBy sortedByDescending sortedWith take drop takeLast
                 reversed shuffled distinctBy asSequence asIterable toMutableList toSet toList
                 onEach plus minus orEmpty asReversed withIndex toSortedSet values
-                """
-            ),
-            "",
-        ),
-    }
+                """,
+        }
+    )
     common_methods = COMMON_METHODS | split_words(
         "let also apply run with to map forEach use invoke plus minus"
     )

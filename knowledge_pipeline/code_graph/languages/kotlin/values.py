@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, part_of
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    TypeSyntax,
-    Values,
-    add_prefix,
-    children_of_type,
-    values_of_type,
-)
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, TypeSyntax
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Values, add_prefix
+from knowledge_pipeline.syntax.nodes import ancestor_of_type, children_of_type, first_of_type, part_of
 
 BUILTINS = split_words(
     """
@@ -33,13 +28,7 @@ BUILTINS = split_words(
 
 TYPES = TypeSyntax(
     generic={"user_type": "type_arguments"},
-    arrays={},
-    transparent={
-        "nullable_type": 0,
-        "type_projection": -1,
-        "parenthesized_type": 0,
-        "non_nullable_type": 0,
-    },
+    transparent={"nullable_type": 0, "type_projection": -1, "parenthesized_type": 0, "non_nullable_type": 0},
     functions={"function_type": -1},
 )
 TYPE_NODES = frozenset(
@@ -81,13 +70,13 @@ def find_receiver(function: Node) -> Node | None:
 
 def find_value(node: Node) -> Node | None:
     """What a property is given; of `by lazy { … }` the last expression."""
-    delegate = next(children_of_type(node, "property_delegate"), None)
+    delegate = first_of_type(node, "property_delegate")
     if delegate is None:
         last = part_of(node, -1)
         return None if last is None or last.type in ("variable_declaration", "getter", "setter") else last
     inner: Node | None = delegate
     for part in (0, -1, 0):
-        inner = part_of(inner, part) if inner is not None else None
+        inner = part_of(inner, part)
     return part_of(inner, -1) if inner is not None and inner.type == "lambda_literal" else None
 
 
@@ -108,10 +97,7 @@ def _this_path(writer: PathWriter, node: Node) -> str | None:
         return f"{writer.text(label)}()"
     around = node.parent
     while around is not None and around.type not in ("class_body", "source_file"):
-        if (
-            around.type in ("function_declaration", "property_declaration")
-            and find_receiver(around) is not None
-        ):
+        if around.type in ("function_declaration", "property_declaration") and find_receiver(around):
             return "@receiver"
         around = around.parent
     return "@self"
@@ -122,10 +108,8 @@ def _identifier_path(writer: PathWriter, node: Node) -> str | None:
     text = writer.text(node)
     if text != "it":
         return text
-    around = node.parent
-    while around is not None and around.type != "lambda_literal":
-        around = around.parent
-    values = lambda_argument_values(writer, around) if around is not None else []
+    literal = ancestor_of_type(node, "lambda_literal")
+    values = lambda_argument_values(writer, literal) if literal is not None else []
     return values[0][1] if values else text
 
 
@@ -135,87 +119,49 @@ def lambda_argument_values(writer: PathWriter, literal: Node) -> Values:
     while call is not None and call.type in ("annotated_lambda", "value_argument", "value_arguments"):
         call = call.parent
     called = part_of(call, 0) if call is not None and call.type == "call_expression" else None
-    name = part_of(called, -1) if called is not None and called.type == "navigation_expression" else None
-    of = writer.path(part_of(called, 0)) if called is not None and name is not None else None
-    if not of or name is None:
+    if called is None or called.type != "navigation_expression":
         return []
+    owner, name = part_of(called, 0), part_of(called, -1)
     if writer.text(name) in _SELF_CALLBACKS:
-        return [("", of)]
-    return [("", f"{of}[]")] if writer.text(name) in CALLBACK_METHODS else []
+        path = writer.path(owner)
+        return [("", path)] if path else []
+    return writer.handed_values(owner, name, CALLBACK_METHODS)
 
 
 def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`x.also { … }` is x; None for other calls."""
     called = part_of(node, 0)
-    name = part_of(called, -1) if called is not None and called.type == "navigation_expression" else None
-    if called is None or name is None or writer.text(name) not in _SELF_RETURNING:
+    if called is None or called.type != "navigation_expression":
         return None
-    return writer.path(part_of(called, 0))
-
-
-def _indexed_path(writer: PathWriter, node: Node) -> str | None:
-    path = writer.path(part_of(node, 0))
-    return f"{path}[]" if path else None
-
-
-def _unary_path(writer: PathWriter, node: Node) -> str | None:
-    return writer.path(node.child_by_field_name("argument"))
-
-
-def _cast_path(writer: PathWriter, node: Node) -> str | None:
-    values = values_of_type(TYPES, writer, node.child_by_field_name("right"))
-    return next((value for suffix, value in values if not suffix), None)
+    return writer.path(part_of(called, 0)) if writer.text(part_of(called, -1)) in _SELF_RETURNING else None
 
 
 def _call_values(writer: PathWriter, node: Node) -> Values:
     """What `listOf<Item>(…)` and `listOf(item)` hold."""
-    called = part_of(node, 0)
-    name = writer.text(called) if called is not None and called.end_byte - called.start_byte < 40 else ""
-    if name not in _COLLECTION_FACTORIES:
+    if writer.short_text(part_of(node, 0), 40) not in _COLLECTION_FACTORIES:
         return []
-    arguments = next(children_of_type(node, "type_arguments"), None)
-    if arguments is not None and arguments.named_child_count:
-        return add_prefix("[]", values_of_type(TYPES, writer, arguments.named_children[-1]))
-    given = next(children_of_type(node, "value_arguments"), None)
-    first = part_of(given, 0) if given is not None else None
-    return add_prefix("[]", writer.values(part_of(first, -1))) if first is not None else []
-
-
-def _elvis_values(writer: PathWriter, node: Node) -> Values:
-    parts = [node.child_by_field_name(side) for side in ("left", "right")]
-    return [value for part in parts for value in writer.values(part)]
+    kind = part_of(first_of_type(node, "type_arguments"), -1)
+    if kind is not None:
+        return add_prefix("[]", writer.values_of_type(kind))
+    first = part_of(first_of_type(node, "value_arguments"), 0)
+    return add_prefix("[]", writer.values(part_of(first, -1)))
 
 
 EXPRESSIONS = ExpressionSyntax(
     names=frozenset(),
-    members={},
     calls={"call_expression": (0,), "infix_expression": (0, 1)},
-    indexes={},
+    suffixed={"index_expression": (0, "[]"), "unary_expression": ("argument", "")},
     transparent={"parenthesized_expression": 0},
-    contents={
-        "call_expression": _call_values,
-        "binary_expression": lambda writer, node: _elvis_values(writer, node) if _is_elvis(node) else [],
-        "as_expression": lambda writer, node: values_of_type(
-            TYPES, writer, node.child_by_field_name("right")
-        ),
-    },
+    casts={"as_expression": "right"},
+    default_operator="?:",
+    contents={"call_expression": _call_values},
     path_writers={
         "identifier": _identifier_path,
         "user_type": _user_type_path,
         "navigation_expression": _navigation_path,
         "this_expression": _this_path,
         "super_expression": lambda writer, node: "@super",
-        "index_expression": _indexed_path,
-        "unary_expression": _unary_path,
-        "as_expression": _cast_path,
-        "binary_expression": lambda writer, node: (
-            writer.path(node.child_by_field_name("left")) if _is_elvis(node) else None
-        ),
     },
     rewrite_call=_rewrite_call,
+    types=TYPES,
 )
-
-
-def _is_elvis(node: Node) -> bool:
-    operator = node.child_by_field_name("operator")
-    return operator is not None and operator.type == "?:"

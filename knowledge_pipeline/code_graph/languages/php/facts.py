@@ -10,20 +10,13 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, part_of
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, TypeSyntax
 from knowledge_pipeline.code_graph.facts import Import
 from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    TypeSyntax,
-    Values,
-    bind_declared,
-    bind_observed,
-    children_of_type,
-    element_values,
-    values_of_type,
-)
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Value, Values, add_prefix, element_values
+from knowledge_pipeline.syntax.nodes import children_of, children_of_type, first_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 BUILTINS = split_words(
@@ -39,6 +32,7 @@ BUILTINS = split_words(
     """
 )
 _REQUIRED_FILE = re.compile(r"""['"]/?([^'"\s]+\.(?:php|inc))['"]""")
+_PLACE_NODES = split_words("member_access_expression scoped_property_access_expression subscript_expression")
 _NAME_NODES = split_words("name qualified_name relative_scope namespace_name variable_name")
 
 
@@ -54,22 +48,18 @@ def qualify(definition: OutlineDefinition) -> str:
 
 def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     if node.type == "union_type":
-        return [
-            one for each in node.named_children for one in values_of_type(_TYPES, writer, each, depth + 1)
-        ]
+        return [one for each in node.named_children for one in writer.values_of_type(each, depth + 1)]
     return [] if node.type in ("primitive_type", "bottom_type") else None
 
 
 _TYPES = TypeSyntax(
-    generic={},
-    arrays={},
     transparent={"named_type": 0, "optional_type": 0, "intersection_type": 0},
     read_special=_special_type_values,
 )
 
 
 def _qualified_path(writer: PathWriter, node: Node) -> str | None:
-    return to_dotted(writer.text(node)) or None if node.end_byte - node.start_byte < 160 else None
+    return to_dotted(writer.short_text(node, 160)) or None
 
 
 def _new_path(writer: PathWriter, node: Node) -> str | None:
@@ -86,18 +76,13 @@ def _class_constant_path(writer: PathWriter, node: Node) -> str | None:
 
 
 def _static_path(writer: PathWriter, node: Node) -> str | None:
-    of, name = writer.path(node.child_by_field_name("scope")), node.child_by_field_name("name")
+    of, name = writer.path(part_of(node, "scope")), part_of(node, "name")
     return f"{of}.{writer.text(name).lstrip('$')}" if of and name is not None else None
 
 
-def _element_path(writer: PathWriter, node: Node) -> str | None:
-    path = writer.path(part_of(node, 0))
-    return f"{path}[]" if path else None
-
-
-def _array_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _array_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     for each in children_of_type(node, "array_element_initializer"):
-        yield from ((f"[]{suffix}", value) for suffix, value in writer.values(part_of(each, -1)))
+        yield from add_prefix("[]", writer.values(part_of(each, -1)))
 
 
 EXPRESSIONS = ExpressionSyntax(
@@ -112,7 +97,7 @@ EXPRESSIONS = ExpressionSyntax(
         "nullsafe_member_call_expression": ("object", "name"),
         "scoped_call_expression": ("scope", "name"),
     },
-    indexes={},
+    suffixed={"subscript_expression": (0, "[]")},
     transparent={"parenthesized_expression": 0, "clone_expression": 0, "assignment_expression": "right"},
     choices={"conditional_expression": ("body", "alternative")},
     contents={"array_creation_expression": _array_values},
@@ -122,14 +107,13 @@ EXPRESSIONS = ExpressionSyntax(
         "object_creation_expression": _new_path,
         "class_constant_access_expression": _class_constant_path,
         "scoped_property_access_expression": _static_path,
-        "subscript_expression": _element_path,
     },
+    types=_TYPES,
 )
 
 
 def _read_namespace(builder: FactsBuilder, node: Node) -> None:
-    name = node.child_by_field_name("name")
-    module = to_dotted(builder.text(name)) if name is not None else ""
+    module = to_dotted(builder.text(part_of(node, "name")))
     known = builder.settings.get("namespaces", "").split()
     if module and module not in known:
         builder.settings["namespaces"] = " ".join([*known, module])
@@ -137,17 +121,11 @@ def _read_namespace(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_import(builder: FactsBuilder, node: Node) -> None:
-    before = next(children_of_type(node, "namespace_name"), None)
-    prefix = to_dotted(builder.text(before)) if before is not None else ""
-    group = node.child_by_field_name("body") or node
-    for each in children_of_type(group, "namespace_use_clause"):
-        alias = each.child_by_field_name("alias")
-        named = next(children_of_type(each, "qualified_name", "name", "namespace_name"), None)
-        path = ".".join(
-            part for part in (prefix, to_dotted(builder.text(named)) if named is not None else "") if part
-        )
-        module, _, name = path.rpartition(".")
-        local = builder.text(alias) if alias is not None else name
+    prefix = to_dotted(builder.text(first_of_type(node, "namespace_name")))
+    for each in children_of_type(part_of(node, "body") or node, "namespace_use_clause"):
+        named = to_dotted(builder.text(first_of_type(each, "qualified_name", "name", "namespace_name")))
+        module, _, name = ".".join(part for part in (prefix, named) if part).rpartition(".")
+        local = builder.text(part_of(each, "alias")) or name
         if name:
             builder.imports.append(Import(module, name, local, each.start_point.row + 1))
 
@@ -165,77 +143,55 @@ def _read_bases(builder: FactsBuilder, node: Node) -> None:
         builder.add_use(kind, builder.writer.path(each), each, scope)
 
 
-def _values_of_type(builder: FactsBuilder, node: Node) -> Values:
-    return values_of_type(_TYPES, builder.writer, node.child_by_field_name("type"))
-
-
 def _read_function(builder: FactsBuilder, node: Node) -> None:
-    scope, kind = builder.scope(node), node.child_by_field_name("return_type")
-    for suffix, value in values_of_type(_TYPES, builder.writer, kind):
-        builder.bind(scope, "@()" + suffix, value, declared=True)
+    builder.bind_result(builder.scope(node), part_of(node, "return_type"))
 
 
 def _read_field(builder: FactsBuilder, node: Node) -> None:
     """Properties are definitions, also those that the constructor's parameters make."""
-    scope = builder.scope(node)
-    if node.type == "property_promotion_parameter":
+    scope, promoted = builder.scope(node), node.type == "property_promotion_parameter"
+    if promoted:
         scope = scope.rpartition(".")[0]
     if scope not in builder.type_names:
         return
-    for each in (
-        [node] if node.type == "property_promotion_parameter" else children_of_type(node, "property_element")
-    ):
-        name = each.child_by_field_name("name")
+    for each in [node] if promoted else children_of_type(node, "property_element"):
+        name = part_of(each, "name")
         if name is not None:
             text = builder.text(name).lstrip("$&")
             builder.add_definition(f"{scope}.{text}", "variable", node)
-            bind_declared(builder, scope, text, _values_of_type(builder, node), local=False)
+            builder.bind_declared(scope, text, builder.values_of_type(part_of(node, "type")), local=False)
 
 
 def _read_constant(builder: FactsBuilder, node: Node) -> None:
-    scope, name = builder.scope(node), node.child_by_field_name("name")
-    if node.type == "enum_case" and name is not None and scope in builder.type_names:
-        builder.add_definition(f"{scope}.{builder.text(name)}", "variable", node)
-        builder.bind(scope, builder.text(name), "@class()", declared=True)
+    if node.type == "enum_case":
+        builder.add_enum_constant(node, part_of(node, "name"))
 
 
 def _read_parameter(builder: FactsBuilder, node: Node) -> None:
-    name, values = node.child_by_field_name("name"), _values_of_type(builder, node)
+    name, values = part_of(node, "name"), builder.values_of_type(part_of(node, "type"))
     if node.type == "variadic_parameter":
-        values = [("[]" + suffix, value) for suffix, value in values]
+        values = add_prefix("[]", values)
     if name is not None:
         builder.skip_reference(name)
-        bind_declared(builder, builder.scope(node), builder.text(name), values)
+        builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
 def _read_catch(builder: FactsBuilder, node: Node) -> None:
-    name = node.child_by_field_name("name")
-    listed = node.child_by_field_name("type")
-    kinds = listed.named_children if listed is not None else []
-    values = [value for each in kinds for value in values_of_type(_TYPES, builder.writer, each)]
-    if name is not None:
-        bind_declared(builder, builder.scope(node), builder.text(name), values)
+    kinds = children_of(part_of(node, "type"))
+    values = [value for each in kinds for value in builder.values_of_type(each)]
+    builder.bind_declared(builder.scope(node), builder.text(part_of(node, "name")), values)
 
 
 def _read_assignment(builder: FactsBuilder, node: Node) -> None:
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    left, right = part_of(node, "left"), part_of(node, "right")
     if left is None or right is None:
         return
     scope, values = builder.scope(node), builder.writer.values(right)
     if left.type == "variable_name":
-        bind_observed(
-            builder,
-            scope,
-            builder.text(left),
-            [one for one in values if not one[1].startswith(builder.text(left))],
-        )
-    elif left.type in ("member_access_expression", "scoped_property_access_expression"):
-        path = builder.writer.path(left)
-        for suffix, value in values if path else ():
-            builder.bind(scope, f"{path}{suffix}", value)
-    elif left.type == "subscript_expression" and (path := builder.writer.path(left)):
-        for suffix, value in values:
-            builder.bind(scope, f"{path}{suffix}", value)
+        name = builder.text(left)
+        builder.bind_observed(scope, name, [one for one in values if not one[1].startswith(name)])
+    elif left.type in _PLACE_NODES:
+        builder.bind_all(scope, builder.writer.path(left), values)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
@@ -243,9 +199,8 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
     if target is not None and target.type == "pair":
         target = part_of(target, -1)
     if target is not None and target.type == "variable_name":
-        bind_observed(
-            builder, builder.scope(node), builder.text(target), element_values(builder.writer.values(of))
-        )
+        held = element_values(builder.writer.values(of))
+        builder.bind_observed(builder.scope(node), builder.text(target), held)
 
 
 def _read_new(builder: FactsBuilder, node: Node) -> None:
@@ -255,8 +210,7 @@ def _read_new(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_return(builder: FactsBuilder, node: Node) -> None:
-    for suffix, value in builder.writer.values(part_of(node, 0)):
-        builder.bind(builder.scope(node), "@()" + suffix, value)
+    builder.bind_all(builder.scope(node), "@()", builder.writer.values(part_of(node, 0)))
 
 
 EXTRACTION = ExtractionRules(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
 from knowledge_pipeline.code_graph.languages.php.facts import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.words import map_words, split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 
@@ -28,7 +28,7 @@ class Php(PackageLanguage):
     members_in_body = False
     element_accessors = ("getIterator()[]", "current()", "offsetGet()")
     call_method = "__invoke"
-    container_methods: Mapping[str, str] = dict.fromkeys(split_words("first last get pop current find"), "[]")
+    container_methods: Mapping[str, str] = map_words({"[]": "first last get pop current find"})
     common_methods = split_words(
         """
         get set add has remove all count first last map filter each push pop __construct toArray toString

@@ -14,6 +14,7 @@ from tree_sitter import Node
 from knowledge_pipeline.code_graph.access_paths import parent_scope
 from knowledge_pipeline.code_graph.facts_builder import Captures, FactsBuilder
 from knowledge_pipeline.code_graph.languages.python.functions import iter_decorators
+from knowledge_pipeline.syntax.nodes import part_of
 
 _MAX_ARGUMENTS = 20
 _PARAMETERS = frozenset({"identifier", "default_parameter", "typed_parameter", "typed_default_parameter"})
@@ -37,7 +38,7 @@ def bind_call_arguments(builder: FactsBuilder, captures: Captures) -> None:
     for node in captures.get("decorator", ()):
         _bind_decorated(builder, signatures, node)
     for node in captures.get("call", ()):
-        called, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        called, given = part_of(node, "function"), part_of(node, "arguments")
         if called is None or given is None or not given.named_child_count:
             continue
         scope = builder.scope(node)
@@ -51,7 +52,7 @@ def _iter_signatures(
 ) -> Iterator[tuple[str, OpenParameters]]:
     """The functions with a parameter of which the type is not declared."""
     for node in definitions:
-        parameters = node.child_by_field_name("parameters")
+        parameters = part_of(node, "parameters")
         if parameters is None or not parameters.named_child_count:
             continue
         scope = builder.scope(parameters)
@@ -71,12 +72,12 @@ def _iter_untyped_parameters(builder: FactsBuilder, parameters: Node, positional
         if each.type not in _PARAMETERS:
             in_order = in_order and each.type not in _POSITIONAL_END
             continue
-        named = each.child_by_field_name("name")
+        named = part_of(each, "name")
         inner = each.named_children[0] if each.named_child_count else each
         name = builder.text(named or inner)
         if in_order:
             positional.append(name)
-        if each.child_by_field_name("type") is None:
+        if part_of(each, "type") is None:
             yield name
 
 
@@ -85,8 +86,8 @@ def _iter_arguments(argument_list: Node) -> Iterator[tuple[Node | None, Node]]:
     for each in argument_list.named_children[:_MAX_ARGUMENTS]:
         if each.type in ("list_splat", "dictionary_splat"):
             return
-        name = each.child_by_field_name("name") if each.type == "keyword_argument" else None
-        value = each.child_by_field_name("value") if name is not None else each
+        name = part_of(each, "name") if each.type == "keyword_argument" else None
+        value = part_of(each, "value") if name is not None else each
         if value is not None and each.type != "comment":
             yield name, value
 
@@ -103,14 +104,13 @@ def _bind_arguments(
         parameter = builder.text(key) if key is not None else names[place] if place < len(names) else ""
         if parameter not in signature.untyped or value.type in _LITERAL_NODES:
             continue
-        for suffix, path in builder.writer.values(value):
-            builder.bind(scope, f"@in {name}@{parameter}{suffix}", path)
+        builder.bind_all(scope, f"@in {name}@{parameter}", builder.writer.values(value))
 
 
 def _bind_decorated(builder: FactsBuilder, signatures: dict[str, OpenParameters], node: Node) -> None:
     named, decorated = node.named_children[:1], node.parent
-    definition = decorated.child_by_field_name("definition") if decorated is not None else None
-    label = definition.child_by_field_name("name") if definition is not None else None
+    definition = part_of(decorated, "definition")
+    label = part_of(definition, "name")
     if not named or label is None or named[0].type != "identifier":
         return
     scope = builder.scope(node)

@@ -13,21 +13,25 @@ from knowledge_pipeline.code_graph.facts import Import
 from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.python.call_bindings import bind_call_arguments
 from knowledge_pipeline.code_graph.languages.python.functions import (
-    Values,
     bind_annotation,
-    bind_values,
     read_definition,
     read_lambda,
     read_return,
     read_yield,
 )
-from knowledge_pipeline.code_graph.languages.python.values import EXPRESSIONS, element_values, place_values
+from knowledge_pipeline.code_graph.languages.python.values import EXPRESSIONS
 from knowledge_pipeline.code_graph.languages.visibility import is_underscored
+from knowledge_pipeline.code_graph.values import Values, iterated_values, step_values, values_at
+from knowledge_pipeline.syntax.nodes import part_of
 
 BUILTINS = frozenset(dir(builtins)) - {"super"}
 
-_METHODS_ADDING_FIRST_ARGUMENT = frozenset({"append", "add", "appendleft", "put", "put_nowait", "push"})
-_METHODS_ADDING_SECOND_ARGUMENT = frozenset({"insert", "setdefault", "__setitem__"})
+_ADDING_METHODS = {
+    **dict.fromkeys(("append", "add", "appendleft", "put", "put_nowait", "push"), 0),
+    **dict.fromkeys(("insert", "setdefault", "__setitem__"), 1),
+}
+"""Methods that add an argument to their object, and its position."""
+
 _QUOTED = re.compile(r"""["']([^\W\d]\w*)["']""")
 _PLAIN_LIST = re.compile(r"""[\[(](?:\s*["']\w+["']\s*,?|\s*\#[^\n]*\n)*\s*[\])]""")
 _ANNOTATION = re.compile(r"""[^\W\d][\w.]*(?:\[[\w., \[\]|]*\])?(?:\s*\|\s*[\w.\[\], ]+)*""")
@@ -48,7 +52,7 @@ def _read_import(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_from_import(builder: FactsBuilder, node: Node) -> None:
-    source = node.child_by_field_name("module_name")
+    source = part_of(node, "module_name")
     if source is None:
         return
     module = "".join(builder.text(source).split())
@@ -61,9 +65,9 @@ def _read_from_import(builder: FactsBuilder, node: Node) -> None:
 
 
 def _names_of_import(builder: FactsBuilder, node: Node) -> tuple[str, str]:
-    alias = node.child_by_field_name("alias")
-    name = node.child_by_field_name("name") or node
-    return "".join(builder.text(name).split()), builder.text(alias) if alias is not None else ""
+    alias = part_of(node, "alias")
+    name = part_of(node, "name") or node
+    return "".join(builder.text(name).split()), builder.text(alias)
 
 
 def _add_import(builder: FactsBuilder, node: Node, module: str, name: str, local: str) -> None:
@@ -73,18 +77,18 @@ def _add_import(builder: FactsBuilder, node: Node, module: str, name: str, local
 
 
 def _read_assignment(builder: FactsBuilder, node: Node) -> None:
-    left = node.child_by_field_name("left") or node.child_by_field_name("name")
+    left = part_of(node, "left") or part_of(node, "name")
     if left is None:
         return
-    scope, right = builder.scope(node), node.child_by_field_name("right") or node.child_by_field_name("value")
-    declared = node.child_by_field_name("type")
+    scope, right = builder.scope(node), part_of(node, "right") or part_of(node, "value")
+    declared = part_of(node, "type")
     if declared is not None:
         bind_annotation(builder, scope, builder.writer.path(left), declared)
     if node.type == "assignment":
         _define_variables(builder, scope, left, node)
     if right is not None or declared is None:
         while right is not None and right.type == "assignment":  # a = b = c
-            right = right.child_by_field_name("right")
+            right = part_of(right, "right")
         _bind_target(builder, scope, left, builder.writer.values(right))
 
 
@@ -98,8 +102,7 @@ def _define_variables(builder: FactsBuilder, scope: str, left: Node, node: Node)
     builder.skip_reference(left)
     name = builder.text(left)
     if name == "__all__":
-        listed = node.child_by_field_name("right")
-        text = builder.text(listed) if listed is not None else ""
+        text = builder.text(part_of(node, "right"))
         if _PLAIN_LIST.fullmatch(text):
             builder.settings["__all__"] = " ".join(_QUOTED.findall(text))
     elif not scope or scope in builder.type_names:
@@ -111,31 +114,35 @@ def _bind_target(builder: FactsBuilder, scope: str, target: Node, values: Values
     if target.type in _PATTERNS:
         for place, each in enumerate(target.named_children):
             starred = each.type == "list_splat_pattern"
-            _bind_target(builder, scope, each, [] if starred else list(place_values(values, place)))
+            _bind_target(builder, scope, each, [] if starred else step_values(values, f"[{place}]"))
     elif target.type in ("list_splat_pattern", "as_pattern_target", "parenthesized_expression"):
         for each in target.named_children[:1]:
             _bind_target(builder, scope, each, values)
     elif target.type in _TARGET_NODES:
         if target.type == "identifier":
             builder.skip_reference(target)
-        bind_values(builder, scope, builder.writer.path(target), values)
+        builder.bind_name(scope, builder.writer.path(target), values)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    left, right = part_of(node, "left"), part_of(node, "right")
     if left is not None and right is not None:
-        _bind_target(builder, builder.scope(node), left, list(element_values(builder.writer.values(right))))
+        _bind_target(builder, builder.scope(node), left, iterated_values(builder.writer.values(right)))
 
 
 def _read_alias(builder: FactsBuilder, node: Node) -> None:
     """`with f() as x`, `except Error as x`, `case Point() as x`."""
-    target = node.child_by_field_name("alias") or node.named_children[-1]
+    target = part_of(node, "alias") or node.named_children[-1]
     value, parent = node.named_children[0], node.parent
     if parent is None or value.id == target.id:
         return
     scope, values = builder.scope(node), []
     if parent.type == "with_item":
-        values = _context_values(builder.writer.values(value), _is_async(parent))
+        clause = parent.parent
+        statement = clause.parent if clause is not None else None
+        is_async = statement is not None and statement.children[0].type == "async"
+        enter = ".__aenter__()" if is_async else ".__enter__()"
+        values = values_at(builder.writer.values(value), enter)
     elif parent.type in ("except_clause", "except_group_clause"):
         errors = value.named_children if value.type == "tuple" else [value]
         values = [("", f"{path}()") for path in map(builder.writer.path, errors) if path]
@@ -144,25 +151,13 @@ def _read_alias(builder: FactsBuilder, node: Node) -> None:
     _bind_target(builder, scope, target, values)
 
 
-def _context_values(values: Values, is_async: bool) -> Values:
-    enter = ".__aenter__()" if is_async else ".__enter__()"
-    under = [(suffix.removeprefix(enter), value) for suffix, value in values if suffix.startswith(enter)]
-    return under or [("", value + enter) for suffix, value in values if not suffix]
-
-
-def _is_async(item: Node) -> bool:
-    clause = item.parent
-    statement = clause.parent if clause is not None else None
-    return statement is not None and statement.children[0].type == "async"
-
-
 def _read_class(builder: FactsBuilder, node: Node) -> None:
-    bases = node.child_by_field_name("superclasses")
+    bases = part_of(node, "superclasses")
     if bases is None:
         return
     scope = builder.scope(bases)
     for each in bases.named_children:
-        given = each.child_by_field_name("value") if each.type == "subscript" else each
+        given = part_of(each, "value") if each.type == "subscript" else each
         if given is not None and given.type in ("identifier", "attribute"):
             builder.add_use("extends", builder.writer.path(given), given, scope)
             builder.skip_reference(given)
@@ -170,7 +165,7 @@ def _read_class(builder: FactsBuilder, node: Node) -> None:
 
 def _read_decorator(builder: FactsBuilder, node: Node) -> None:
     """A decorator without arguments is called, too."""
-    named = node.named_children[0] if node.named_child_count else None
+    named = part_of(node, 0)
     if named is not None and named.type in ("identifier", "attribute"):
         builder.add_use("calls", builder.writer.path(named), named)
         builder.skip_reference(named)
@@ -178,7 +173,7 @@ def _read_decorator(builder: FactsBuilder, node: Node) -> None:
 
 def _read_call(builder: FactsBuilder, node: Node) -> None:
     """What a call puts into its object: `rows.append(row)`, `isinstance(row, Row)`."""
-    called, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    called, given = part_of(node, "function"), part_of(node, "arguments")
     if called is None or given is None:
         return
     if called.type == "attribute":
@@ -188,20 +183,13 @@ def _read_call(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_addition(builder: FactsBuilder, callee: Node, call_arguments: Node) -> None:
-    attribute = callee.child_by_field_name("attribute")
-    name = builder.text(attribute) if attribute is not None else ""
-    place = (
-        0
-        if name in _METHODS_ADDING_FIRST_ARGUMENT
-        else 1
-        if name in _METHODS_ADDING_SECOND_ARGUMENT
-        else None
-    )
+    place = _ADDING_METHODS.get(builder.text(part_of(callee, "attribute")))
     if place is None or call_arguments.named_child_count <= place:
         return
-    path = builder.writer.path(callee.child_by_field_name("object"))
-    for suffix, value in builder.writer.values(call_arguments.named_children[place]) if path else ():
-        builder.bind(builder.scope(callee), f"{path}[]{suffix}", value)
+    path = builder.writer.path(part_of(callee, "object"))
+    if path:
+        values = builder.writer.values(call_arguments.named_children[place])
+        builder.bind_all(builder.scope(callee), f"{path}[]", values)
 
 
 def _read_isinstance(builder: FactsBuilder, node: Node, subject: Node, kinds: Node) -> None:
@@ -222,12 +210,7 @@ def _read_outer_names(builder: FactsBuilder, node: Node) -> None:
 def _read_quoted_annotation(builder: FactsBuilder, node: Node) -> None:
     """A quoted annotation names what it means."""
     parent = node.parent
-    while parent is not None and parent.type in (
-        "type_parameter",
-        "generic_type",
-        "binary_operator",
-        "subscript",
-    ):
+    while parent is not None and parent.type in _NODES_WITHIN_TYPES:
         parent = parent.parent
     if parent is None or parent.type != "type":
         return

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Value, Values, add_prefix
 
 _TOKEN = re.compile(r"""[^\W\d][\w.]*|\.\.\.|[\[\],|]|(?:"[^"\n]*"|'[^'\n]*')""")
 _MAX_TOKENS = 200
@@ -41,7 +42,7 @@ _IGNORED_TYPES = frozenset({"None", "Any", "object", "NoReturn", "Never", "Liter
 
 
 @lru_cache(20_000)
-def values_of_annotation(annotation: str) -> tuple[tuple[str, str], ...]:
+def values_of_annotation(annotation: str) -> tuple[Value, ...]:
     """What an annotation says of a name, as (suffix, path): ("[]", "Store()") of `list[Store]`."""
     tokens = _TOKEN.findall(annotation)
     if len(tokens) > _MAX_TOKENS:
@@ -60,7 +61,7 @@ class _TokenReader:
         return self.remaining.pop() if self.remaining else ""
 
 
-def _parse_union(tokens: _TokenReader, depth: int) -> Iterator[tuple[str, str]]:
+def _parse_union(tokens: _TokenReader, depth: int) -> Iterator[Value]:
     """`A | B`, up to a comma, a closing bracket or the end."""
     yield from _parse_type(tokens, depth)
     while tokens.next_is("|"):
@@ -68,7 +69,7 @@ def _parse_union(tokens: _TokenReader, depth: int) -> Iterator[tuple[str, str]]:
         yield from _parse_type(tokens, depth)
 
 
-def _parse_type(tokens: _TokenReader, depth: int) -> Iterator[tuple[str, str]]:
+def _parse_type(tokens: _TokenReader, depth: int) -> Iterator[Value]:
     if not tokens.remaining or tokens.remaining[-1] in ",]|":
         return
     name = tokens.take()
@@ -80,7 +81,7 @@ def _parse_type(tokens: _TokenReader, depth: int) -> Iterator[tuple[str, str]]:
         yield from _type_values(name.rpartition(".")[2], name, arguments)
 
 
-def _parse_arguments(tokens: _TokenReader, depth: int) -> Iterator[list[tuple[str, str]]]:
+def _parse_arguments(tokens: _TokenReader, depth: int) -> Iterator[Values]:
     if not tokens.next_is("[") or depth >= _MAX_DEPTH:
         return
     tokens.take()
@@ -97,7 +98,7 @@ def _parse_arguments(tokens: _TokenReader, depth: int) -> Iterator[list[tuple[st
     tokens.take()
 
 
-def _type_values(last: str, name: str, arguments: list[list[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
+def _type_values(last: str, name: str, arguments: list[Values]) -> Iterator[Value]:
     if last in _IGNORED_TYPES:
         return
     if last in _SELF_TYPES:
@@ -113,31 +114,25 @@ def _type_values(last: str, name: str, arguments: list[list[tuple[str, str]]]) -
         yield from _container_values(last, name, arguments)
 
 
-def _container_values(
-    last: str, name: str, arguments: list[list[tuple[str, str]]]
-) -> Iterator[tuple[str, str]]:
+def _container_values(last: str, name: str, arguments: list[Values]) -> Iterator[Value]:
     if last in _TUPLES:
         endless = arguments[1:2] == [[("...", "")]]
         for place, argument in enumerate(arguments[:1] if endless else arguments):
-            yield from _add_prefix("[]" if endless else f"[{place}]", argument)
+            yield from add_prefix("[]" if endless else f"[{place}]", argument)
         yield "", f"{name}()"
     elif last in _COLLECTIONS:
         yield "", f"{name}()"
-        yield from _add_prefix("[]", arguments[0])
+        yield from add_prefix("[]", arguments[0])
     elif last in _MAPPINGS:
         yield "", f"{name}()"
-        yield from _add_prefix("[]", arguments[-1])
+        yield from add_prefix("[]", arguments[-1])
     elif last in _TYPE_OBJECTS:
         yield from ((suffix, value.removesuffix("()")) for suffix, value in arguments[0])
     elif last in _CONTEXTS:
-        yield from _add_prefix(".__enter__()", arguments[0])
+        yield from add_prefix(".__enter__()", arguments[0])
     elif last in _ASYNC_CONTEXTS:
-        yield from _add_prefix(".__aenter__()", arguments[0])
+        yield from add_prefix(".__aenter__()", arguments[0])
     elif last == "Callable":
-        yield from _add_prefix("()", arguments[-1])
+        yield from add_prefix("()", arguments[-1])
     else:
         yield "", f"{name}()"
-
-
-def _add_prefix(prefix: str, values: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((prefix + suffix, value) for suffix, value in values if value)

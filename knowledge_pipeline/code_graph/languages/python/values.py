@@ -9,6 +9,8 @@ from tree_sitter import Node
 from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
 from knowledge_pipeline.code_graph.languages.python.types import values_of_annotation
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Value, add_prefix, iterated_values, own_value, tuple_values
+from knowledge_pipeline.syntax.nodes import children_of, part_of
 
 _MAX_PARTS = 100
 
@@ -30,7 +32,7 @@ _FIELD_CALLS = frozenset({"field", "dataclasses.field", "Field", "attr.ib", "att
 
 def _list_arguments(node: Node) -> list[Node]:
     """Positional arguments of a call; of `f(x for x in y)`, the generator."""
-    given = node.child_by_field_name("arguments")
+    given = part_of(node, "arguments")
     if given is None:
         return []
     if given.type != "argument_list":
@@ -39,51 +41,44 @@ def _list_arguments(node: Node) -> list[Node]:
 
 
 def _find_keyword_argument(writer: PathWriter, node: Node, name: str) -> Node | None:
-    given = node.child_by_field_name("arguments")
-    for each in given.named_children if given is not None else ():
-        key = each.child_by_field_name("name") if each.type == "keyword_argument" else None
-        if key is not None and writer.text(key) == name:
-            return each.child_by_field_name("value")
+    for each in children_of(part_of(node, "arguments")):
+        if each.type == "keyword_argument" and writer.text(part_of(each, "name")) == name:
+            return part_of(each, "value")
     return None
 
 
 def rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`getattr(x, "y")` as `x.y`, `cast(T, x)` as `T()`, `next(x)` as `x[]`; None for other calls."""
-    called = node.child_by_field_name("function")
-    name = writer.text(called) if called is not None and called.end_byte - called.start_byte < 40 else ""
-    if name in _PASS_THROUGH_CALLS and (given := _list_arguments(node)):
+    name, given = writer.short_text(part_of(node, "function"), 40), _list_arguments(node)
+    if name in _PASS_THROUGH_CALLS and given:
         return writer.path(given[0])
-    if name in _ELEMENT_CALLS and (given := _list_arguments(node)):
+    if name in _ELEMENT_CALLS and given:
         path = writer.path(given[0])
         return path and f"{path}[]"
-    if name == "getattr" and len(given := _list_arguments(node)) >= 2:
+    if name == "getattr" and len(given) >= 2:
         path, attribute = writer.path(given[0]), writer.text(given[1])[1:-1]
         return f"{path}.{attribute}" if path and attribute.isidentifier() else None
-    if name in _CAST_CALLS and (given := _list_arguments(node)):
-        return next(
-            (value for suffix, value in values_of_annotation(writer.text(given[0])) if not suffix), None
-        )
+    if name in _CAST_CALLS and given:
+        return own_value(values_of_annotation(writer.text(given[0])))
     return None
 
 
-def _call_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    called = node.child_by_field_name("function")
-    if called is None or called.end_byte - called.start_byte > 60:
-        return
-    name, given = writer.text(called), _list_arguments(node)
+def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
+    called = part_of(node, "function")
+    name, given = writer.short_text(called, 61), _list_arguments(node)
     if name in _PASS_THROUGH_CALLS and given:
         yield from writer.values(given[0])
     elif name in _ELEMENT_CALLS and given:
-        yield from _iterated_values(writer, given[0])
+        yield from iterated_values(writer.values(given[0]))
     elif name in _SECOND_ARGUMENT_CALLS and len(given) > 1:
         yield from writer.values(given[1])
     elif name in _CAST_CALLS and given:
         yield from values_of_annotation(writer.text(given[0]))
     elif name == "enumerate" and given:
-        yield from (("[][1]" + suffix, value) for suffix, value in _iterated_values(writer, given[0]))
+        yield from add_prefix("[][1]", iterated_values(writer.values(given[0])))
     elif name == "zip":
         for place, each in enumerate(given):
-            yield from ((f"[][{place}]" + suffix, value) for suffix, value in _iterated_values(writer, each))
+            yield from add_prefix(f"[][{place}]", iterated_values(writer.values(each)))
     elif name == "map" and given:
         yield from (("[]" + suffix, f"{value}()") for suffix, value in writer.values(given[0]) if not suffix)
     elif name.endswith("defaultdict") and given:
@@ -98,17 +93,16 @@ def _call_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
         yield from _context_values(writer, name, given[0])
 
 
-def _field_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    factory = _find_keyword_argument(writer, node, "default_factory") or _find_keyword_argument(
-        writer, node, "factory"
-    )
+def _field_values(writer: PathWriter, node: Node) -> Iterator[Value]:
+    factories = (_find_keyword_argument(writer, node, name) for name in ("default_factory", "factory"))
+    factory = next((each for each in factories if each is not None), None)
     if factory is not None:
         yield from ((suffix, f"{value}()") for suffix, value in writer.values(factory) if not suffix)
     else:
         yield from writer.values(_find_keyword_argument(writer, node, "default"))
 
 
-def _context_values(writer: PathWriter, name: str, argument: Node) -> Iterator[tuple[str, str]]:
+def _context_values(writer: PathWriter, name: str, argument: Node) -> Iterator[Value]:
     for suffix, value in writer.values(argument):
         if name.endswith(".enter_context"):
             yield suffix, f"{value}.__enter__()"
@@ -116,67 +110,35 @@ def _context_values(writer: PathWriter, name: str, argument: Node) -> Iterator[t
             yield ".__enter__()" + suffix, value
 
 
-def _iterated_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    """What an expression gives when it is iterated."""
-    return element_values(writer.values(node))
-
-
-def element_values(values: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """What is held by values: from under `[]`, else by indexing the value."""
-    for suffix, value in values:
-        if suffix.startswith("["):
-            yield suffix[suffix.index("]") + 1 :], value
-        elif not suffix:
-            yield "", f"{value}[]"
-
-
-def place_values(values: list[tuple[str, str]], position: int) -> Iterator[tuple[str, str]]:
-    """What is held by values in one place of a tuple."""
-    for suffix, value in values:
-        if suffix.startswith(("[]", f"[{position}]")):
-            yield suffix[suffix.index("]") + 1 :], value
-        elif not suffix:
-            yield "", f"{value}[{position}]"
-
-
-def _list_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _list_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     for each in node.named_children[:_MAX_PARTS]:
         if each.type == "list_splat":
-            yield from (
-                ("[]" + suffix, value) for suffix, value in _iterated_values(writer, each.named_children[0])
-            )
+            yield from add_prefix("[]", iterated_values(writer.values(each.named_children[0])))
         else:
-            yield from (("[]" + suffix, value) for suffix, value in writer.values(each))
+            yield from add_prefix("[]", writer.values(each))
 
 
-def _tuple_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _tuple_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     parts = node.named_children[:_MAX_PARTS]
     if any(each.type == "list_splat" for each in parts):
         yield from _list_values(writer, node)
         return
-    for place, each in enumerate(parts):
-        yield from ((f"[{place}]" + suffix, value) for suffix, value in writer.values(each))
+    yield from tuple_values(map(writer.values, parts))
 
 
-def _dictionary_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
+def _dictionary_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     for each in node.named_children[:_MAX_PARTS]:
         if each.type == "pair":
-            held = writer.values(each.child_by_field_name("value"))
-            yield from (("[]" + suffix, value) for suffix, value in held)
+            yield from add_prefix("[]", writer.values(part_of(each, "value")))
         elif each.type == "dictionary_splat":
             yield from writer.values(each.named_children[0])
 
 
-def _comprehension_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    body = node.child_by_field_name("body")
+def _comprehension_values(writer: PathWriter, node: Node) -> Iterator[Value]:
+    body = part_of(node, "body")
     if body is not None and body.type == "pair":
-        body = body.child_by_field_name("value")
-    yield from (("[]" + suffix, value) for suffix, value in writer.values(body))
-
-
-def _lambda_values(writer: PathWriter, node: Node) -> Iterator[tuple[str, str]]:
-    body = node.child_by_field_name("body")
-    yield from (("()" + suffix, value) for suffix, value in writer.values(body))
+        body = part_of(body, "value")
+    yield from add_prefix("[]", writer.values(body))
 
 
 EXPRESSIONS = ExpressionSyntax(
@@ -197,7 +159,7 @@ EXPRESSIONS = ExpressionSyntax(
         "set_comprehension": _comprehension_values,
         "generator_expression": _comprehension_values,
         "dictionary_comprehension": _comprehension_values,
-        "lambda": _lambda_values,
+        "lambda": lambda writer, node: add_prefix("()", writer.values(part_of(node, "body"))),
     },
     rewrite_call=rewrite_call,
 )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, part_of
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
 from knowledge_pipeline.code_graph.facts import Import, SymbolKind
 from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
-from knowledge_pipeline.code_graph.languages.declared_types import bind_observed
 from knowledge_pipeline.code_graph.languages.visibility import follows_private
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.syntax.nodes import children_of, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 BUILTINS = split_words(
@@ -48,15 +48,10 @@ def _variable_path(writer: PathWriter, node: Node) -> str:
     return f"self.{writer.text(node).lstrip('@')}@"
 
 
-def _element_path(writer: PathWriter, node: Node) -> str | None:
-    path = writer.path(node.child_by_field_name("object"))
-    return f"{path}[]" if path else None
-
-
 def _instantiated_class(writer: PathWriter, node: Node) -> str | None:
     """What `Store.new` makes an instance of."""
-    method, of = node.child_by_field_name("method"), node.child_by_field_name("receiver")
-    if method is None or writer.text(method) != "new":
+    of = part_of(node, "receiver")
+    if writer.text(part_of(node, "method")) != "new":
         return None
     return writer.path(of) if of is not None else "@class"
 
@@ -68,16 +63,14 @@ def _rewrite_new(writer: PathWriter, node: Node) -> str | None:
 
 _EXPRESSIONS = ExpressionSyntax(
     names=split_words("identifier constant self"),
-    members={},
     calls={"call": ("receiver", "method")},
-    indexes={},
+    suffixed={"element_reference": ("object", "[]")},
     transparent={"parenthesized_statements": 0, "assignment": "right", "operator_assignment": "right"},
     choices={"conditional": ("consequence", "alternative"), "binary": ("left", "right")},
     path_writers={
         "scope_resolution": _scope_resolution_path,
         "instance_variable": _variable_path,
         "class_variable": _variable_path,
-        "element_reference": _element_path,
     },
     rewrite_call=_rewrite_new,
     implicit_receiver="@around.",
@@ -99,19 +92,16 @@ def _read_superclass(builder: FactsBuilder, node: Node) -> None:
 
 
 def _list_arguments(node: Node) -> list[Node]:
-    given = node.child_by_field_name("arguments")
-    return given.named_children if given is not None else []
+    return children_of(part_of(node, "arguments"))
 
 
 def _read_call(builder: FactsBuilder, node: Node) -> None:
     """Calls that say something: of files, mixins, fields; and blocks, to which elements are given."""
-    method = node.child_by_field_name("method")
-    name = builder.text(method) if method is not None else ""
-    scope, receiver = builder.scope(node), node.child_by_field_name("receiver")
+    method, name = part_of(node, "method"), builder.text(part_of(node, "method"))
+    scope, receiver = builder.scope(node), part_of(node, "receiver")
     of = _instantiated_class(builder.writer, node)
-    builder.add_use(
-        "calls", of or (builder.writer.callee(node) if method is not None else None), method or node
-    )
+    callee = builder.writer.callee(node) if method is not None else None
+    builder.add_use("calls", of or callee, method or node)
     if of and receiver is not None:
         builder.skip_reference(receiver)
     if receiver is None:
@@ -148,47 +138,41 @@ def _read_accessor(builder: FactsBuilder, scope: str, symbol: Node, modes: str) 
 
 
 def _read_block(builder: FactsBuilder, node: Node) -> None:
-    block, of = node.child_by_field_name("block"), builder.writer.path(node.child_by_field_name("receiver"))
-    given = block.child_by_field_name("parameters") if block is not None else None
-    first = part_of(given, 0) if given is not None else None
+    of = builder.writer.path(part_of(node, "receiver"))
+    first = part_of(part_of(part_of(node, "block"), "parameters"), 0)
     if of and first is not None and first.type == "identifier":
-        bind_observed(builder, builder.scope(first), builder.text(first), [("", f"{of}[]")])
+        builder.bind_observed(builder.scope(first), builder.text(first), [("", f"{of}[]")])
 
 
 def _read_method(builder: FactsBuilder, node: Node) -> None:
     """A method gives what stands last in it."""
-    body = node.child_by_field_name("body")
-    last = body
-    if body is not None and body.type == "body_statement":
-        last = part_of(body, -1)
-    for suffix, value in builder.writer.values(last):
-        builder.bind(builder.scope(node), "@()" + suffix, value)
+    body = part_of(node, "body")
+    last = part_of(body, -1) if body is not None and body.type == "body_statement" else body
+    builder.bind_all(builder.scope(node), "@()", builder.writer.values(last))
 
 
 def _read_return(builder: FactsBuilder, node: Node) -> None:
-    given = part_of(node, 0)
-    for suffix, value in builder.writer.values(part_of(given, 0) if given is not None else None):
-        builder.bind(builder.scope(node), "@()" + suffix, value)
+    values = builder.writer.values(part_of(part_of(node, 0), 0))
+    builder.bind_all(builder.scope(node), "@()", values)
 
 
 def _read_parameters(builder: FactsBuilder, node: Node) -> None:
     for each in node.named_children:
-        name = each if each.type == "identifier" else each.child_by_field_name("name")
+        name = each if each.type == "identifier" else part_of(each, "name")
         if name is not None:
-            bind_observed(builder, builder.scope(node), builder.text(name), [])
+            builder.bind_observed(builder.scope(node), builder.text(name), [])
 
 
 def _read_assignment(builder: FactsBuilder, node: Node) -> None:
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    left, right = part_of(node, "left"), part_of(node, "right")
     if left is None or right is None:
         return
     scope, values = builder.scope(node), builder.writer.values(right)
     if left.type == "identifier":
         name = builder.text(left)
-        bind_observed(builder, scope, name, [one for one in values if not one[1].startswith(name)])
+        builder.bind_observed(scope, name, [one for one in values if not one[1].startswith(name)])
     elif left.type in ("instance_variable", "class_variable"):
-        for suffix, value in values:
-            builder.bind(scope, f"{builder.writer.path(left)}{suffix}", value)
+        builder.bind_all(scope, builder.writer.path(left), values)
 
 
 def _read_bare_name(builder: FactsBuilder, node: Node) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.ruby.facts import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.words import map_words, split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 
@@ -18,12 +18,12 @@ class Ruby(Language):
     builtins = BUILTINS
     members_in_scope = True
     has_scattered_members = True
-    container_methods: Mapping[str, str] = {
-        **dict.fromkeys(split_words("first last pop shift find detect fetch sample min_by max_by"), "[]"),
-        **dict.fromkeys(
-            split_words("select reject sort_by sort reverse values to_a compact uniq dup freeze"), ""
-        ),
-    }
+    container_methods: Mapping[str, str] = map_words(
+        {
+            "[]": "first last pop shift find detect fetch sample min_by max_by",
+            "": "select reject sort_by sort reverse values to_a compact uniq dup freeze",
+        }
+    )
     common_methods = split_words(
         """
         new each map select reject find first last push pop shift size length count empty? nil? to_s to_a to_h

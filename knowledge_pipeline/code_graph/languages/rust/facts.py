@@ -13,18 +13,13 @@ from tree_sitter import Node
 from knowledge_pipeline.code_graph.access_paths import first_segment
 from knowledge_pipeline.code_graph.facts import Import
 from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    Values,
-    bind_declared,
-    children_of_type,
-    element_values,
-    values_of_type,
-)
 from knowledge_pipeline.code_graph.languages.rust.imports import read_import, read_module
 from knowledge_pipeline.code_graph.languages.rust.patterns import bind_pattern
-from knowledge_pipeline.code_graph.languages.rust.values import EXPRESSIONS, TYPES
+from knowledge_pipeline.code_graph.languages.rust.values import EXPRESSIONS
 from knowledge_pipeline.code_graph.languages.visibility import lacks_pub
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Values, element_values
+from knowledge_pipeline.syntax.nodes import children_of, children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 BUILTINS = split_words(
@@ -61,7 +56,7 @@ def _simple_name(definition: OutlineDefinition) -> str:
 
 def _read_impl(builder: FactsBuilder, node: Node) -> None:
     """`impl Trait for Store`: within it, `Self` is `Store`, and `self` one of them."""
-    kind, trait = node.child_by_field_name("type"), node.child_by_field_name("trait")
+    kind, trait = part_of(node, "type"), part_of(node, "trait")
     path, scope = builder.writer.path(kind), builder.scope(node)
     for each in _iter_functions(node):
         if path:
@@ -72,15 +67,11 @@ def _read_impl(builder: FactsBuilder, node: Node) -> None:
         known = path == scope.rpartition(".")[2] and scope in builder.type_names
         use, of = ("implements", scope) if known else ("references", "")
         builder.add_use(use, builder.writer.path(trait), trait, of)
-        _skip_first_name(builder, trait)
-
-
-def _skip_first_name(builder: FactsBuilder, node: Node) -> None:
-    builder.skipped_bytes.add(node.start_byte)
+        builder.skip_reference(trait)
 
 
 def _iter_functions(node: Node) -> Iterator[Node]:
-    yield from children_of_type(node.child_by_field_name("body"), "function_item", "function_signature_item")
+    yield from children_of_type(part_of(node, "body"), "function_item", "function_signature_item")
 
 
 def _read_trait(builder: FactsBuilder, node: Node) -> None:
@@ -88,133 +79,104 @@ def _read_trait(builder: FactsBuilder, node: Node) -> None:
     for each in _iter_functions(node):
         builder.bind(builder.scope(each), "Self", "@class")
         builder.bind(builder.scope(each), "self", "@self")
-    bounds = node.child_by_field_name("bounds")
-    for each in bounds.named_children if bounds is not None else ():
+    for each in children_of(part_of(node, "bounds")):
         if each.type != "lifetime":
             builder.add_use("extends", builder.writer.path(each), each, scope)
-            _skip_first_name(builder, each)
-
-
-def _values_of_type(builder: FactsBuilder, node: Node | None) -> Values:
-    return values_of_type(TYPES, builder.writer, node)
+            builder.skip_reference(each)
 
 
 def _read_function(builder: FactsBuilder, node: Node) -> None:
-    scope = builder.scope(node)
-    for suffix, value in _values_of_type(builder, node.child_by_field_name("return_type")):
-        builder.bind(scope, "@()" + suffix, value, declared=True)
+    builder.bind_result(builder.scope(node), part_of(node, "return_type"))
 
 
 def _read_bound(builder: FactsBuilder, node: Node) -> None:
     """`T: Store` stands for a `Store`."""
-    name = node.child_by_field_name("name") or node.child_by_field_name("left")
-    bounds = node.child_by_field_name("bounds")
+    name = part_of(node, "name") or part_of(node, "left")
     if name is None or name.type != "type_identifier":
         return
-    paths = [builder.writer.path(each) for each in (bounds.named_children if bounds is not None else ())]
+    paths = [builder.writer.path(each) for each in children_of(part_of(node, "bounds"))]
     for path in [path for path in paths if path and path != builder.text(name)] or [""]:
         builder.bind(builder.scope(node), builder.text(name), path)
 
 
 def _read_field(builder: FactsBuilder, node: Node) -> None:
-    scope, name = builder.scope(node), node.child_by_field_name("name")
+    scope, name = builder.scope(node), part_of(node, "name")
     if scope not in builder.type_names or name is None:
         return
     around = node.parent.parent if node.parent is not None else None
     if around is not None and around.type == "enum_variant":
         return
     builder.add_definition(f"{scope}.{builder.text(name)}", "variable", node)
-    bind_declared(
-        builder,
-        scope,
-        builder.text(name),
-        _values_of_type(builder, node.child_by_field_name("type")),
-        local=False,
-    )
-
-
-def _read_variant(builder: FactsBuilder, node: Node) -> None:
-    scope, name = builder.scope(node), node.child_by_field_name("name")
-    if scope in builder.type_names and name is not None:
-        builder.add_definition(f"{scope}.{builder.text(name)}", "variable", node)
-        builder.bind(scope, builder.text(name), "@class()", declared=True)
+    values = builder.values_of_type(part_of(node, "type"))
+    builder.bind_declared(scope, builder.text(name), values, local=False)
 
 
 def _read_constant(builder: FactsBuilder, node: Node) -> None:
-    name, kind = node.child_by_field_name("name"), node.child_by_field_name("type")
+    name, kind = part_of(node, "name"), part_of(node, "type")
     around = builder.scope(node)
     if name is not None:
         scope = around.rpartition(".")[0] if around.rpartition(".")[2] == builder.text(name) else around
-        bind_declared(builder, scope, builder.text(name), _values_of_type(builder, kind), local=False)
+        builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind), local=False)
 
 
 def _read_alias(builder: FactsBuilder, node: Node) -> None:
-    name, kind = node.child_by_field_name("name"), node.child_by_field_name("type")
-    scope = builder.scope(node)
-    if name is None:
-        return
-    for suffix, value in _values_of_type(builder, kind):
+    name, kind = part_of(node, "name"), part_of(node, "type")
+    for suffix, value in builder.values_of_type(kind):
         if not suffix and first_segment(value) != builder.text(name):
-            builder.bind(scope.rpartition(".")[0], builder.text(name), value.removesuffix("()"))
+            scope = builder.scope(node).rpartition(".")[0]
+            builder.bind(scope, builder.text(name), value.removesuffix("()"))
 
 
 def _read_parameter(builder: FactsBuilder, node: Node) -> None:
-    values = _values_of_type(builder, node.child_by_field_name("type"))
+    values = builder.values_of_type(part_of(node, "type"))
     around = node.parent.parent if node.parent is not None else None
     if around is not None and around.type != "function_type":
-        bind_pattern(builder, node.child_by_field_name("pattern"), values, declared=True)
+        bind_pattern(builder, part_of(node, "pattern"), values, declared=True)
 
 
 def _read_closure(builder: FactsBuilder, node: Node) -> None:
-    given = node.child_by_field_name("parameters")
-    for each in given.named_children if given is not None else ():
+    called = part_of(node.parent.parent, "function") if node.parent is not None else None
+    handed: Values = []
+    if called is not None and called.type == "field_expression":
+        owner, method = part_of(called, "value"), part_of(called, "field")
+        handed = builder.writer.handed_values(owner, method, _CALLBACK_METHODS)
+    for each in children_of(part_of(node, "parameters")):
         if each.type != "parameter":
-            bind_pattern(builder, each, _closure_argument_values(builder, node))
-
-
-def _closure_argument_values(builder: FactsBuilder, node: Node) -> Values:
-    """What an iterator hands to a closure: one of its elements."""
-    call = node.parent.parent if node.parent is not None else None
-    called = call.child_by_field_name("function") if call is not None else None
-    if called is None or called.type != "field_expression":
-        return []
-    name, of = called.child_by_field_name("field"), builder.writer.path(called.child_by_field_name("value"))
-    return [("", f"{of}[]")] if of and name is not None and builder.text(name) in _CALLBACK_METHODS else []
+            bind_pattern(builder, each, handed)
 
 
 def _read_let(builder: FactsBuilder, node: Node) -> None:
-    kind, value = node.child_by_field_name("type"), node.child_by_field_name("value")
-    pattern = node.child_by_field_name("pattern")
-    if kind is not None:
-        bind_pattern(builder, pattern, _values_of_type(builder, kind), declared=True)
-    else:
-        bind_pattern(builder, pattern, builder.writer.values(value))
+    kind, pattern = part_of(node, "type"), part_of(node, "pattern")
+    given = (
+        builder.values_of_type(kind) if kind is not None else builder.writer.values(part_of(node, "value"))
+    )
+    bind_pattern(builder, pattern, given, declared=kind is not None)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    held = element_values(builder.writer.values(node.child_by_field_name("value")))
-    bind_pattern(builder, node.child_by_field_name("pattern"), held)
+    held = element_values(builder.writer.values(part_of(node, "value")))
+    bind_pattern(builder, part_of(node, "pattern"), held)
 
 
 def _read_match(builder: FactsBuilder, node: Node) -> None:
-    values = builder.writer.values(node.child_by_field_name("value"))
-    for arm in children_of_type(node.child_by_field_name("body"), "match_arm"):
-        bind_pattern(builder, arm.child_by_field_name("pattern"), values)
+    values = builder.writer.values(part_of(node, "value"))
+    for arm in children_of_type(part_of(node, "body"), "match_arm"):
+        bind_pattern(builder, part_of(arm, "pattern"), values)
 
 
 def _read_struct_literal(builder: FactsBuilder, node: Node) -> None:
     """`Store { rows }` makes a `Store`, and names its fields."""
-    path = builder.writer.path(node.child_by_field_name("name"))
+    path = builder.writer.path(part_of(node, "name"))
     if not path:
         return
-    for each in children_of_type(node.child_by_field_name("body"), "field_initializer"):
-        field = each.child_by_field_name("field")
+    for each in children_of_type(part_of(node, "body"), "field_initializer"):
+        field = part_of(each, "field")
         if field is not None:
             builder.add_use("references", f"{path}().{builder.text(field)}", each)
 
 
 def _read_macro(builder: FactsBuilder, node: Node) -> None:
-    name = node.child_by_field_name("macro")
+    name = part_of(node, "macro")
     if name is not None:
         builder.skip_reference(name)
         builder.add_use("references", builder.writer.path(name), name)
@@ -261,7 +223,7 @@ EXTRACTION = ExtractionRules(
         "function": _read_function,
         "bound": _read_bound,
         "field": _read_field,
-        "variant": _read_variant,
+        "variant": lambda builder, node: builder.add_enum_constant(node, part_of(node, "name")),
         "constant": _read_constant,
         "alias": _read_alias,
         "parameter": _read_parameter,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
-from knowledge_pipeline.code_graph.languages.declared_types import children_of_type
-from knowledge_pipeline.code_graph.languages.rust.values import absolute_path, split_scoped_name
+from knowledge_pipeline.code_graph.languages.rust.values import absolute_path
+from knowledge_pipeline.code_graph.languages.words import split_scoped_name
+from knowledge_pipeline.syntax.nodes import children_of_type, part_of
 
 
 def read_import(builder: FactsBuilder, node: Node) -> None:
@@ -18,13 +18,11 @@ def read_import(builder: FactsBuilder, node: Node) -> None:
     exported = any(children_of_type(node, "visibility_modifier"))
     scope, line = builder.scope(node), node.start_point.row + 1
     if node.type == "extern_crate_declaration":
-        name, alias = node.child_by_field_name("name"), node.child_by_field_name("alias")
-        if name is not None:
-            text = builder.text(name)
-            local = builder.text(alias) if alias is not None else text
-            builder.imports.append(Import(text, "", local, line, scope, exported))
+        name = builder.text(part_of(node, "name"))
+        local = builder.text(part_of(node, "alias")) or name
+        builder.imports.append(Import(name, "", local, line, scope, exported))
         return
-    for parts, local in _iter_use_paths(builder, node.child_by_field_name("argument"), [], 0):
+    for parts, local in _iter_use_paths(builder, part_of(node, "argument"), [], 0):
         if parts[0][:1].isupper():
             parts = ["self", *parts]
         path = absolute_path(node, parts, builder.writer, "self")
@@ -40,23 +38,22 @@ def _iter_use_paths(
     """The paths of a `use`, with their local names."""
     if node is None or depth > 12:
         return
-    path = node.child_by_field_name("path")
+    path = part_of(node, "path")
     if node.type == "scoped_use_list":
-        parts = (split_scoped_name(builder.text(path)) or []) if path is not None else []
-        for each in children_of_type(node.child_by_field_name("list"), *_USE_NODES):
+        parts = split_scoped_name(builder.text(path))
+        for each in children_of_type(part_of(node, "list"), *_USE_NODES):
             yield from _iter_use_paths(builder, each, [*prefix, *parts], depth + 1)
     elif node.type == "use_list":
         for each in children_of_type(node, *_USE_NODES):
             yield from _iter_use_paths(builder, each, prefix, depth + 1)
     elif node.type == "use_wildcard":
-        inner = part_of(node, 0)
-        parts = (split_scoped_name(builder.text(inner)) or []) if inner is not None else []
+        parts = split_scoped_name(builder.text(part_of(node, 0)))
         if prefix or parts:
             yield [*prefix, *parts, "*"], "*"
     elif node.type == "use_as_clause":
-        alias = node.child_by_field_name("alias")
+        alias = builder.text(part_of(node, "alias"))
         for parts, _ in _iter_use_paths(builder, path, prefix, depth + 1):
-            yield parts, builder.text(alias) if alias is not None and builder.text(alias) != "_" else ""
+            yield parts, alias if alias != "_" else ""
     elif parts := split_scoped_name(builder.text(node)):
         parts = prefix if parts == ["self"] and prefix else [*prefix, *parts]
         yield parts, parts[-1]
@@ -70,11 +67,10 @@ _USE_NODES = (
 
 def read_module(builder: FactsBuilder, node: Node) -> None:
     """`mod a;` is another file."""
-    name = node.child_by_field_name("name")
-    if name is None or node.child_by_field_name("body") is not None:
+    name = part_of(node, "name")
+    if name is None or part_of(node, "body") is not None:
         return
     path = absolute_path(node, ["self", builder.text(name)], builder.writer, "self")
     exported = any(children_of_type(node, "visibility_modifier"))
-    scope = builder.scope(node).rpartition(".")[0]
-    line = node.start_point.row + 1
+    scope, line = builder.scope(node).rpartition(".")[0], node.start_point.row + 1
     builder.imports.append(Import(path, "", builder.text(name), line, scope, exported))

@@ -5,15 +5,10 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.access_paths import first_segment
-from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    Values,
-    bind_declared,
-    bind_observed,
-    element_values,
-)
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Values, element_values, values_at
+from knowledge_pipeline.syntax.nodes import part_of
 
 _WRAPPER_VARIANTS = split_words("Some Ok Option.Some Result.Ok")
 _TRANSPARENT_NODES = split_words("ref_pattern mut_pattern reference_pattern match_pattern")
@@ -27,17 +22,17 @@ def bind_pattern(
     if node is None or depth > _MAX_DEPTH:
         return
     kind = node.type
-    if kind == "identifier" or kind == "shorthand_field_identifier":
+    if kind in ("identifier", "shorthand_field_identifier"):
         _bind_name(builder, node, values, declared=declared)
     elif kind in _TRANSPARENT_NODES:
         inner = [each for each in node.named_children if each.type != "mutable_specifier"]
         bind_pattern(builder, inner[0] if inner else None, values, declared=declared, depth=depth + 1)
     elif kind == "tuple_pattern":
         for place, each in enumerate(node.named_children):
-            found = _values_at_place(values, f"[{place}]")
+            found = values_at(values, f"[{place}]")
             bind_pattern(builder, each, found, declared=declared, depth=depth + 1)
     elif kind == "tuple_struct_pattern":
-        of = builder.writer.path(node.child_by_field_name("type"))
+        of = builder.writer.path(part_of(node, "type"))
         inner = element_values(values) if of in _WRAPPER_VARIANTS else []
         for each in node.named_children[1:]:
             bind_pattern(builder, each, inner, declared=declared, depth=depth + 1)
@@ -52,13 +47,13 @@ def bind_pattern(
 
 def _bind_fields(builder: FactsBuilder, node: Node, depth: int) -> None:
     """`Point { x, y: Some(z) }` gives fields of a `Point`."""
-    of = builder.writer.path(node.child_by_field_name("type"))
+    of = builder.writer.path(part_of(node, "type"))
     for each in node.named_children:
-        name = each.child_by_field_name("name") if each.type == "field_pattern" else None
+        name = part_of(each, "name") if each.type == "field_pattern" else None
         if name is None:
             continue
         values = [("", f"{of}().{builder.text(name)}")] if of else []
-        bind_pattern(builder, each.child_by_field_name("pattern") or name, values, depth=depth + 1)
+        bind_pattern(builder, part_of(each, "pattern") or name, values, depth=depth + 1)
 
 
 def _bind_name(builder: FactsBuilder, node: Node, values: Values, *, declared: bool) -> None:
@@ -68,11 +63,6 @@ def _bind_name(builder: FactsBuilder, node: Node, values: Values, *, declared: b
     builder.skip_reference(node)
     scope = builder.scope(node)
     if declared:
-        bind_declared(builder, scope, name, values)
+        builder.bind_declared(scope, name, values)
     else:
-        bind_observed(builder, scope, name, [each for each in values if first_segment(each[1]) != name])
-
-
-def _values_at_place(values: Values, step: str) -> Values:
-    found = [(suffix.removeprefix(step), value) for suffix, value in values if suffix.startswith(step)]
-    return found or [("", value + step) for suffix, value in values if not suffix]
+        builder.bind_observed(scope, name, [each for each in values if first_segment(each[1]) != name])

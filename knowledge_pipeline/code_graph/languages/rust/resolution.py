@@ -13,25 +13,20 @@ from knowledge_pipeline.code_graph.languages.rust.crates import (
     module_path_of,
 )
 from knowledge_pipeline.code_graph.languages.rust.facts import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.words import map_words, split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
-_CONTAINER_METHODS: Mapping[str, str] = {
-    **dict.fromkeys(
-        split_words("unwrap expect unwrap_or unwrap_or_default unwrap_or_else borrow borrow_mut"), "[]"
-    ),
-    **dict.fromkeys(
-        split_words(
-            """
+_CONTAINER_METHODS: Mapping[str, str] = map_words(
+    {
+        "[]": "unwrap expect unwrap_or unwrap_or_default unwrap_or_else borrow borrow_mut",
+        "": """
             get get_mut first last first_mut last_mut pop pop_front pop_back next next_back peek find nth
             remove insert take replace iter iter_mut into_iter values values_mut clone cloned copied collect
             rev skip filter chain as_ref as_mut as_deref as_deref_mut ok ok_or ok_or_else map_err lock read
             write drain to_vec into_inner or or_else min_by_key max_by_key by_ref peekable
-            """
-        ),
-        "",
-    ),
-}
+            """,
+    }
+)
 
 
 class Rust(Language):

@@ -10,24 +10,12 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
 from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    Values,
-    bind_declared,
-    bind_observed,
-    children_of_type,
-    element_values,
-    values_of_type,
-)
-from knowledge_pipeline.code_graph.languages.scala.values import (
-    BUILTINS,
-    EXPRESSIONS,
-    TYPES,
-    lambda_argument_values,
-)
+from knowledge_pipeline.code_graph.languages.scala.values import BUILTINS, EXPRESSIONS, lambda_argument_values
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
+from knowledge_pipeline.code_graph.values import element_values
+from knowledge_pipeline.syntax.nodes import children_of_type, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 _CLAUSE = re.compile(r"((?:[\w$]+\s*\.\s*)*)(?:\{([^{}]*)\}|([\w$*]+(?:\s+as\s+\w+)?))")
@@ -46,10 +34,8 @@ def qualify(definition: OutlineDefinition) -> str:
 
 def _read_package(builder: FactsBuilder, node: Node) -> None:
     """Clauses that follow each other lead further in."""
-    name = node.child_by_field_name("name")
-    if name is not None:
-        part = "".join(builder.text(name).split())
-        builder.module = f"{builder.module}.{part}" if builder.module else part
+    part = "".join(builder.text(part_of(node, "name")).split())
+    builder.module = f"{builder.module}.{part}" if builder.module and part else builder.module or part
 
 
 def _read_import(builder: FactsBuilder, node: Node) -> None:
@@ -71,10 +57,6 @@ def _parse_import(text: str) -> Iterator[tuple[str, str, str]]:
             yield (module, "*", "*") if star else (module, name, alias or name)
 
 
-def _values_of_type(builder: FactsBuilder, node: Node | None) -> Values:
-    return values_of_type(TYPES, builder.writer, node)
-
-
 def _read_bases(builder: FactsBuilder, node: Node) -> None:
     """The first is extended, those after `with` are mixed in."""
     around = node.parent
@@ -92,8 +74,7 @@ def _read_bases(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_alias(builder: FactsBuilder, node: Node) -> None:
-    for suffix, value in _values_of_type(builder, node.child_by_field_name("type")):
-        builder.bind(builder.scope(node), "@()" + suffix, value, declared=True)
+    builder.bind_result(builder.scope(node), part_of(node, "type"))
 
 
 def _read_type_parameters(builder: FactsBuilder, node: Node) -> None:
@@ -102,30 +83,26 @@ def _read_type_parameters(builder: FactsBuilder, node: Node) -> None:
     for name in node.children_by_field_name("name"):
         builder.bind(scope, builder.text(name), "")
     for bound in node.children_by_field_name("bound"):
-        name, kind = bound.prev_named_sibling, builder.writer.path(bound.child_by_field_name("type"))
+        name, kind = bound.prev_named_sibling, builder.writer.path(part_of(bound, "type"))
         if bound.type == "upper_bound" and kind and name is not None and name.type == "identifier":
             builder.bind(scope, builder.text(name), kind)
 
 
 def _read_function(builder: FactsBuilder, node: Node) -> None:
-    scope, result = builder.scope(node), node.child_by_field_name("return_type")
-    if result is not None:
-        for suffix, value in _values_of_type(builder, result):
-            builder.bind(scope, "@()" + suffix, value, declared=True)
-    else:
-        for suffix, value in builder.writer.values(node.child_by_field_name("body")):
-            builder.bind(scope, "@()" + suffix, value)
-    if node.child_by_field_name("parameters") is None:
+    scope, result = builder.scope(node), part_of(node, "return_type")
+    builder.bind_result(scope, result)
+    if result is None:
+        builder.bind_all(scope, "@()", builder.writer.values(part_of(node, "body")))
+    if part_of(node, "parameters") is None:
         builder.bind(scope, "@", "@()")
     receiver = _find_receiver(node)
     if receiver is None:
         return
-    values = _values_of_type(builder, receiver.child_by_field_name("type"))
-    for suffix, value in values:
-        builder.bind(scope, "@receiver" + suffix, value, declared=True)
-    name = receiver.child_by_field_name("name")
+    values = builder.values_of_type(part_of(receiver, "type"))
+    builder.bind_all(scope, "@receiver", values, declared=True)
+    name = part_of(receiver, "name")
     if name is not None and receiver.type == "parameter":
-        bind_declared(builder, scope, builder.text(name), values)
+        builder.bind_declared(scope, builder.text(name), values)
 
 
 def _find_receiver(function: Node) -> Node | None:
@@ -133,19 +110,12 @@ def _find_receiver(function: Node) -> Node | None:
     around = function.parent
     if around is not None and around.type in _BODIES:
         around = around.parent
-    if around is None:
+    if around is not None and around.type == "extension_definition":
+        return first_of_type(part_of(around, "parameters"), "parameter")
+    if around is None or around.type != "class_definition":
         return None
-    if around.type == "extension_definition":
-        given = around.child_by_field_name("parameters")
-        return next(children_of_type(given, "parameter"), None)
-    modifiers = next(children_of_type(around, "modifiers"), None)
-    if around.type == "class_definition" and modifiers is not None and "implicit" in _modifiers_of(modifiers):
-        return next(children_of_type(around.child_by_field_name("class_parameters"), "class_parameter"), None)
-    return None
-
-
-def _modifiers_of(node: Node) -> list[str]:
-    return [each.type for each in node.children]
+    is_implicit = has_child(first_of_type(around, "modifiers"), "implicit")
+    return first_of_type(part_of(around, "class_parameters"), "class_parameter") if is_implicit else None
 
 
 def _read_value(builder: FactsBuilder, node: Node) -> None:
@@ -153,95 +123,77 @@ def _read_value(builder: FactsBuilder, node: Node) -> None:
     scope, around = builder.scope(node), node.parent
     of_file = around is not None and around.type == "compilation_unit"
     of_type = around is not None and around.type in _BODIES and scope in builder.type_names
-    pattern = node.child_by_field_name("pattern") or node.child_by_field_name("name")
-    kind, value = node.child_by_field_name("type"), node.child_by_field_name("value")
+    pattern = part_of(node, "pattern") or part_of(node, "name")
+    kind, value = part_of(node, "type"), part_of(node, "value")
     local = not (of_file or of_type)
     if pattern is None:
         return
     if pattern.type != "identifier":
-        for place, each in enumerate(children_of_type(pattern, "identifier")):
-            path = builder.writer.path(value)
-            bind_observed(
-                builder,
-                scope,
-                builder.text(each),
-                [("", f"{path}._{place + 1}")] if path else [],
-                local=local,
-            )
+        path = builder.writer.path(value)
+        for place, each in enumerate(children_of_type(pattern, "identifier"), start=1):
+            held = [("", f"{path}._{place}")] if path else []
+            builder.bind_observed(scope, builder.text(each), held, local=local)
         return
     name = builder.text(pattern)
     if not local:
         builder.add_definition(f"{scope}.{name}" if scope else name, "variable", node)
     if kind is not None:
-        bind_declared(builder, scope, name, _values_of_type(builder, kind), local=local)
+        builder.bind_declared(scope, name, builder.values_of_type(kind), local=local)
     else:
-        bind_observed(builder, scope, name, builder.writer.values(value), local=local)
+        builder.bind_observed(scope, name, builder.writer.values(value), local=local)
 
 
 def _read_class_parameters(builder: FactsBuilder, node: Node) -> None:
     """Parameters of a class are its values; those of case classes are seen by all."""
-    scope, around = builder.scope(node), node.parent
-    is_case = around is not None and any(each.type == "case" for each in around.children)
+    scope, is_case = builder.scope(node), has_child(node.parent, "case")
     for place, each in enumerate(children_of_type(node, "class_parameter"), 1):
-        name = each.child_by_field_name("name")
-        if name is None:
+        text, values = builder.text(part_of(each, "name")), builder.values_of_type(part_of(each, "type"))
+        if not text:
             continue
-        text, values = builder.text(name), _values_of_type(builder, each.child_by_field_name("type"))
-        bind_declared(builder, scope, text, values, local=False)
-        if is_case or any(one.type in ("val", "var") for one in each.children):
+        builder.bind_declared(scope, text, values, local=False)
+        if is_case or has_child(each, "val", "var"):
             builder.add_definition(f"{scope}.{text}", "variable", each)
-            for suffix, value in values if is_case else ():
-                builder.bind(scope, f"_{place}{suffix}", value, declared=True)
+            builder.bind_all(scope, f"_{place}", values if is_case else (), declared=True)
 
 
 def _read_parameters(builder: FactsBuilder, node: Node) -> None:
     if node.parent is not None and node.parent.type == "extension_definition":
         return
     for each in children_of_type(node, "parameter"):
-        name = each.child_by_field_name("name")
-        if name is not None:
-            values = _values_of_type(builder, each.child_by_field_name("type"))
-            bind_declared(builder, builder.scope(node), builder.text(name), values)
+        name, values = part_of(each, "name"), builder.values_of_type(part_of(each, "type"))
+        builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
-    scope, given = builder.scope(node), node.child_by_field_name("parameters")
+    scope, given = builder.scope(node), part_of(node, "parameters")
     if given is None:
         return
     named = [given] if given.type == "identifier" else list(children_of_type(given, "binding"))
     for each in named:
-        name, kind = each.child_by_field_name("name") or each, each.child_by_field_name("type")
+        name, kind = part_of(each, "name") or each, part_of(each, "type")
         if kind is not None:
-            bind_declared(builder, scope, builder.text(name), _values_of_type(builder, kind))
+            builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind))
         else:
             handed = lambda_argument_values(builder.writer, node) if len(named) == 1 else []
-            bind_observed(builder, scope, builder.text(name), handed)
+            builder.bind_observed(scope, builder.text(name), handed)
 
 
 def _read_enum_case(builder: FactsBuilder, node: Node) -> None:
-    scope, name = builder.scope(node), node.child_by_field_name("name")
-    if name is not None and scope in builder.type_names:
-        builder.add_definition(f"{scope}.{builder.text(name)}", "variable", node)
-        path = builder.text(name) + ("()" if node.type == "full_enum_case" else "")
-        builder.bind(scope, path, "@class()", declared=True)
+    builder.add_enum_constant(node, part_of(node, "name"), "()" if node.type == "full_enum_case" else "")
 
 
 def _read_enumerator(builder: FactsBuilder, node: Node) -> None:
     """`x <- xs` is one of xs, `y = f(x)` that value."""
-    name, value = part_of(node, 0), part_of(node, 1)
-    if name is None or name.type != "identifier":
-        return
-    values = builder.writer.values(value)
-    taken = any(each.type == "<-" for each in node.children)
-    bind_observed(
-        builder, builder.scope(node), builder.text(name), element_values(values) if taken else values
-    )
+    name, values = part_of(node, 0), builder.writer.values(part_of(node, 1))
+    if name is not None and name.type == "identifier":
+        held = element_values(values) if has_child(node, "<-") else values
+        builder.bind_observed(builder.scope(node), builder.text(name), held)
 
 
 def _read_pattern(builder: FactsBuilder, node: Node) -> None:
-    name, kind = node.child_by_field_name("pattern"), node.child_by_field_name("type")
+    name, kind = part_of(node, "pattern"), part_of(node, "type")
     if name is not None and name.type == "identifier":
-        bind_declared(builder, builder.scope(node), builder.text(name), _values_of_type(builder, kind))
+        builder.bind_declared(builder.scope(node), builder.text(name), builder.values_of_type(kind))
 
 
 EXTRACTION = ExtractionRules(

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, part_of
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    TypeSyntax,
-    Values,
-    add_prefix,
-    children_of_type,
-    dotted_text,
-    values_of_type,
-)
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, TypeSyntax
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Values, add_prefix, own_value
+from knowledge_pipeline.syntax.nodes import children_of_type, part_of
 
 TYPES = TypeSyntax(
     generic={"generic_type": "type_arguments"},
@@ -42,27 +36,20 @@ _CALLBACK_METHODS = split_words(
 )
 
 
-def _scoped_path(writer: PathWriter, node: Node) -> str | None:
-    return dotted_text(writer, node)
-
-
 def _access_path(writer: PathWriter, node: Node) -> str | None:
     """`a.b`; `Store.this` as an instance of `Store`."""
-    of, name = writer.path(node.child_by_field_name("value")), node.child_by_field_name("field")
-    if not of or name is None:
+    of, name = writer.path(part_of(node, "value")), writer.text(part_of(node, "field"))
+    if not of or not name:
         return None
-    text = writer.text(name)
-    return f"{of}()" if text == "this" else f"{of}.{text}"
+    return f"{of}()" if name == "this" else f"{of}.{name}"
 
 
 def _generic_path(writer: PathWriter, node: Node) -> str | None:
     """`f[T]` is f; `x.asInstanceOf[T]` an instance of T."""
-    called = node.child_by_field_name("function")
-    name = called.child_by_field_name("field") if called is not None else None
-    if name is None or writer.text(name) != "asInstanceOf":
+    called = part_of(node, "function")
+    if writer.text(part_of(called, "field")) != "asInstanceOf":
         return writer.path(called)
-    values = values_of_type(TYPES, writer, part_of(node.child_by_field_name("type_arguments") or node, 0))
-    return next((value for suffix, value in values if not suffix), None)
+    return own_value(writer.values_of_type(part_of(part_of(node, "type_arguments"), 0)))
 
 
 def _wildcard_path(writer: PathWriter, node: Node) -> str | None:
@@ -79,23 +66,17 @@ def lambda_argument_values(writer: PathWriter, argument: Node) -> Values:
     call = argument.parent
     while call is not None and call.type in ("arguments", "block", "case_block", "case_clause"):
         call = call.parent
-    called = (
-        call.child_by_field_name("function") if call is not None and call.type == "call_expression" else None
-    )
+    called = part_of(call, "function") if call is not None and call.type == "call_expression" else None
     if called is None or called.type != "field_expression":
         return []
-    name, of = called.child_by_field_name("field"), writer.path(called.child_by_field_name("value"))
-    known = name is not None and writer.text(name) in _CALLBACK_METHODS
-    return [("", f"{of}[]")] if of and known else []
+    return writer.handed_values(part_of(called, "value"), part_of(called, "field"), _CALLBACK_METHODS)
 
 
 def _call_values(writer: PathWriter, node: Node) -> Values:
     """What `List(item)` and `Some(item)` hold."""
-    called, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-    name = writer.text(called) if called is not None and called.end_byte - called.start_byte < 20 else ""
-    if name not in _COLLECTION_FACTORIES or given is None or not given.named_child_count:
+    if writer.short_text(part_of(node, "function"), 20) not in _COLLECTION_FACTORIES:
         return []
-    return add_prefix("[]", writer.values(given.named_children[0]))
+    return add_prefix("[]", writer.values(part_of(part_of(node, "arguments"), 0)))
 
 
 _COLLECTION_FACTORIES = split_words(
@@ -103,53 +84,37 @@ _COLLECTION_FACTORIES = split_words(
 )
 
 
-def _block_values(writer: PathWriter, node: Node) -> Values:
-    """A block is worth its last expression."""
-    return writer.values(part_of(node, -1))
-
-
-def _new_values(writer: PathWriter, node: Node) -> Values:
-    return values_of_type(TYPES, writer, part_of(node, 0))
-
-
-def _branch_values(writer: PathWriter, node: Node) -> Values:
-    parts = [node.child_by_field_name(name) for name in ("consequence", "alternative")]
-    return [value for part in parts for value in writer.values(part)]
-
-
 def _match_values(writer: PathWriter, node: Node) -> Values:
-    body = node.child_by_field_name("body")
-    clauses = list(children_of_type(body, "case_clause"))[:20]
+    clauses = list(children_of_type(part_of(node, "body"), "case_clause"))[:20]
     return [value for each in clauses for value in writer.values(part_of(each, -1))]
 
 
 EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"identifier", "type_identifier"}),
-    members={},
     calls={
         "call_expression": ("function",),
         "instance_expression": (0,),
         "infix_expression": ("left", "operator"),
     },
-    indexes={},
     transparent={
         "parenthesized_expression": 0,
         "generic_type": "type",
         "method_value": 0,
         "ascription_expression": 0,
     },
+    choices={"if_expression": ("consequence", "alternative")},
     contents={
         "call_expression": _call_values,
-        "instance_expression": _new_values,
-        "block": _block_values,
-        "if_expression": _branch_values,
+        "instance_expression": lambda writer, node: writer.values_of_type(part_of(node, 0)),
+        "block": lambda writer, node: writer.values(part_of(node, -1)),
         "match_expression": _match_values,
     },
     path_writers={
-        "stable_type_identifier": _scoped_path,
-        "stable_identifier": _scoped_path,
+        "stable_type_identifier": PathWriter.dotted_text,
+        "stable_identifier": PathWriter.dotted_text,
         "field_expression": _access_path,
         "generic_function": _generic_path,
         "wildcard": _wildcard_path,
     },
+    types=TYPES,
 )

@@ -6,15 +6,18 @@ no label; what it hands to a closure to `@LABEL.@0`, and to `@closure.@0` if tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import PathWriter, part_of
-from knowledge_pipeline.code_graph.languages.declared_types import values_of_type
-from knowledge_pipeline.code_graph.languages.swift.types import TYPES, find_result_type
+from knowledge_pipeline.code_graph.expression_paths import PathReader, PathWriter
+from knowledge_pipeline.code_graph.languages.swift.types import find_result_type
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import own_value
+from knowledge_pipeline.syntax.nodes import children_of, first_of_type, part_of
 
 _MAX_UP = 12
-_COMPARISON_SIDES = {"equality_expression": ("lhs", "rhs"), "comparison_expression": ("lhs", "rhs")}
+_COMPARISONS = ("equality_expression", "comparison_expression")
 _CALLBACK_METHODS = split_words(
     """
     map forEach filter compactMap flatMap first last contains allSatisfy min max sorted sort reduce partition
@@ -34,11 +37,10 @@ def expected_path(writer: PathWriter, node: Node) -> str | None:
         if around is None:
             return None
         kind = around.type
-        if kind in _COMPARISON_SIDES:
-            sides = [around.child_by_field_name(side) for side in _COMPARISON_SIDES[kind]]
-            return writer.path(
-                next((each for each in sides if each is not None and each.id != inner.id), None)
-            )
+        if kind in _COMPARISONS:
+            sides = [part_of(around, side) for side in ("lhs", "rhs")]
+            other = next((each for each in sides if each is not None and each.id != inner.id), None)
+            return writer.path(other)
         if kind in _CONTEXT_PATHS:
             return _CONTEXT_PATHS[kind](writer, around)
         if kind not in _TRANSPARENT_NODES or (
@@ -57,10 +59,8 @@ def closure_argument_path(writer: PathWriter, closure: Node, position: int) -> s
         key = _argument_label(writer, around)
     elif (label := closure.prev_named_sibling) is not None and label.type == "simple_identifier":
         key = writer.text(label)
-    call = _enclosing_call(closure)
-    called = part_of(call, 0) if call is not None else None
-    path = writer.path(called)
-    if not path or called is None:
+    path = writer.path(part_of(_enclosing_call(closure), 0))
+    if not path:
         return None
     of, _, name = path.rpartition(".")
     if of and name in _CALLBACK_METHODS:
@@ -77,27 +77,20 @@ def _enclosing_call(node: Node) -> Node | None:
 
 def _argument_label(writer: PathWriter, argument: Node) -> str:
     """The label of an argument, or its place."""
-    label = argument.child_by_field_name("name")
+    label = part_of(argument, "name")
     if label is not None:
         return writer.text(label)
-    of = argument.parent
-    listed = of.named_children if of is not None else []
-    return str(next((at for at, each in enumerate(listed[:20]) if each.id == argument.id), 0))
+    listed = enumerate(children_of(argument.parent)[:20])
+    return str(next((at for at, each in listed if each.id == argument.id), 0))
 
 
 def _argument_path(writer: PathWriter, argument: Node) -> str | None:
-    call = _enclosing_call(argument)
-    path = writer.path(part_of(call, 0)) if call is not None else None
+    path = writer.path(part_of(_enclosing_call(argument), 0))
     return f"{path}.@{_argument_label(writer, argument)}" if path else None
 
 
-def _assignment_path(writer: PathWriter, node: Node) -> str | None:
-    return writer.path(node.child_by_field_name("target"))
-
-
 def _property_path(writer: PathWriter, node: Node) -> str | None:
-    declared = next((each for each in node.named_children if each.type == "type_annotation"), None)
-    return _type_path(writer, declared)
+    return own_value(writer.values_of_type(first_of_type(node, "type_annotation")))
 
 
 def _result_path(writer: PathWriter, node: Node) -> str | None:
@@ -109,18 +102,14 @@ def _result_path(writer: PathWriter, node: Node) -> str | None:
         return None
     if around.type == "property_declaration":
         return _property_path(writer, around)
-    return _type_path(writer, find_result_type(around))
-
-
-def _type_path(writer: PathWriter, type_node: Node | None) -> str | None:
-    return next((value for suffix, value in values_of_type(TYPES, writer, type_node) if not suffix), None)
+    return own_value(writer.values_of_type(find_result_type(around)))
 
 
 _CALL_NODES = frozenset({"call_expression", "constructor_expression"})
 _CALL_PART_NODES = frozenset({"value_argument", "value_arguments", "call_suffix", "constructor_suffix"})
-_CONTEXT_PATHS = {
+_CONTEXT_PATHS: Mapping[str, PathReader] = {
     "value_argument": _argument_path,
-    "assignment": _assignment_path,
+    "assignment": lambda writer, node: writer.path(part_of(node, "target")),
     "property_declaration": _property_path,
     "control_transfer_statement": _result_path,
     "function_body": _result_path,

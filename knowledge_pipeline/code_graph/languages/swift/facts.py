@@ -9,18 +9,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import part_of
 from knowledge_pipeline.code_graph.facts import Import
 from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    Values,
-    add_prefix,
-    bind_declared,
-    bind_observed,
-    children_of_type,
-    dotted_text,
-    values_of_type,
-)
 from knowledge_pipeline.code_graph.languages.swift.context import closure_argument_path
 from knowledge_pipeline.code_graph.languages.swift.patterns import (
     read_catch,
@@ -33,9 +23,11 @@ from knowledge_pipeline.code_graph.languages.swift.properties import (
     read_property,
     read_requirement,
 )
-from knowledge_pipeline.code_graph.languages.swift.types import TYPES, find_parameter_type, find_result_type
+from knowledge_pipeline.code_graph.languages.swift.types import find_parameter_type, find_result_type
 from knowledge_pipeline.code_graph.languages.swift.values import BUILTINS, EXPRESSIONS
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
+from knowledge_pipeline.code_graph.values import Value, add_prefix
+from knowledge_pipeline.syntax.nodes import children_of_type, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 
@@ -45,30 +37,26 @@ def qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
     return f"{enclosing}.{name}" if enclosing else name
 
 
-def _values_of_type(builder: FactsBuilder, node: Node | None) -> Values:
-    return values_of_type(TYPES, builder.writer, node)
-
-
 def _read_import(builder: FactsBuilder, node: Node) -> None:
     """A module brings all that it exports; `import struct Shop.Item` one thing."""
-    path = dotted_text(builder.writer, next(children_of_type(node, "identifier"), node))
+    path = builder.writer.dotted_text(next(children_of_type(node, "identifier"), node))
     if not path:
         return
     line, exported = node.start_point.row + 1, "@_exported" in builder.text(node)
     module, _, name = path.rpartition(".")
-    if module and any(each.type in _IMPORT_KINDS for each in node.children):
+    if module and has_child(node, *_IMPORT_KINDS):
         builder.imports.append(Import(module, name, name, line, exported=exported))
-        return
-    builder.imports.append(Import(path, "*", "*", line, exported=exported))
-    builder.imports.append(Import(path, "", path, line))
+    else:
+        builder.imports.append(Import(path, "*", "*", line, exported=exported))
+        builder.imports.append(Import(path, "", path, line))
 
 
-_IMPORT_KINDS = frozenset({"struct", "class", "enum", "protocol", "typealias", "func", "let", "var"})
+_IMPORT_KINDS = ("struct", "class", "enum", "protocol", "typealias", "func", "let", "var")
 
 
 def _read_base(builder: FactsBuilder, node: Node) -> None:
     """What a type extends or conforms to: which of both, the kind of what is named says."""
-    kind, scope = node.child_by_field_name("inherits_from"), builder.scope(node)
+    kind, scope = part_of(node, "inherits_from"), builder.scope(node)
     path = builder.writer.path(kind)
     around = node.parent
     if kind is None or not path or around is None:
@@ -82,23 +70,21 @@ def _read_base(builder: FactsBuilder, node: Node) -> None:
 
 
 def _is_first_of_class(declaration: Node, node: Node) -> bool:
-    declared = declaration.child_by_field_name("declaration_kind")
-    first = next(children_of_type(declaration, "inheritance_specifier"), None)
+    declared = part_of(declaration, "declaration_kind")
+    first = first_of_type(declaration, "inheritance_specifier")
     return declared is not None and declared.type == "class" and first is not None and first.id == node.id
 
 
 def _read_alias(builder: FactsBuilder, node: Node) -> None:
-    names = node.children_by_field_name("name")
-    for suffix, value in _values_of_type(builder, names[-1]) if len(names) > 1 else ():
-        builder.bind(builder.scope(node), "@()" + suffix, value, declared=True)
+    builder.bind_result(builder.scope(node), find_parameter_type(node))
 
 
 def _read_bound(builder: FactsBuilder, node: Node) -> None:
     """`T: Item` stands for its bound."""
-    name = node.child_by_field_name("constrained_type") or part_of(node, 0)
+    name = part_of(node, "constrained_type") or part_of(node, 0)
     kinds = node.children_by_field_name("name")
     kind = kinds[-1] if kinds and kinds[-1].type != "type_identifier" else None
-    text = dotted_text(builder.writer, name) if name is not None else None
+    text = builder.writer.dotted_text(name)
     if name is not None and text and text.isidentifier():
         builder.skip_reference(name)
         builder.bind(builder.scope(node), text, builder.writer.path(kind) or "")
@@ -109,46 +95,38 @@ def _read_function(builder: FactsBuilder, node: Node) -> None:
     bind_receiver(builder, scope, node)
     if node.type == "init_declaration":
         builder.bind(scope, "@()", "@class()", declared=True)
-    for suffix, value in _values_of_type(builder, find_result_type(node)):
-        builder.bind(scope, "@()" + suffix, value, declared=True)
+    builder.bind_result(scope, find_result_type(node))
     listed = list(children_of_type(node, "parameter"))
     for place, each in enumerate(listed):
         _read_parameter(builder, scope, each, place, is_last=place == len(listed) - 1)
 
 
 def _read_parameter(builder: FactsBuilder, scope: str, node: Node, position: int, *, is_last: bool) -> None:
-    name, kind = node.child_by_field_name("name"), find_parameter_type(node)
+    name, kind = part_of(node, "name"), find_parameter_type(node)
     if name is None:
         return
-    values = _values_of_type(builder, kind)
-    if any(each.type == "..." for each in node.children) or builder.text(node).endswith("..."):
+    values = builder.values_of_type(kind)
+    if has_child(node, "...") or builder.text(node).endswith("..."):
         values = add_prefix("[]", values)
-    text, outer = builder.text(name), node.child_by_field_name("external_name")
-    bind_declared(builder, scope, text, values)
-    label = builder.text(outer) if outer is not None else text
+    builder.bind_declared(scope, builder.text(name), values)
+    label = builder.text(part_of(node, "external_name") or name)
     key = str(position) if label == "_" else label
-    for suffix, value in values:
-        if value.removesuffix("()") not in BUILTINS:
-            builder.bind(scope, f"@{key}{suffix}", value, declared=True)
-    for suffix, value in _closure_parameter_values(builder, kind):
-        builder.bind(scope, f"@{key}{suffix}", value, declared=True)
-        if is_last:
-            builder.bind(scope, f"@closure{suffix}", value, declared=True)
+    known = [value for value in values if value[1].removesuffix("()") not in BUILTINS]
+    handed = list(_closure_parameter_values(builder, kind))
+    builder.bind_all(scope, f"@{key}", [*known, *handed], declared=True)
+    if is_last:
+        builder.bind_all(scope, "@closure", handed, declared=True)
 
 
-def _closure_parameter_values(builder: FactsBuilder, type_node: Node | None) -> Iterator[tuple[str, str]]:
+def _closure_parameter_values(builder: FactsBuilder, type_node: Node | None) -> Iterator[Value]:
     """What a function hands to a closure that it is given: (".@0", "Item()")."""
     if type_node is not None and type_node.type == "optional_type":
-        type_node = type_node.child_by_field_name("wrapped")
+        type_node = part_of(type_node, "wrapped")
     if type_node is not None and type_node.type == "tuple_type":
         type_node = part_of(part_of(type_node, 0) or type_node, -1)
-    given = (
-        type_node.child_by_field_name("params")
-        if type_node is not None and type_node.type == "function_type"
-        else None
-    )
+    given = part_of(type_node, "params") if type_node and type_node.type == "function_type" else None
     for place, item in enumerate(children_of_type(given, "tuple_type_item")):
-        yield from add_prefix(f".@{place}", _values_of_type(builder, part_of(item, -1)))
+        yield from add_prefix(f".@{place}", builder.values_of_type(part_of(item, -1)))
 
 
 def _read_enum_entry(builder: FactsBuilder, node: Node) -> None:
@@ -163,22 +141,21 @@ def _read_enum_entry(builder: FactsBuilder, node: Node) -> None:
         elif each.type == "enum_type_parameters" and name:
             builder.bind(scope, f"{name}()", "@class()", declared=True)
             for place, kind in enumerate(each.children_by_field_name("name")):
-                for suffix, value in _values_of_type(builder, kind):
-                    builder.bind(scope, f"{name}@{place}{suffix}", value, declared=True)
+                builder.bind_all(scope, f"{name}@{place}", builder.values_of_type(kind), declared=True)
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
-    scope, kind = builder.scope(node), node.child_by_field_name("type")
-    listed = next(children_of_type(kind, "lambda_function_type_parameters"), None)
+    scope, kind = builder.scope(node), part_of(node, "type")
+    listed = first_of_type(kind, "lambda_function_type_parameters")
     for place, each in enumerate(children_of_type(listed, "lambda_parameter")):
-        name, declared = each.child_by_field_name("name"), find_parameter_type(each)
+        name, declared = part_of(each, "name"), find_parameter_type(each)
         if name is None or builder.text(name) == "_":
             continue
         if declared is not None:
-            bind_declared(builder, scope, builder.text(name), _values_of_type(builder, declared))
+            builder.bind_declared(scope, builder.text(name), builder.values_of_type(declared))
             continue
         handed = closure_argument_path(builder.writer, node, place)
-        bind_observed(builder, scope, builder.text(name), [("", handed)] if handed else [])
+        builder.bind_observed(scope, builder.text(name), [("", handed)] if handed else [])
 
 
 def _read_implicit_member(builder: FactsBuilder, node: Node) -> None:

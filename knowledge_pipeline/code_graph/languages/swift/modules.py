@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from knowledge_pipeline.code_graph.project_layout import Layout
+from knowledge_pipeline.code_graph.values import Values
 
 _FOLDERS = ("Sources", "Source", "Tests", "Plugins")
 _TARGET = re.compile(r"\.(?:executableTarget|testTarget|target|macro|plugin)\s*\(\s*name:\s*\"([^\"]+)\"")
@@ -55,13 +56,13 @@ def module_name_of(root: str, layout: Layout) -> str:
     )
 
 
-def _declared_targets(layout: Layout) -> list[tuple[str, str]]:
+def _declared_targets(layout: Layout) -> Values:
     """Folders that packages name, the deepest first, with the names of their modules."""
     return layout.get_or_build("swift targets", _list_targets)
 
 
-def _list_targets(layout: Layout) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+def _list_targets(layout: Layout) -> Values:
+    found: Values = []
     for path in sorted(each for each in layout.paths if is_manifest(each)):
         of = path.rpartition("/")[0]
         for key, folder in layout.facts(path).settings.items():

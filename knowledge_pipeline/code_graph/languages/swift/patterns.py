@@ -8,37 +8,22 @@ from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.access_paths import first_segment
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    Values,
-    bind_declared,
-    bind_observed,
-    children_of_type,
-    element_values,
-    values_of_type,
-)
-from knowledge_pipeline.code_graph.languages.swift.types import TYPES
+from knowledge_pipeline.code_graph.values import Values, element_values, own_value
+from knowledge_pipeline.syntax.nodes import children_of_type, has_child, part_of
 
 _MAX_DEPTH = 8
 
 
 def bind_pattern(builder: FactsBuilder, scope: str, node: Node, values: Values, depth: int = 0) -> None:
-    """Bind the names of a pattern to parts of a value.
-
-    Args:
-        reading: the file.
-        scope: in which the names are variables.
-        node: a pattern.
-        values: what it is matched with, as (suffix, path).
-        depth: of patterns in patterns.
-    """
+    """Bind the names of a pattern to parts of what it is matched with."""
     if depth > _MAX_DEPTH:
         return
-    kind = node.child_by_field_name("name")
+    kind = part_of(node, "name")
     if kind is not None:
         for each in _iter_names(node, depth):
-            bind_declared(builder, scope, builder.text(each), values_of_type(TYPES, builder.writer, kind))
+            builder.bind_declared(scope, builder.text(each), builder.values_of_type(kind))
             builder.skip_reference(each)
-        if any(each.type == "is" for each in node.children):
+        if has_child(node, "is"):
             _bind_narrowed(builder, scope, values, kind)
         return
     case, inner = _find_case_name(node), list(children_of_type(node, "pattern"))
@@ -76,7 +61,7 @@ def read_conditions(builder: FactsBuilder, node: Node) -> None:
 def read_switch(builder: FactsBuilder, node: Node) -> None:
     """The patterns of a `switch`."""
     scope = builder.scope(node)
-    values = builder.writer.values(node.child_by_field_name("expr"))
+    values = builder.writer.values(part_of(node, "expr"))
     for entry in children_of_type(node, "switch_entry"):
         for each in children_of_type(entry, "switch_pattern"):
             for pattern in children_of_type(each, "pattern"):
@@ -85,12 +70,12 @@ def read_switch(builder: FactsBuilder, node: Node) -> None:
 
 def read_loop(builder: FactsBuilder, node: Node) -> None:
     """`for item in items`, `for (key, value) in table`."""
-    item, scope = node.child_by_field_name("item"), builder.scope(node)
+    item, scope = part_of(node, "item"), builder.scope(node)
     if item is None:
         return
-    held = element_values(builder.writer.values(node.child_by_field_name("collection")))
+    held = element_values(builder.writer.values(part_of(node, "collection")))
     inner = list(children_of_type(item, "pattern"))
-    if len(inner) == 2 and _find_case_name(item) is None and item.child_by_field_name("name") is None:
+    if len(inner) == 2 and _find_case_name(item) is None and part_of(item, "name") is None:
         bind_pattern(builder, scope, inner[0], [], 1)
         bind_pattern(builder, scope, inner[1], held, 1)  # the value of a dictionary, or after a number
         return
@@ -99,9 +84,9 @@ def read_loop(builder: FactsBuilder, node: Node) -> None:
 
 def read_catch(builder: FactsBuilder, node: Node) -> None:
     """`catch let problem as StoreError`; `error` where nothing is written."""
-    scope, pattern = builder.scope(node), node.child_by_field_name("error")
+    scope, pattern = builder.scope(node), part_of(node, "error")
     if pattern is None:
-        bind_observed(builder, scope, "error", [])
+        builder.bind_observed(scope, "error", [])
     else:
         bind_pattern(builder, scope, pattern, [])
 
@@ -127,7 +112,7 @@ def _read_condition(
         if each.type == "pattern":
             bind_pattern(builder, scope, each, values)
         elif declared is not None:
-            bind_declared(builder, scope, builder.text(each), values_of_type(TYPES, builder.writer, declared))
+            builder.bind_declared(scope, builder.text(each), builder.values_of_type(declared))
         elif each.type == "simple_identifier":
             _bind_name(builder, scope, each, values)
 
@@ -137,7 +122,7 @@ def _bind_case(
 ) -> None:
     """`.found(x)`: a case of the type that is matched, and what goes with it."""
     name = builder.text(case)
-    of = next((path for suffix, path in values if not suffix), None)
+    of = own_value(values)
     if of and name not in ("some", "none"):
         builder.add_use("references", f"{of}.{name}", case)
     for at, each in enumerate(patterns):
@@ -167,7 +152,7 @@ def _iter_bound_names(pattern: Node, depth: int) -> Iterator[Node]:
     yield from pattern.children_by_field_name("bound_identifier")
     named = pattern.named_children
     is_name = len(named) == 1 and named[0].type == "simple_identifier"
-    if depth and is_name and pattern.child_by_field_name("bound_identifier") is None:
+    if depth and is_name and part_of(pattern, "bound_identifier") is None:
         yield named[0]
 
 
@@ -185,24 +170,20 @@ def _bind_name(builder: FactsBuilder, scope: str, name: Node, values: Values) ->
     if text in ("self", "_"):
         return
     known = [(suffix, f"@around.{path}" if first_segment(path) == text else path) for suffix, path in values]
-    bind_observed(builder, scope, text, known)
+    builder.bind_observed(scope, text, known)
 
 
 def _values_at_place(values: Values, position: int, count: int) -> Values:
     """What a place in a tuple is worth."""
     if count == 1:
         return values
-    told = [
-        (suffix.removeprefix(f"[{position}]"), path)
-        for suffix, path in values
-        if suffix.startswith(f"[{position}]")
-    ]
-    return told + [("", f"{path}[{position}]") for suffix, path in values if not suffix]
+    step = f"[{position}]"
+    known = [(suffix.removeprefix(step), path) for suffix, path in values if suffix.startswith(step)]
+    return known + [("", path + step) for suffix, path in values if not suffix]
 
 
 def _bind_narrowed(builder: FactsBuilder, scope: str, values: Values, type_node: Node) -> None:
     """`case is Special` says more of what is switched over."""
-    path = next((path for suffix, path in values if not suffix), "")
-    if path.isidentifier():
-        for suffix, value in values_of_type(TYPES, builder.writer, type_node):
-            builder.bind(scope, path + suffix, value, declared=True)
+    path = own_value(values)
+    if path is not None and path.isidentifier():
+        builder.bind_all(scope, path, builder.values_of_type(type_node), declared=True)

@@ -12,7 +12,7 @@ from knowledge_pipeline.code_graph.languages.swift.modules import (
     module_name_of,
 )
 from knowledge_pipeline.code_graph.languages.swift.values import BUILTINS
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.words import map_words, split_words
 from knowledge_pipeline.code_graph.project_layout import Layout
 
 _MEMBERS_PREFIX = "members of "
@@ -35,27 +35,18 @@ class Swift(Language):
     has_memberwise_constructor = True
     call_method = "callAsFunction"
     element_accessors = ("subscript()", "makeIterator().next()")
-    container_properties: Mapping[str, str] = {
-        **dict.fromkeys(split_words("first last wrappedValue randomElement value projectedValue"), "[]"),
-        **dict.fromkeys(split_words("values lazy indices"), ""),
-    }
-    container_methods: Mapping[str, str] = {
-        **dict.fromkeys(
-            split_words(
-                "first last popLast popFirst removeFirst removeLast remove min max randomElement next"
-            ),
-            "[]",
-        ),
-        **dict.fromkeys(
-            split_words(
-                """
+    container_properties: Mapping[str, str] = map_words(
+        {"[]": "first last wrappedValue randomElement value projectedValue", "": "values lazy indices"}
+    )
+    container_methods: Mapping[str, str] = map_words(
+        {
+            "[]": "first last popLast popFirst removeFirst removeLast remove min max randomElement next",
+            "": """
                 filter sorted reversed prefix suffix dropFirst dropLast shuffled enumerated union subtracting
                 intersection drop lazy values makeIterator
-                """
-            ),
-            "",
-        ),
-    }
+                """,
+        }
+    )
     common_methods = split_words(
         """
         append insert remove removeAll removeFirst removeLast contains map filter forEach reduce compactMap

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import PathWriter, part_of
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    TypeSyntax,
-    Values,
-    add_prefix,
-    children_of_type,
-    values_of_type,
-)
+from knowledge_pipeline.code_graph.expression_paths import PathWriter, TypeSyntax
+from knowledge_pipeline.code_graph.values import Values, tuple_values
+from knowledge_pipeline.syntax.nodes import children_of_type, first_of_type, part_of
 
 _MAX_PARTS = 8
 
@@ -23,15 +18,11 @@ def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values |
     if node.type == "tuple_type":
         items = [part_of(each, -1) for each in children_of_type(node, "tuple_type_item")][:_MAX_PARTS]
         if len(items) == 1:
-            return values_of_type(TYPES, writer, items[0], depth + 1)
-        return [
-            value
-            for at, each in enumerate(items)
-            for value in add_prefix(f"[{at}]", values_of_type(TYPES, writer, each, depth + 1))
-        ]
+            return writer.values_of_type(items[0], depth + 1)
+        return tuple_values(writer.values_of_type(each, depth + 1) for each in items)
     if node.type == "protocol_composition_type":
         parts = node.named_children[:_MAX_PARTS]
-        return [value for each in parts for value in values_of_type(TYPES, writer, each, depth + 1)]
+        return [value for each in parts for value in writer.values_of_type(each, depth + 1)]
     return None
 
 
@@ -41,8 +32,8 @@ def _named_type_values(writer: PathWriter, node: Node, depth: int) -> Values | N
         return [("", "@class()")]
     if len(names) > 1 and names[-1] in ("Type", "Protocol"):
         return [("", ".".join(names[:-1]))]
-    if names == ["Optional"] and (held := next(children_of_type(node, "type_arguments"), None)) is not None:
-        return values_of_type(TYPES, writer, part_of(held, 0), depth + 1)
+    if names == ["Optional"] and (held := first_of_type(node, "type_arguments")) is not None:
+        return writer.values_of_type(part_of(held, 0), depth + 1)
     return None
 
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter, part_of
-from knowledge_pipeline.code_graph.languages.declared_types import (
-    Values,
-    add_prefix,
-    children_of_type,
-    values_of_type,
-)
+from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
 from knowledge_pipeline.code_graph.languages.swift.context import closure_argument_path, expected_path
 from knowledge_pipeline.code_graph.languages.swift.types import TYPES
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.values import Values, add_prefix, own_value, tuple_values
+from knowledge_pipeline.syntax.nodes import ancestor_of_type, children_of_type, first_of_type, part_of
 
 BUILTINS = split_words(
     """
@@ -49,19 +45,14 @@ def _identifier_path(writer: PathWriter, node: Node) -> str | None:
     text = writer.text(node)
     if not text.startswith("$"):
         return text.strip("`")
-    around = node.parent
-    while around is not None and around.type != "lambda_literal":
-        around = around.parent
-    place = text[1:]
-    return (
-        closure_argument_path(writer, around, int(place)) if around is not None and place.isdigit() else None
-    )
+    closure = ancestor_of_type(node, "lambda_literal")
+    known = closure is not None and text[1:].isdigit()
+    return closure_argument_path(writer, closure, int(text[1:])) if closure is not None and known else None
 
 
 def _navigation_path(writer: PathWriter, node: Node) -> str | None:
     """`a.b`, `a?.b`; `a.0` by place; `Item.init` as `Item`, `Item.self` too."""
-    of, suffix = node.child_by_field_name("target"), node.child_by_field_name("suffix")
-    member = suffix.child_by_field_name("suffix") if suffix is not None else None
+    of, member = part_of(node, "target"), part_of(part_of(node, "suffix"), "suffix")
     path = writer.path(of)
     if not path or member is None or of is None:
         return None
@@ -75,20 +66,13 @@ def _navigation_path(writer: PathWriter, node: Node) -> str | None:
 
 def _implicit_member_path(writer: PathWriter, node: Node) -> str | None:
     """`.fast`: of the type that is expected where it stands; what an operator is put before."""
-    target = node.child_by_field_name("target")
+    target = part_of(node, "target")
     if writer.text(node)[:1] != ".":
         return writer.path(target)
-    of = expected_path(writer, node)
-    name = writer.text(target) if target is not None else ""
+    of, name = (expected_path(writer, node) or "").removesuffix("()"), writer.text(target)
     if not of or not name:
         return None
-    of = of.removesuffix("()")
     return of if name == "init" else f"{of}.{name}"
-
-
-def _cast_path(writer: PathWriter, node: Node) -> str | None:
-    values = values_of_type(TYPES, writer, node.child_by_field_name("name"))
-    return next((value for suffix, value in values if not suffix), None)
 
 
 def _tuple_path(writer: PathWriter, node: Node) -> str | None:
@@ -99,8 +83,7 @@ def _tuple_path(writer: PathWriter, node: Node) -> str | None:
 
 def is_call(node: Node) -> bool:
     """Whether a call is one: `rows[0]` is not."""
-    suffix = next(children_of_type(node, "call_suffix"), None)
-    given = part_of(suffix, 0) if suffix is not None else None
+    given = part_of(first_of_type(node, "call_suffix"), 0)
     return given is None or given.type != "value_arguments" or given.children[0].type != "["
 
 
@@ -111,31 +94,23 @@ def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
         path = writer.path(called)
         return f"{path}[]" if path else None
     if called is not None and called.type == "lambda_literal":
-        return next((value for suffix, value in _closure_result_values(writer, called) if not suffix), None)
+        return own_value(_closure_result_values(writer, called))
     return None
 
 
 def _closure_result_values(writer: PathWriter, node: Node) -> Values:
     """A closure of one expression gives it; else what it returns last."""
-    statements = next(children_of_type(node, "statements"), None)
-    last = part_of(statements, -1) if statements is not None else None
+    last = part_of(first_of_type(node, "statements"), -1)
     returns = last is not None and last.type == "control_transfer_statement"
-    return writer.values(last.child_by_field_name("result") if last is not None and returns else last)
+    return writer.values(part_of(last, "result") if returns else last)
 
 
 def _call_values(writer: PathWriter, node: Node) -> Values:
     """What `Array(items)` holds."""
-    called = part_of(node, 0)
-    if (
-        called is None
-        or called.end_byte - called.start_byte > 20
-        or writer.text(called) not in _COLLECTION_CONSTRUCTORS
-    ):
+    if writer.short_text(part_of(node, 0), 21) not in _COLLECTION_CONSTRUCTORS:
         return []
-    suffix = next(children_of_type(node, "call_suffix"), None)
-    given = next(children_of_type(part_of(suffix, 0) if suffix is not None else None, "value_argument"), None)
-    value = given.child_by_field_name("value") if given is not None else None
-    return add_prefix("[]", [(suffix, f"{path}[]") for suffix, path in writer.values(value) if not suffix])
+    given = first_of_type(part_of(first_of_type(node, "call_suffix"), 0), "value_argument")
+    return [("[]", f"{path}[]") for suffix, path in writer.values(part_of(given, "value")) if not suffix]
 
 
 def _collection_values(writer: PathWriter, node: Node) -> Values:
@@ -145,12 +120,10 @@ def _collection_values(writer: PathWriter, node: Node) -> Values:
 
 
 def _tuple_values(writer: PathWriter, node: Node) -> Values:
-    values = node.children_by_field_name("value")
-    if len(values) == 1:
-        return writer.values(values[0])
-    return [
-        value for at, each in enumerate(values[:8]) for value in add_prefix(f"[{at}]", writer.values(each))
-    ]
+    parts = node.children_by_field_name("value")
+    if len(parts) == 1:
+        return writer.values(parts[0])
+    return tuple_values(map(writer.values, parts[:8]))
 
 
 def _branch_values(writer: PathWriter, node: Node) -> Values:
@@ -163,9 +136,7 @@ def _branch_values(writer: PathWriter, node: Node) -> Values:
 
 EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"type_identifier"}),
-    members={},
     calls={"call_expression": (0,), "constructor_expression": ("constructed_type",)},
-    indexes={},
     transparent={
         "try_expression": "expr",
         "await_expression": "expr",
@@ -173,16 +144,14 @@ EXPRESSIONS = ExpressionSyntax(
         "directly_assignable_expression": 0,
         "key_path_expression": 0,
     },
-    choices={
-        "nil_coalescing_expression": ("value", "if_nil"),
-        "ternary_expression": ("if_true", "if_false"),
-    },
+    choices={"nil_coalescing_expression": ("value", "if_nil"), "ternary_expression": ("if_true", "if_false")},
+    suffixed={"nil_coalescing_expression": ("value", "")},
+    casts={"as_expression": "name"},
     contents={
         "array_literal": _collection_values,
         "dictionary_literal": _collection_values,
         "tuple_expression": _tuple_values,
         "call_expression": _call_values,
-        "as_expression": lambda writer, node: values_of_type(TYPES, writer, node.child_by_field_name("name")),
         "if_statement": _branch_values,
         "switch_statement": _branch_values,
     },
@@ -193,10 +162,9 @@ EXPRESSIONS = ExpressionSyntax(
         "user_type": _user_type_path,
         "navigation_expression": _navigation_path,
         "prefix_expression": _implicit_member_path,
-        "as_expression": _cast_path,
         "tuple_expression": _tuple_path,
-        "nil_coalescing_expression": lambda writer, node: writer.path(node.child_by_field_name("value")),
     },
     rewrite_call=_rewrite_call,
     is_call=is_call,
+    types=TYPES,
 )
