@@ -1,1 +1,41 @@
-"""The code graph: what files define, import and use, and which definition each use means."""
+"""The code graph: what files define, import and use, and which definition each use means.
+
+`extract` reads the facts of one file. `resolve` finds the edges of one file among the facts of all, and
+`renew_trace` says whether they still hold after other files have changed.
+"""
+
+from knowledge_pipeline.code_graph.extraction import FACTS_VERSION, extract, is_manifest
+from knowledge_pipeline.code_graph.facts import Edge, FileFacts
+from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
+from knowledge_pipeline.code_graph.file_interface import interface_digest
+from knowledge_pipeline.code_graph.project_layout import Project, find_changed_names, list_defined_names
+from knowledge_pipeline.code_graph.resolution import (
+    RESOLVER_VERSION,
+    Alias,
+    ResolvedFile,
+    full_name,
+    renew_trace,
+    resolve,
+)
+from knowledge_pipeline.code_graph.traced_view import Trace
+
+__all__ = [
+    "FACTS_VERSION",
+    "RESOLVER_VERSION",
+    "Alias",
+    "Edge",
+    "FileFacts",
+    "Project",
+    "ResolvedFile",
+    "Trace",
+    "extract",
+    "find_changed_names",
+    "from_json",
+    "full_name",
+    "interface_digest",
+    "is_manifest",
+    "list_defined_names",
+    "renew_trace",
+    "resolve",
+    "to_json",
+]

@@ -10,15 +10,23 @@ from typing import Any
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph import facts as told
 from knowledge_pipeline.code_graph.access_paths import first_segment, last_segment, parent_scope
 from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
+from knowledge_pipeline.code_graph.facts import (
+    Binding,
+    Definition,
+    FileFacts,
+    Import,
+    SymbolKind,
+    Use,
+    UseKind,
+)
 from knowledge_pipeline.code_graph.values import Value, Values, own_value
 from knowledge_pipeline.syntax.grammars import SyntaxTree
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
 
 VARIABLE_KINDS = frozenset({"constant", "global"})
-_KINDS: Mapping[str, told.SymbolKind] = {
+_KINDS: Mapping[str, SymbolKind] = {
     **dict.fromkeys(TYPE_KINDS, "class"),
     "interface": "interface",
     "trait": "interface",
@@ -51,7 +59,7 @@ class ExtractionRules:
     qualify: Callable[[OutlineDefinition], str] | None = (
         None  # a definition's name, where `symbol` will not do
     )
-    symbol_kind: Callable[[OutlineDefinition], told.SymbolKind | None] | None = (
+    symbol_kind: Callable[[OutlineDefinition], SymbolKind | None] | None = (
         None  # a definition's, where it is special
     )
     type_part_kinds: frozenset[str] = (
@@ -69,7 +77,7 @@ class ExtractionRules:
         return cls(ExpressionSyntax(frozenset(), {}, {}, {}), {})
 
 
-_UseKey = tuple[told.UseKind, str, str, int]
+_UseKey = tuple[UseKind, str, str, int]
 
 
 class FactsBuilder:
@@ -83,8 +91,8 @@ class FactsBuilder:
         self.writer = PathWriter(syntax, extraction.expressions)
         self.module = ""
         self.settings: dict[str, str] = {}
-        self.imports: list[told.Import] = []
-        self._definitions: dict[tuple[str, int], told.Definition] = {}
+        self.imports: list[Import] = []
+        self._definitions: dict[tuple[str, int], Definition] = {}
         self.skipped_bytes: set[int] = set()  # bytes at which names start that refer to nothing
         self.local_variables: set[tuple[str, str]] = (
             set()
@@ -168,17 +176,17 @@ class FactsBuilder:
         """Note the values that a variable is given."""
         self.bind_name(scope, path, values, local=local)
 
-    def add_use(self, kind: told.UseKind, path: str | None, node: Node, scope: str | None = None) -> None:
+    def add_use(self, kind: UseKind, path: str | None, node: Node, scope: str | None = None) -> None:
         """Note that something is called, named or extended where a node starts."""
         if path:
             at = self.scope(node) if scope is None else scope
             self._uses[kind, path, at, node.start_point.row + 1] = None
 
-    def add_definition(self, name: str, kind: told.SymbolKind, node: Node) -> None:
+    def add_definition(self, name: str, kind: SymbolKind, node: Node) -> None:
         """Note a definition that the outline leaves out, as a variable of a module."""
         first, last = node.start_point.row + 1, node.end_point.row + 1
         signature = " ".join(self.text(node)[:200].split())[:120]
-        definition = told.Definition(name, kind, first, last, signature, self._is_exported(name, node))
+        definition = Definition(name, kind, first, last, signature, self._is_exported(name, node))
         self._definitions.setdefault((name, first), definition)
 
     def add_enum_constant(self, node: Node, name: Node | None, suffix: str = "") -> None:
@@ -192,7 +200,7 @@ class FactsBuilder:
         """A name that is not referred to where it stands: it is given a value there."""
         self.skipped_bytes.add(node.start_byte)
 
-    def build_facts(self) -> told.FileFacts:
+    def build_facts(self) -> FileFacts:
         """What was read; hints that can hide nothing, and uses of what the language has, left out."""
         known = self._collect_known_names()
         unknown = {
@@ -203,7 +211,7 @@ class FactsBuilder:
         silent = unknown - {(scope, first_segment(name)) for scope, name, value in self._bindings if value}
         defined = ((parent_scope(each.name), last_segment(each.name)) for each in self._definitions.values())
         silent.difference_update(defined)
-        bindings = (told.Binding(*key, declared) for key, declared in self._bindings.items())
+        bindings = (Binding(*key, declared) for key, declared in self._bindings.items())
         everything = self.extraction.sees_sibling_names or any(each.name == "*" for each in self.imports)
         hiding = {place for place in silent if everything or place[1] in known}
         bindings = tuple(
@@ -212,20 +220,18 @@ class FactsBuilder:
             if each.value or (each.scope, each.path) in hiding
         )
         silent |= self.local_variables
-        uses = (told.Use(*each) for each in self._uses if not self._is_redundant_use(each, silent, known))
-        return told.FileFacts(
+        uses = (Use(*each) for each in self._uses if not self._is_redundant_use(each, silent, known))
+        return FileFacts(
             self.path, self.syntax.language, self.module, tuple(self._definitions.values()),
             tuple(sorted(self.imports, key=lambda each: each.line)), bindings, tuple(uses), self.settings,
         )  # fmt: skip
 
-    def _move_to_outer_scope(self, binding: told.Binding) -> told.Binding:
+    def _move_to_outer_scope(self, binding: Binding) -> Binding:
         """The binding in the scope that its name is declared to be of."""
         scope = (
             self.outer_scopes.get((binding.scope, first_segment(binding.path))) if self.outer_scopes else None
         )
-        return (
-            binding if scope is None else told.Binding(scope, binding.path, binding.value, binding.declared)
-        )
+        return binding if scope is None else Binding(scope, binding.path, binding.value, binding.declared)
 
     def _is_redundant_use(self, use: _UseKey, unbound: set[tuple[str, str]], known_names: set[str]) -> bool:
         kind, path, scope, _ = use
@@ -253,7 +259,7 @@ class FactsBuilder:
         special = self.extraction.symbol_kind(entry) if self.extraction.symbol_kind is not None else None
         kind = special or _KINDS.get(entry.kind, "variable")
         exported = self._is_exported(self.name(entry), entry.node)
-        definition = told.Definition(self.name(entry), kind, first, last, signature, exported)
+        definition = Definition(self.name(entry), kind, first, last, signature, exported)
         self._definitions.setdefault((definition.name, first), definition)
 
     def _is_exported(self, name: str, node: Node) -> bool:

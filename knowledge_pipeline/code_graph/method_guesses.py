@@ -27,7 +27,7 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
     receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
     methods = _list_methods(name, view)
     if any(isinstance(each, Instance | DefinitionRef) for each in receivers):
-        below = [each for each in methods if evaluator.members.is_subclass_method(each, receivers)]
+        below = [each for each in methods if evaluator.is_subclass_method(each, receivers)]
         own = view.index(view.path).enclosing_class(scope)
         if below or Instance(view.path, own or "") not in receivers:
             return dict.fromkeys(
@@ -39,7 +39,7 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
 def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
     """Whether a method's class extends that of another one."""
     others: Meanings = {_owning_class(each): 1.0 for each in methods if each != method}
-    return evaluator.members.is_subclass_method(method, others)
+    return evaluator.is_subclass_method(method, others)
 
 
 def _owning_class(method: DefinitionRef) -> DefinitionRef:

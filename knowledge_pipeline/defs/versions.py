@@ -5,7 +5,7 @@ exactly the rows whose fingerprints changed with it.
 """
 
 from knowledge_pipeline.chunking import registry as chunking
-from knowledge_pipeline.code_graph.extract import facts_version
+from knowledge_pipeline.code_graph import FACTS_VERSION, RESOLVER_VERSION
 from knowledge_pipeline.config.settings import SanitizeSettings, SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.embedding.spaces import TEXT_TEMPLATE
@@ -29,6 +29,6 @@ def compute_code_versions(source_type: SourceType) -> dict[str, str]:
         "chunks": f"{schemas.VERSION}-{hash_strings(*cutting)[:8]}",
         "embeddings": f"{schemas.VERSION}-{hash_strings(TEXT_TEMPLATE)[:8]}",
         "index": f"{schemas.VERSION}-{index.VERSION}",
-        "graph": f"{schemas.VERSION}-{refresh.VERSION}-{facts_version()[:8]}",
+        "graph": f"{schemas.VERSION}-{refresh.VERSION}-{FACTS_VERSION}.{RESOLVER_VERSION}",
     }
     return {stage: versions[stage] for stage in select_stages(source_type)}

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.facts import Edge, FileFacts
-from knowledge_pipeline.code_graph.project_layout import find_changed_names, list_defined_names
-from knowledge_pipeline.code_graph.resolve import ResolvedFile, Trace, interface_digest, renew_trace, resolve
+from knowledge_pipeline.code_graph import (
+    Edge,
+    FileFacts,
+    ResolvedFile,
+    Trace,
+    extract,
+    find_changed_names,
+    interface_digest,
+    list_defined_names,
+    renew_trace,
+    resolve,
+)
 from knowledge_pipeline.languages import detect_language
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.code_graph.extract import extract
+from knowledge_pipeline.code_graph import extract
 from knowledge_pipeline_tests.counted import steps
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_pipeline.code_graph.resolve import resolve
+from knowledge_pipeline.code_graph import resolve
 from knowledge_pipeline_tests.code_graph.files import Files, edges_of, targets
 
 OF_ITSELF = """class Node:

@@ -165,7 +165,7 @@ function use(one: Named, many: Many, wide: Wide, call: Call, made: ReturnType<ty
   Inner.deep.dig();
 }
 function make() { return new Inner.Deep(); }
-""",
+"""
     }
     expected = "Row.show Label.print Inner.Deep.dig"
     found = {each.partition(":")[2] for each in targets(texts, "calls", "a.ts:use")}

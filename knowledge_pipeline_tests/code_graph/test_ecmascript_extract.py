@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
-from knowledge_pipeline.code_graph.file_interface import interface_digest
+from knowledge_pipeline.code_graph import extract, from_json, interface_digest, to_json
 from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from knowledge_pipeline.code_graph.resolve import full_name
+from knowledge_pipeline.code_graph import full_name
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 
 ROOMS = {

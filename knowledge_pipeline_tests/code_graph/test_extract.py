@@ -11,10 +11,8 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph.extract import extract
+from knowledge_pipeline.code_graph import extract, from_json, interface_digest, to_json
 from knowledge_pipeline.code_graph.facts import Binding, Import, Use
-from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
-from knowledge_pipeline.code_graph.file_interface import interface_digest
 from knowledge_pipeline.languages import PARSED_LANGUAGES
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_pipeline.code_graph.resolve import full_name, resolve
+from knowledge_pipeline.code_graph import full_name, resolve
 from knowledge_pipeline_tests.code_graph.files import Files, targets
 
 STORE = """
@@ -130,7 +130,7 @@ def test_what_lies_outside_keeps_its_full_name() -> None:
     texts = {
         "a.py": "import requests\nfrom requests import Session as S\nclass Mine(S):\n    def go(self):\n"
         "        self.get(1)\n        super().close()\ndef main():\n    with S() as s: pass\n"
-        "    requests.Session().get(2)\n    requests.get(3)\n",
+        "    requests.Session().get(2)\n    requests.get(3)\n"
     }
     assert targets(texts, "calls", "a.py:main") == {
         "requests.Session",
@@ -145,7 +145,7 @@ def test_members_are_searched_in_the_order_of_bases() -> None:
     texts = {
         "a.py": "class O: \n    def f(self): ...\nclass A(O): pass\nclass B(O):\n    def f(self): ...\n"
         "class C(A, B):\n    def g(self):\n        self.f()\n        super(C, self).f()\n"
-        "        super().f()\n",
+        "        super().f()\n"
     }
     assert targets(texts, "calls", "a.py:C.g") == {"a.py:B.f"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_pipeline.code_graph.extract import extract
+from knowledge_pipeline.code_graph import extract
 from knowledge_pipeline_tests.code_graph.files import targets
 
 HIDDEN = [

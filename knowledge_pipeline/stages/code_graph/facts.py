@@ -12,11 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.code_graph.extract import extract, facts_version, is_manifest
-from knowledge_pipeline.code_graph.facts import FileFacts
-from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
-from knowledge_pipeline.code_graph.project_layout import find_changed_names, list_defined_names
-from knowledge_pipeline.code_graph.resolve import interface_digest
+from knowledge_pipeline.code_graph import (
+    FACTS_VERSION,
+    FileFacts,
+    extract,
+    find_changed_names,
+    from_json,
+    interface_digest,
+    is_manifest,
+    list_defined_names,
+    to_json,
+)
 from knowledge_pipeline.config.settings import resolve_sanitize
 from knowledge_pipeline.languages import PARSED_LANGUAGES, detect_language
 from knowledge_pipeline.records import hash_strings
@@ -75,7 +81,7 @@ def has_facts(path: str, language: str) -> bool:
 
 def _desired_fingerprints(ctx: RefreshContext) -> tuple[dict[str, str], dict[str, str]]:
     """Fingerprints, and uris, by path; of two documents at one path the first by uri counts."""
-    version = hash_strings(facts_version(), sanitizing.fingerprint(resolve_sanitize(ctx.source)))
+    version = hash_strings(str(FACTS_VERSION), sanitizing.fingerprint(resolve_sanitize(ctx.source)))
     snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
     desired: dict[str, str] = {}
     uris: dict[str, str] = {}

@@ -9,9 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.compute import list_parent_indices  # pyright: ignore[reportAttributeAccessIssue]
 
-from knowledge_pipeline.code_graph.facts import FileFacts
-from knowledge_pipeline.code_graph.facts_codec import from_json
-from knowledge_pipeline.code_graph.resolve import Trace, renew_trace
+from knowledge_pipeline.code_graph import FileFacts, Trace, from_json, renew_trace
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.tables import Table
 

@@ -18,8 +18,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from knowledge_pipeline.code_graph.extract import facts_version
-from knowledge_pipeline.code_graph.resolve import Trace
+from knowledge_pipeline.code_graph import RESOLVER_VERSION, Trace
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages.code_graph.facts import FactsRefresh, refresh_facts
 from knowledge_pipeline.stages.code_graph.project import StoredProject
@@ -31,7 +30,7 @@ from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.reconcile import ReconcilePlan, load_fingerprints, plan_changes
 from knowledge_pipeline.store.tables import Table, split_batches
 
-VERSION = "1"  # of how facts become rows; what `graph` itself changes is in `facts_version`
+VERSION = "1"  # of how edges become rows; those of facts and of edges are in `code_graph`
 _TRACES_PER_BATCH = 128  # traces that are in memory at a time
 _PRELOAD_MIN_FILES = 50  # files that are resolved without reading the facts of all into memory
 
@@ -46,7 +45,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         read = refresh_facts(ctx)
         symbols, facts = ctx.lake.graph_table("symbols"), ctx.lake.facts(ctx.source.type, ctx.source.id)
         context = build_source_columns(ctx)
-        mark = hash_strings(VERSION, facts_version(), json.dumps(context, sort_keys=True))
+        mark = hash_strings(VERSION, str(RESOLVER_VERSION), json.dumps(context, sort_keys=True))
         desired = _desired_fingerprints(facts, mark)
         held = _load_stored_files(symbols, ctx.source.id)
         made_of = {path: file.made_of for path, file in held.items()}

@@ -11,8 +11,16 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from knowledge_pipeline.code_graph.facts import Edge, FileFacts
-from knowledge_pipeline.code_graph.resolve import Alias, Project, ResolvedFile, Trace, full_name, resolve
+from knowledge_pipeline.code_graph import (
+    Alias,
+    Edge,
+    FileFacts,
+    Project,
+    ResolvedFile,
+    Trace,
+    full_name,
+    resolve,
+)
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store.code_graph.symbol_payload import build_payload, node_id
 

@@ -20,20 +20,23 @@ class Kotlin(PackageLanguage):
     private_to_file = True
     call_method = "invoke"
     element_accessors = ("iterator().next()", "get()")
-    container_methods: Mapping[str, str] = COLLECTION_METHODS | map_words(
-        {
-            "[]": """
+    container_methods: Mapping[str, str] = {
+        **COLLECTION_METHODS,
+        **map_words(
+            {
+                "[]": """
                 first firstOrNull last lastOrNull single singleOrNull find findLast getOrNull getOrElse random
                 maxByOrNull minByOrNull elementAt removeAt invoke getOrPut await component1 component2
                 maxBy minBy value getValue
                 """,
-            "": """
+                "": """
                 filter filterNot filterNotNull sortedBy sortedByDescending sortedWith take drop takeLast
                 reversed shuffled distinctBy asSequence asIterable toMutableList toSet toList
                 onEach plus minus orEmpty asReversed withIndex toSortedSet values
                 """,
-        }
-    )
+            }
+        ),
+    }
     common_methods = COMMON_METHODS | split_words(
         "let also apply run with to map forEach use invoke plus minus"
     )

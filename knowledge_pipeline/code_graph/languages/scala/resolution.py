@@ -21,18 +21,21 @@ class Scala(PackageLanguage):
     calls_index = True
     call_method = "apply"
     element_accessors = ("iterator().next()",)
-    container_methods: Mapping[str, str] = COLLECTION_METHODS | map_words(
-        {
-            "[]": """
+    container_methods: Mapping[str, str] = {
+        **COLLECTION_METHODS,
+        **map_words(
+            {
+                "[]": """
                 head headOption last lastOption find getOrElse get apply maxBy minBy max min next reduce
                 getOrElseUpdate _2 value
                 """,
-            "": """
+                "": """
                 filter filterNot tail init take drop reverse sorted sortBy sortWith distinct toList toSeq
                 toSet toVector toArray iterator values par view takeWhile dropWhile withFilter toIndexedSeq
                 """,
-        }
-    )
+            }
+        ),
+    }
     common_methods = COMMON_METHODS | split_words(
         "map flatMap foreach filter apply unapply foldLeft mkString exists toList head"
     )

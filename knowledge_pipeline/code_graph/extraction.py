@@ -1,71 +1,47 @@
-"""What one file says, read by tree-sitter: `extract` for every language of `GRAMMARS`, and manifests."""
+"""The facts of one file, read by tree-sitter from every language of `GRAMMARS` and from manifests."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
-from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
-from knowledge_pipeline.code_graph.languages.extractions import EXTRACTIONS, MANIFESTS
+from knowledge_pipeline.code_graph.languages.registry import MANIFESTS, get_extraction
 from knowledge_pipeline.syntax.grammars import GRAMMARS, parse, run_queries
 from knowledge_pipeline.syntax.nodes import part_of
 from knowledge_pipeline.syntax.outline import Outline
 
-_PACKAGES = ("knowledge_pipeline.code_graph", "knowledge_pipeline.syntax")
+FACTS_VERSION = 1
+"""Part of the fingerprint of each file's facts: raise it when the same text gives other facts."""
 
 
 def extract(path: str, text: str, language: str) -> FileFacts:
-    """The facts of one file; takes time in proportion to its length, and never raises.
+    """The facts of one file. Takes time in proportion to its length, and never raises.
 
     Args:
         path: POSIX, within the source.
-        text: all of the file.
-        language: as `languages.language_of` names it; for one without a grammar, and for a text
-            that is no sensible code, the facts are empty.
+        text: the whole file.
+        language: as `languages.detect_language` names it. Without a grammar for it, and for a text that is
+            not sensible code, the facts are empty.
     """
     for is_one, settings_of in MANIFESTS:
         if is_one(path):
             return FileFacts(path, language, settings=settings_of(path, text))
-    empty = FileFacts(path, language)
     syntax = parse(text, language) if language in GRAMMARS else None
     if syntax is None:
-        return empty
-    extraction = EXTRACTIONS.get(language, ExtractionRules.definitions_only())
-    reading = FactsBuilder(path, syntax, Outline(syntax), extraction)
-    if language in EXTRACTIONS:
-        _run_handlers(reading, run_queries(syntax, "knowledge_pipeline.code_graph"))
-    return reading.build_facts()
+        return FileFacts(path, language)
+    rules = get_extraction(language)
+    builder = FactsBuilder(path, syntax, Outline(syntax), rules or ExtractionRules.definitions_only())
+    if rules is not None:
+        _run_handlers(builder, run_queries(syntax, __package__))
+    return builder.build_facts()
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a file has facts because it tells how modules are named, whatever its language."""
+    """Whether a file has facts because it says how modules are named, whatever its language."""
     return any(is_one(path) for is_one, _ in MANIFESTS)
-
-
-@cache
-def facts_version() -> str:
-    """Changes whenever the same text could give other facts: part of a file's fingerprint."""
-    digest = hashlib.blake2b(digest_size=8)
-    for package in _PACKAGES:
-        for file in _iter_files(resources.files(package)):
-            if file.name.endswith((".py", ".scm")):
-                digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _iter_files(folder: Traversable) -> Iterator[Traversable]:
-    """Every file below a folder, in the order of names."""
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            yield from _iter_files(entry)
-        else:
-            yield entry
 
 
 def _run_handlers(builder: FactsBuilder, captures: Captures) -> None:

@@ -9,26 +9,15 @@ from knowledge_pipeline.code_graph.access_paths import last_segment, parent_scop
 from knowledge_pipeline.code_graph.edges import build_edges, build_external_edges, build_unresolved_edges
 from knowledge_pipeline.code_graph.entities import DefinitionRef, ExternalName, Instance, Meanings, Module
 from knowledge_pipeline.code_graph.evaluate import Evaluator
-from knowledge_pipeline.code_graph.extract import facts_version
 from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Import, Use
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
-from knowledge_pipeline.code_graph.file_interface import interface_digest
 from knowledge_pipeline.code_graph.languages.registry import get_language
 from knowledge_pipeline.code_graph.method_guesses import guess_methods
 from knowledge_pipeline.code_graph.project_layout import Project
 from knowledge_pipeline.code_graph.traced_view import Trace, TracedView, project_index_of
 
-__all__ = [
-    "Alias",
-    "Project",
-    "ResolvedFile",
-    "Trace",
-    "full_name",
-    "interface_digest",
-    "renew_trace",
-    "resolve",
-    "resolver_version",
-]
+RESOLVER_VERSION = 1
+"""Part of the fingerprint of each file's edges: raise it when the same facts give other edges."""
 
 _CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
 
@@ -70,11 +59,6 @@ def resolve(path: str, project: Project) -> ResolvedFile:
     return ResolvedFile(found, view.build_trace(), aliases)
 
 
-def resolver_version() -> str:
-    """Changes whenever the same facts could give other edges."""
-    return facts_version()
-
-
 def renew_trace(
     trace: Trace,
     project: Project,
@@ -86,9 +70,9 @@ def renew_trace(
     Args:
         trace: of a file that did not change itself.
         project: as it is now.
-        interfaces: `interface` of all its files; the facts are read only where that is another one.
-        names: as `layout.names_between`, of the files that changed: only questions about these names are
-            asked again, or all where it is None.
+        interfaces: the `interface_digest` of all files; only the facts of those with another one are read.
+        changed_names: of the files that changed, as `find_changed_names` gives them: only questions about
+            these names are asked again; None: all.
     """
     world = project_index_of(project)
     found: Trace = {}
@@ -138,7 +122,7 @@ class _Resolver:
         for each in self.index.facts.imports:
             if not each.exported:
                 continue
-            for name, entity in self.evaluator.names.iter_reexports(each):
+            for name, entity in self.evaluator.iter_reexports(each):
                 if isinstance(entity, DefinitionRef):
                     yield Alias(
                         self.view.full_name(name), entity.name, entity.path, self._exported_members(entity)
