@@ -11,13 +11,13 @@ from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Use
 from knowledge_pipeline.code_graph.languages.base import Language
 
 MIN_CONFIDENCE = 0.3
-"""What is less sure than this is no edge to a definition."""
+"""A meaning that is less sure than this gives no edge to a definition."""
 
 _MAX_TARGETS = 24
 
 
 def build_edges(use: Use, meanings: Meanings) -> Iterator[Edge]:
-    """Edges to the definitions among the targets; several share how sure they are, down to `LEAST`."""
+    """Edges to the definitions among the targets; several share their confidence, to `MIN_CONFIDENCE`."""
     known = [(entity, sure) for entity, sure in meanings.items() if isinstance(entity, DefinitionRef)]
     known.sort(key=lambda each: -each[1])
     for entity, sure in known[:_MAX_TARGETS]:
@@ -34,13 +34,10 @@ def build_external_edges(use: Use, meanings: Meanings, language: Language) -> It
 
 
 def build_unresolved_edges(use: Use, meanings: Meanings, language: Language) -> Iterator[Edge]:
-    """What a call leaves that was not found: its path as it is written; nothing for a local function."""
+    """An edge to the path as it is written, for a call that was not found; none for a local function."""
     is_local = any(isinstance(each, PathPrefix) for each in meanings)
-    if (
-        not is_local
-        and not _external_names(meanings)
-        and last_segment(use.path) not in language.common_methods
-    ):
+    is_common = last_segment(use.path) in language.common_methods
+    if not (is_local or is_common or _external_names(meanings)):
         yield Edge(use.kind, use.scope, use.path.removeprefix("@around."), None, use.line, 0.0)
 
 

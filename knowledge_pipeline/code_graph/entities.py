@@ -11,9 +11,7 @@ class DefinitionRef:
 
     path: str
     name: str  # qualified in its file
-    receiver_class: tuple[str, str] | None = (
-        None  # the class through which a method was reached: what `self` is
-    )
+    receiver_class: tuple[str, str] | None = None  # through which a method was reached: what `self` is
 
 
 @dataclass(frozen=True, slots=True)

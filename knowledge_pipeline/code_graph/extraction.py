@@ -35,7 +35,7 @@ def extract(path: str, text: str, language: str) -> FileFacts:
     rules = get_extraction(language)
     builder = FactsBuilder(path, syntax, Outline(syntax), rules or ExtractionRules.definitions_only())
     if rules is not None:
-        _run_handlers(builder, run_queries(syntax, __package__))
+        _run_handlers(builder, run_queries(syntax, "knowledge_pipeline.code_graph"))
     return builder.build_facts()
 
 

@@ -1,11 +1,12 @@
-"""What is read of one file, gathered: uses, bindings, imports and definitions become its facts."""
+"""Gathers the uses, bindings, imports and definitions of one file into its facts."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from tree_sitter import Node
@@ -56,25 +57,17 @@ class ExtractionRules:
     handlers: Mapping[str, Handler]  # by capture
     builtins: frozenset[str] = frozenset()  # names that no file defines; not facts unless one does
     sees_sibling_names: bool = False  # names of other files are seen without import: keep all that hide one
-    qualify: Callable[[OutlineDefinition], str] | None = (
-        None  # a definition's name, where `symbol` will not do
-    )
-    symbol_kind: Callable[[OutlineDefinition], SymbolKind | None] | None = (
-        None  # a definition's, where it is special
-    )
-    type_part_kinds: frozenset[str] = (
-        frozenset()
-    )  # kinds of the outline that only add to types: Rust's "impl"
+    qualify: Callable[[OutlineDefinition], str] | None = None  # a definition's name, if not its `symbol`
+    qualify_within: Callable[[OutlineDefinition, str], str] | None = None  # the same, by the name around it
+    symbol_kind: Callable[[OutlineDefinition], SymbolKind | None] | None = None  # where it is special
+    type_part_kinds: frozenset[str] = frozenset()  # kinds that only add to types: Rust's "impl"
     is_private: Callable[[FactsBuilder, Node, str], bool] | None = None  # whether others cannot name it
-    qualify_within: Callable[[OutlineDefinition, str], str] | None = (
-        None  # the same, by the name of what is around it
-    )
     finish: Callable[[FactsBuilder, Captures], None] | None = None  # after all captures
 
     @classmethod
     def definitions_only(cls) -> ExtractionRules:
-        """That of a language of which nothing but definitions is read."""
-        return cls(ExpressionSyntax(frozenset(), {}, {}, {}), {})
+        """The rules of a language of which nothing but definitions is read."""
+        return cls(ExpressionSyntax(frozenset()), {})
 
 
 _UseKey = tuple[UseKind, str, str, int]
@@ -94,9 +87,7 @@ class FactsBuilder:
         self.imports: list[Import] = []
         self._definitions: dict[tuple[str, int], Definition] = {}
         self.skipped_bytes: set[int] = set()  # bytes at which names start that refer to nothing
-        self.local_variables: set[tuple[str, str]] = (
-            set()
-        )  # variables of functions: naming one refers to nothing
+        self.local_variables: set[tuple[str, str]] = set()  # naming one refers to nothing
         self.outer_scopes: dict[tuple[str, str], str] = {}  # a scope's name is one of another scope
         self._bindings: dict[tuple[str, str, str], bool] = {}
         self._uses: dict[_UseKey, None] = {}
@@ -228,18 +219,15 @@ class FactsBuilder:
 
     def _move_to_outer_scope(self, binding: Binding) -> Binding:
         """The binding in the scope that its name is declared to be of."""
-        scope = (
-            self.outer_scopes.get((binding.scope, first_segment(binding.path))) if self.outer_scopes else None
-        )
-        return binding if scope is None else Binding(scope, binding.path, binding.value, binding.declared)
+        scope = self.outer_scopes.get((binding.scope, first_segment(binding.path)), binding.scope)
+        return replace(binding, scope=scope) if scope != binding.scope else binding
 
     def _is_redundant_use(self, use: _UseKey, unbound: set[tuple[str, str]], known_names: set[str]) -> bool:
         kind, path, scope, _ = use
         if kind == "references" and (scope, path) in unbound:
             return True
-        return (
-            path in self.extraction.builtins and path not in known_names and kind in ("calls", "references")
-        )
+        is_builtin = path in self.extraction.builtins and path not in known_names
+        return is_builtin and kind in ("calls", "references")
 
     def _collect_known_names(self) -> set[str]:
         """Names that mean something somewhere in the file."""
@@ -249,10 +237,8 @@ class FactsBuilder:
         return found
 
     def _add_outline_definition(self, entry: OutlineDefinition) -> None:
-        if (
-            not self.name(entry) or entry.kind in self.extraction.type_part_kinds
-        ):  # what all names are in, or adds to
-            return
+        if not self.name(entry) or entry.kind in self.extraction.type_part_kinds:
+            return  # all names are in it, or it only adds to a type
         first = bisect_left(self._line_ends, entry.start_char) + 1
         last = max(first, bisect_left(self._line_ends, entry.end_char - 1) + 1)
         signature = self.outline.signature(entry)
@@ -264,56 +250,46 @@ class FactsBuilder:
 
     def _is_exported(self, name: str, node: Node) -> bool:
         """Whether others can name a definition, and what it is in."""
-        private = self.extraction.is_private
-        if private is None or (
-            parent_scope(name) not in self._private_names and not private(self, node, name)
-        ):
-            return True
-        self._private_names.add(name)
-        return False
+        is_private = self.extraction.is_private
+        if is_private and (parent_scope(name) in self._private_names or is_private(self, node, name)):
+            self._private_names.add(name)
+            return False
+        return True
 
 
 def _qualify_names(outline: Outline, extraction: ExtractionRules) -> dict[int, str]:
     """The qualified names of definitions, outer ones before those within."""
-    if extraction.qualify_within is None:
-        return {id(each): (extraction.qualify or _symbol_of)(each) for each in outline.definitions}
     names: dict[int, str] = {}
     for each in outline.definitions:
-        names[id(each)] = extraction.qualify_within(
-            each, names[id(each.parent)] if each.parent is not None else ""
-        )
+        if extraction.qualify_within is not None:
+            name = extraction.qualify_within(each, names[id(each.parent)] if each.parent is not None else "")
+        else:
+            name = extraction.qualify(each) if extraction.qualify is not None else each.symbol
+        names[id(each)] = name
     return names
-
-
-def _symbol_of(definition: OutlineDefinition) -> str:
-    return definition.symbol
 
 
 def _build_scope_spans(outline: Outline, names: dict[int, str]) -> tuple[list[int], list[str]]:
     """Characters from which on one scope holds, and those scopes."""
     starts, scopes = [0], [""]
-    for position, name in _iter_scope_changes(outline, names):
+    around: list[OutlineDefinition] = []
+
+    def enter(position: int, name: str) -> None:
         if starts[-1] == position:
             scopes[-1] = name
         else:
             starts.append(position)
             scopes.append(name)
-    return starts, scopes
 
+    def leave_until(position: float) -> None:
+        while around and around[-1].end_char <= position:
+            ended = around.pop()
+            enter(ended.end_char, names[id(around[-1])] if around else "")
 
-def _iter_scope_changes(outline: Outline, names: dict[int, str]) -> Iterator[tuple[int, str]]:
-    around: list[OutlineDefinition] = []
     for each in outline.definitions:
-        if each.kind in VARIABLE_KINDS:
-            continue
-        while around and around[-1].end_char <= each.start_char:
-            yield from _leave_scope(around, names)
-        yield each.start_char, names[id(each)]
-        around.append(each)
-    while around:
-        yield from _leave_scope(around, names)
-
-
-def _leave_scope(enclosing: list[OutlineDefinition], names: dict[int, str]) -> Iterator[tuple[int, str]]:
-    ended = enclosing.pop()
-    yield ended.end_char, names[id(enclosing[-1])] if enclosing else ""
+        if each.kind not in VARIABLE_KINDS:
+            leave_until(each.start_char)
+            enter(each.start_char, names[id(each)])
+            around.append(each)
+    leave_until(inf)
+    return starts, scopes

@@ -42,11 +42,11 @@ def from_json(text: str) -> FileFacts:
     """The facts that `to_json` wrote.
 
     Raises:
-        ValueError: it is no such text, or one of another version.
+        ValueError: it is not such a text, or one of another version.
     """
     version, path, language, module, settings, strings, *columns = json.loads(text)
     if version != _VERSION:
-        raise ValueError(f"facts of version {version}, expected {_VERSION}")
+        raise ValueError(f"facts of version {version}, expected {_VERSION}: extract them again")
     parts = [
         tuple(_decode_rows(part, cells, strings)) for part, cells in zip(_RECORD_TYPES, columns, strict=True)
     ]

@@ -1,6 +1,6 @@
 """The facts of one file, arranged for look-ups by name and by scope.
 
-All that is asked of a file is asked by key, so that it can be noted which keys were asked (see `asking`).
+Look-ups go by key, so that the keys can be recorded (see `lookup_digests`).
 """
 
 from __future__ import annotations
@@ -36,15 +36,11 @@ class FileIndex:
     private: Mapping[str, bool]  # what others cannot name
     bases: Mapping[str, list[str]]  # what types extend, as it is written
     imports: Mapping[ScopedName, list[Import]]  # by local name, or `STAR`
-    tables: Mapping[
-        ScopedName, list[Binding]
-    ]  # what is bound to `self.x` in a method is bound to `x` in its class
+    tables: Mapping[ScopedName, list[Binding]]  # `self.x` in a method is `x` in its class
     beneath: Mapping[ScopedName, bool]  # what longer paths that are bound start with
     selves: Mapping[ScopedName, str]  # names of "@self" and "@class"
-    names: Mapping[
-        ScopedName, list[str]
-    ]  # of definitions, by (NAMED, last segment) or (WITHIN, what is around)
-    listed: Mapping[ScopedName, bool]  # by (LISTED, name)
+    names: Mapping[ScopedName, list[str]]  # definitions by (BY_LAST_SEGMENT, …) or (BY_PARENT, …)
+    listed: Mapping[ScopedName, bool]  # by (BY_EXPORT_LIST, name)
 
     def enclosing_class(self, scope: str) -> str | None:
         """The innermost type that a scope is in, or is."""
@@ -96,11 +92,9 @@ class FileIndex:
 
     def is_star_exported(self, name: str) -> bool:
         """Whether an import of everything brings a name."""
-        return (
-            (BY_EXPORT_LIST, name) in self.listed
-            if self.has_export_list
-            else self.language.is_star_exported(name)
-        )
+        if self.has_export_list:
+            return (BY_EXPORT_LIST, name) in self.listed
+        return self.language.is_star_exported(name)
 
     def definitions_named(self, last_segment: str) -> list[str] | tuple[str, ...]:
         """The definitions with a last segment."""

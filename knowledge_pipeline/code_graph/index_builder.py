@@ -1,4 +1,4 @@
-"""Makes a file's index out of its facts."""
+"""Builds the index of a file from its facts."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ EXPORT_LIST = "__all__"
 
 def build_index(facts: FileFacts, language: Language) -> FileIndex:
     """The index of a file."""
-    made = _IndexBuilder(language)
+    builder = _IndexBuilder(language)
     for each in facts.definitions:
-        made.add_definition(each)
+        builder.add_definition(each)
     for each in facts.imports:
-        made.add_import(each)
-    made.collect_self_names(facts)
+        builder.add_import(each)
+    builder.collect_self_names(facts)
     for each in facts.bindings:
-        made.add_binding(each)
+        builder.add_binding(each)
     for use in facts.uses:
         if use.kind in ("extends", "implements"):
-            made.bases.setdefault(use.scope, []).append(use.path)
+            builder.bases.setdefault(use.scope, []).append(use.path)
     private = facts.definitions if language.private_to_file else ()
     return FileIndex(
         facts,
         language,
-        has_star_imports=any(name == STAR for _, name in made.imports),
+        has_star_imports=any(name == STAR for _, name in builder.imports),
         has_export_list=EXPORT_LIST in facts.settings,
-        kinds=made.kinds,
+        kinds=builder.kinds,
         private={each.name: True for each in private if not each.exported},
-        bases=made.bases,
-        imports=made.imports,
-        tables=made.bindings,
-        beneath=made.bound_prefixes,
-        selves=made.self_names,
-        names={key: sorted(set(held)) if key[0] == BY_PARENT else held for key, held in made.names.items()},
+        bases=builder.bases,
+        imports=builder.imports,
+        tables=builder.bindings,
+        beneath=builder.bound_prefixes,
+        selves=builder.self_names,
+        names={
+            key: sorted(set(held)) if key[0] == BY_PARENT else held for key, held in builder.names.items()
+        },
         listed={(BY_EXPORT_LIST, name): True for name in facts.settings.get(EXPORT_LIST, "").split()},
     )
 

@@ -1,7 +1,7 @@
-"""What is asked of other files: noted by key, and told apart by digests of the answers.
+"""Records which keys are looked up in other files, and compares the answers by their digests.
 
-A key is kept as a mark of three bytes, so that a trace stays small. Two keys with one mark are taken
-for one: a file may be resolved again for nothing, never the other way round.
+A trace keeps a hash of three bytes for each key, so that it stays small. Two keys with one hash count as one:
+a file may be resolved again for nothing, but never kept when it should be resolved.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ LookupKeys = set[str | ScopedName]
 """Keys that were looked up in the tables of a file."""
 
 AnswerDigests = Mapping[int, int]
-"""All that a file tells: by mark, a digest of the answers to all its keys."""
+"""By the hash of a key, a digest of the answers to all keys with that hash."""
 
 _TABLES = tuple(each.name for each in fields(FileIndex) if str(each.type).startswith("Mapping"))
 _HASH_BYTES = 3
-_FILE_HASH = 0  # the mark of what every question depends on
+_NO_ITERATION = "look up other files by key"
+_FILE_HASH = 0  # the hash of what every look-up depends on
 
 
 class _RecordingMapping(Mapping[AnyKey, Value]):
-    """A table of which it is noted what is looked up. It cannot be gone through."""
+    """A table that records the keys that are looked up in it, and cannot be iterated over."""
 
     __slots__ = ("_mapping", "_recorded")
 
@@ -54,55 +55,55 @@ class _RecordingMapping(Mapping[AnyKey, Value]):
     @overload
     def get(self, key: AnyKey, /, default: Value | Other) -> Value | Other: ...
     def get(self, key: AnyKey, /, default: Any = None) -> Any:
-        """A look-up, which is noted whether there is an answer or not."""
+        """Looks a key up, and records it whether there is an answer or not."""
         self._recorded.add(key)
         return self._mapping.get(key, default)
 
     def __iter__(self) -> Any:
-        raise TypeError("other files are asked by key")
+        raise TypeError(_NO_ITERATION)
 
     def __len__(self) -> int:
-        raise TypeError("other files are asked by key")
+        raise TypeError(_NO_ITERATION)
 
 
 def record_lookups(index: FileIndex, recorded: LookupKeys) -> FileIndex:
-    """The same index, that adds to `asked` what is looked up in it."""
+    """The same index, which adds the keys that are looked up in it to `recorded`."""
     tables: dict[str, Any] = {name: _RecordingMapping(getattr(index, name), recorded) for name in _TABLES}
     return replace(index, **tables)
 
 
 def digest_answers(index: FileIndex) -> AnswerDigests:
-    """All that a file tells; lines, and the order of what has different keys, do not count."""
+    """Digests of all answers of a file; lines, and the order of different keys, do not count."""
     parts: dict[int, list[str]] = {_FILE_HASH: [_file_properties(index)]}
     for name in _TABLES:
         table: Mapping[str | ScopedName, Any] = getattr(index, name)
         for key, answer in table.items():
             parts.setdefault(_hash_key(key), []).append(f"{name} {key!r} {_to_comparable(answer)!r}")
-    texts = {mark: "\n".join(sorted(each)).encode(errors="replace") for mark, each in parts.items()}
-    return {mark: int.from_bytes(_digest(text, 8), "big") for mark, text in texts.items()}
+    texts = {key: "\n".join(sorted(each)).encode(errors="replace") for key, each in parts.items()}
+    return {key: int.from_bytes(_digest(text, 8), "big") for key, text in texts.items()}
 
 
 def digest_interface(digests: AnswerDigests) -> str:
-    """A digest of all that a file tells."""
+    """A digest of all answers of a file."""
     return _digest(repr(sorted(digests.items())).encode(), 8).hex()
 
 
 def encode_lookup_keys(keys: Iterable[str | ScopedName]) -> str:
-    """What was asked, as a short text."""
-    marks = sorted({_hash_key(key) for key in keys})
-    return b64encode(b"".join(mark.to_bytes(_HASH_BYTES, "big") for mark in marks)).decode()
+    """Keys as a short text of their hashes."""
+    hashes = sorted({_hash_key(key) for key in keys})
+    return b64encode(b"".join(each.to_bytes(_HASH_BYTES, "big") for each in hashes)).decode()
 
 
 def digest_lookups(digests: AnswerDigests, encoded_keys: str) -> str:
-    """A digest of the answers to what was asked."""
-    read = b64decode(encoded_keys)
-    asked = (int.from_bytes(read[at : at + _HASH_BYTES], "big") for at in range(0, len(read), _HASH_BYTES))
-    found = [digests.get(mark, 0) for mark in (_FILE_HASH, *asked)]
+    """A digest of the answers to some keys."""
+    held = b64decode(encoded_keys)
+    hashes = (int.from_bytes(held[at : at + _HASH_BYTES], "big") for at in range(0, len(held), _HASH_BYTES))
+    found = [digests.get(each, 0) for each in (_FILE_HASH, *hashes)]
     return b64encode(_digest(b"".join(each.to_bytes(8, "big") for each in found), 9)).decode()
 
 
 def _hash_key(key: str | ScopedName) -> int:
-    """A look-up by the name that it starts with, in the table of a scope or type."""
+    """The hash of a key: of its scope or type, and the name that its path starts with."""
     if not isinstance(key, str):
         scope, path = key
         key = f"{scope}.{first_segment(path)}" if scope else first_segment(path)

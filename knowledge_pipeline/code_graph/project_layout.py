@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol, TypeVar
+import posixpath
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from knowledge_pipeline.code_graph.facts import FileFacts
 
 Built = TypeVar("Built")
+Arguments = TypeVarTuple("Arguments")
 
 
 def list_defined_names(facts: FileFacts) -> frozenset[str]:
-    """All for which `Project.defining` gives a file: last segments of its definitions, and its package.
+    """The names for which `Project.files_defining` gives a file: last segments of definitions, its package.
 
     That is "package com.acme.app" ("package " for none), and "within com", "within com.acme",
     "within com.acme.app".
@@ -28,10 +30,10 @@ def list_defined_names(facts: FileFacts) -> frozenset[str]:
 def find_changed_names(
     before: Mapping[str, FileFacts], after: Mapping[str, FileFacts]
 ) -> frozenset[str] | None:
-    """What some files, by path, define now or defined before, but not both.
+    """The names that some files, by path, define either now or before.
 
-    None where something else may answer questions about many files in another way: a file came or went,
-    or says otherwise where modules lie.
+    None where more may have changed than answers about these names: a file came or went, or where modules
+    lie.
     """
     names: set[str] = set()
     if before.keys() != after.keys():
@@ -48,18 +50,18 @@ def _module_identity(facts: FileFacts) -> object:
 
 
 class Project(Protocol):
-    """The source whose files are resolved, as it is at one moment: after an edit, make another."""
+    """The source whose files are resolved, at one moment: an edit makes another project."""
 
     def paths(self) -> Collection[str]:
         """All files that have facts."""
         ...
 
     def facts(self, path: str) -> FileFacts:
-        """What a file says; called for the same one more than once, so keep some."""
+        """What a file says; asked more than once for a file, so keep some."""
         ...
 
     def files_defining(self, name: str) -> Collection[str]:
-        """The files with a definition of which this is the last segment; see `defines`."""
+        """The files with a definition of which this is the last segment; see `list_defined_names`."""
         ...
 
 
@@ -69,14 +71,53 @@ class Layout:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.paths = frozenset(project.paths())
-        self._cache: dict[str, Any] = {}
+        self._cache: dict[object, Any] = {}  # by function and arguments
 
     def facts(self, path: str) -> FileFacts:
         """What a file says: for manifests."""
         return self.project.facts(path)
 
-    def get_or_build(self, key: str, build: Callable[[Layout], Built]) -> Built:
-        """What `build` makes of the layout, the first time that the key is asked for."""
+    def files_named(self, name: str) -> tuple[str, ...]:
+        """All files with a last name, in the order of their paths."""
+        return self.get_or_build(_index_file_names).get(name, ())
+
+    def get_or_build(self, build: Callable[[Layout, *Arguments], Built], *arguments: *Arguments) -> Built:
+        """What a function makes of the layout, computed once."""
+        key = (build, arguments)
         if key not in self._cache:
-            self._cache[key] = build(self)
+            self._cache[key] = build(self, *arguments)
         return self._cache[key]
+
+
+def _index_file_names(layout: Layout) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for path in sorted(layout.paths):
+        found.setdefault(path.rpartition("/")[2], []).append(path)
+    return {name: tuple(paths) for name, paths in found.items()}
+
+
+def join_path(folder: str, name: str) -> str:
+    """A path relative to a folder; what leads out of the source starts in it."""
+    return posixpath.normpath(f"/{folder}/{name}").lstrip("/")
+
+
+def climb_path(path: str, name: str) -> tuple[str, str]:
+    """A path relative to a file, `..` followed where it starts with that, and the rest after that."""
+    folder = path.split("/")[:-1]
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    while parts and parts[0] == "..":
+        parts, folder = parts[1:], folder[:-1]
+    return "/".join([*folder, *parts]), "/".join(parts)
+
+
+def count_shared_folders(one: str, other: str) -> int:
+    """How many of the outermost folders of two files are the same."""
+    return len(posixpath.commonprefix([one.split("/")[:-1], other.split("/")[:-1]]))
+
+
+def iter_folders(folder: str) -> Iterator[str]:
+    """A folder and those around it, the source's own, "", last."""
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+    yield ""

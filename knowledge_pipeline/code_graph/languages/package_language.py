@@ -45,7 +45,9 @@ class PackageLanguage(Language):
         """Files of the package that define a name; of the nearest around it, where those are seen."""
         package = path.rstrip("/")
         while True:
-            found = _list_package_files(package, layout).intersection(layout.project.files_defining(name))
+            found = layout.get_or_build(_list_package_files, package).intersection(
+                layout.project.files_defining(name)
+            )
             if found or not self.nested_packages or not package:
                 return tuple(sorted(found))
             package = package.rpartition(".")[0]
@@ -64,12 +66,5 @@ class PackageLanguage(Language):
         return ".".join(part for part in (module, name) if part) or path
 
 
-def _list_package_files(package: str, layout: Layout) -> frozenset[str]:
-    if not package:
-        return layout.get_or_build("files without a package", _list_unpackaged_files)
-    key = f"package {package}"
-    return layout.get_or_build(key, lambda layout: frozenset(layout.project.files_defining(key)))
-
-
-def _list_unpackaged_files(layout: Layout) -> frozenset[str]:
-    return frozenset(layout.project.files_defining("package "))
+def _list_package_files(layout: Layout, package: str) -> frozenset[str]:
+    return frozenset(layout.project.files_defining(f"package {package}"))

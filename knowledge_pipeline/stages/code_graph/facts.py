@@ -1,4 +1,4 @@
-"""Facts: what each file of a code source says by itself. Key: path; fingerprint: text, sanitizer, extractor.
+"""Extracts the facts of each file of a code source. Key: path; fingerprint: text, sanitizer, extractor.
 
 Facts are read from the sanitized text, as chunks are, so that both count the same lines and no
 signature shows a secret.
@@ -40,14 +40,10 @@ _LIVE = _READABLE & is_null("archived_at")
 
 @dataclass(frozen=True, slots=True)
 class FactsRefresh:
-    """What a refresh of facts has read anew."""
+    """The facts that a refresh has extracted again."""
 
-    old_fingerprints: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # fingerprints of the facts, by path
-    changed_names: frozenset[str] | None = (
-        frozenset()
-    )  # as `layout.names_between`; None, too, where they are many
+    old_fingerprints: Mapping[str, str] = field(default_factory=dict[str, str])  # of the facts, by path
+    changed_names: frozenset[str] | None = frozenset()  # as `find_changed_names`; None if there are many
 
 
 def refresh_facts(ctx: RefreshContext) -> FactsRefresh:
@@ -60,8 +56,8 @@ def refresh_facts(ctx: RefreshContext) -> FactsRefresh:
         return FactsRefresh()
     edited = not planned.added and not planned.removed and len(planned.changed) <= _COMPARED_FILES_MAX
     before = _load_facts(table, planned.changed) if edited else {}
-    reading = _FactsRowBuilder(ctx, table, desired, uris)
-    reconcile(table, planned, reading.build_batches)
+    builder = _FactsRowBuilder(ctx, table, desired, uris)
+    reconcile(table, planned, builder.build_batches)
     names = find_changed_names(before, _load_facts(table, planned.changed)) if edited else None
     return FactsRefresh({path: held[path] for path in planned.changed}, names)
 
@@ -75,7 +71,7 @@ def _load_facts(table: Table, paths: list[str]) -> dict[str, FileFacts]:
 
 
 def has_facts(path: str, language: str) -> bool:
-    """Whether a file has facts: it is in a language with a grammar, or tells how modules are named."""
+    """Whether a file has facts: it is in a language with a grammar, or says how modules are named."""
     return language in PARSED_LANGUAGES or is_manifest(path)
 
 
@@ -95,12 +91,12 @@ def _desired_fingerprints(ctx: RefreshContext) -> tuple[dict[str, str], dict[str
 
 
 def _language_of(row: dict[str, Any]) -> str:
-    """An empty file has none in the snapshot, but a name."""
+    """The language of a file; an empty file has none in the snapshot, but its name may say it."""
     return row["language"] or detect_language(row["path"]) or ""
 
 
 class _FactsRowBuilder:
-    """Makes the facts of chosen files."""
+    """Builds the rows of chosen files."""
 
     def __init__(
         self, ctx: RefreshContext, table: Table, desired: dict[str, str], uris: dict[str, str]
@@ -113,9 +109,8 @@ class _FactsRowBuilder:
         for portion in split_batches(paths, _FILES_PER_COMMIT):
             rows: list[dict[str, Any]] = []
             where = one_of("uri", [self._uris[path] for path in portion])
-            for batch in self._snapshot.iter_batches(
-                ["uri", "path", "language", "text"], where, batch_rows=16
-            ):
+            columns = ["uri", "path", "language", "text"]
+            for batch in self._snapshot.iter_batches(columns, where, batch_rows=16):
                 for stored in batch.to_pylist():
                     rows.append(self._build_row(stored))
                     done += 1

@@ -40,7 +40,7 @@ class _NameIndex:
 
 
 class StoredProject:
-    """A still picture of the facts of one source: see `graph.layout.Project`."""
+    """The facts of one source at one moment: a `code_graph.Project`."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -81,12 +81,7 @@ class StoredProject:
                 self._texts[path] = text
 
     def renew_trace(self, trace: Trace, names: Collection[str] | None = None) -> Trace | None:
-        """What was asked when a file was resolved, with today's answers; None: one is another.
-
-        Args:
-            trace: of a file that did not change itself.
-            names: as `graph.resolve.renewed`.
-        """
+        """The trace that resolving a file would leave now; see `code_graph.renew_trace`."""
         return renew_trace(trace, self, self.interfaces, names)
 
     def _load_text(self, path: str) -> str:

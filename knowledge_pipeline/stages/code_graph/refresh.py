@@ -53,14 +53,13 @@ def refresh(ctx: RefreshContext) -> Stats:
         if planned:
             project = StoredProject(facts)
             resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
-            if {
-                path: hash_strings(of_facts, mark) for path, of_facts in read.old_fingerprints.items()
-            } != resolved:
+            before = {path: hash_strings(old, mark) for path, old in read.old_fingerprints.items()}
+            if before != resolved:
                 read = replace(read, changed_names=None)  # a refresh was killed between facts and edges
-            unchanged = _unchanged_paths(desired, made_of)
-            touched = (
-                _IndirectChanges() if ctx.full else _find_indirect_changes(ctx, project, unchanged, read)
-            )
+            unchanged = {path for path, each in desired.items() if made_of.get(path) == each}
+            touched = _IndirectChanges()
+            if not ctx.full:
+                touched = _find_indirect_changes(ctx, project, unchanged, read)
             stats.notes = _write_graph(ctx, project, desired, held, planned, touched)
             planned = _count_affected(planned, touched.affected)
         stats.seen = len(desired)
@@ -88,10 +87,6 @@ def _load_stored_files(symbols: Table, source: str) -> dict[str, _StoredFile]:
     return {row["path"]: _StoredFile(row["made_of"], row["fingerprint"]) for row in rows}
 
 
-def _unchanged_paths(desired: dict[str, str], stored: dict[str, str]) -> set[str]:
-    return {path for path, mark in desired.items() if stored.get(path) == mark}
-
-
 def _count_affected(plan: ReconcilePlan, affected: list[str]) -> ReconcilePlan:
     changed = [*plan.changed, *affected]
     return ReconcilePlan(plan.added, changed, plan.removed, plan.unchanged - len(affected))
@@ -102,9 +97,7 @@ class _IndirectChanges:
     """Files that did not change themselves, but what they were resolved by."""
 
     affected: list[str] = field(default_factory=list[str])  # a question about others has another answer now
-    retrace_only: list[str] = field(
-        default_factory=list[str]
-    )  # another file changed, but not in what it was asked
+    retrace_only: list[str] = field(default_factory=list[str])  # another file changed elsewhere
 
 
 def _find_indirect_changes(
@@ -117,11 +110,11 @@ def _find_indirect_changes(
         for path, trace in zip(batch["path"].to_pylist(), batch["trace"].to_pylist(), strict=True):
             if path not in unchanged or not may_matter(trace):
                 continue
-            asked: Trace = json.loads(trace)
-            now = project.renew_trace(asked, facts_refresh.changed_names)
+            before: Trace = json.loads(trace)
+            now = project.renew_trace(before, facts_refresh.changed_names)
             if now is None:
                 found.affected.append(path)
-            elif now != asked:
+            elif now != before:
                 found.retrace_only.append(path)
     return _IndirectChanges(sorted(found.affected), sorted(found.retrace_only))
 
@@ -130,10 +123,9 @@ def _build_trace_filter(facts_refresh: FactsRefresh) -> Callable[[str], bool]:
     """Whether a trace, as it is stored, names a file or a definition that an edit touched; or any may."""
     if facts_refresh.changed_names is None:
         return lambda trace: True
-    named = [
-        json.dumps(each)[1:-1] for each in (*facts_refresh.old_fingerprints, *facts_refresh.changed_names)
-    ]
-    return lambda trace: any(each in trace for each in named)
+    named = (*facts_refresh.old_fingerprints, *facts_refresh.changed_names)
+    escaped = [json.dumps(each)[1:-1] for each in named]
+    return lambda trace: any(each in trace for each in escaped)
 
 
 def _write_graph(
@@ -147,36 +139,32 @@ def _write_graph(
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
     context = build_source_columns(ctx)
     web_prefix = context.pop("web_prefix")
-    maker = GraphRowBuilder(project, context, web_prefix, datetime.now(UTC))
+    builder = GraphRowBuilder(project, context, web_prefix, datetime.now(UTC))
     paths = [*indirect.affected, *plan.keys_to_write]
     if len(paths) > _PRELOAD_MIN_FILES:
         project.preload_facts()
     known = {} if ctx.full else {path: file.fingerprint for path, file in stored_files.items()}
     marks = {path: desired[path] for path in paths}
-    with GraphWriter(ctx.lake) as made:
-        _resolve_files(ctx, maker, marks, known, made)
-        _rewrite_traces(ctx, project, indirect.retrace_only, made)
-        turn = claim_immediately if made.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
+    with GraphWriter(ctx.lake) as writer:
+        _resolve_files(ctx, builder, marks, known, writer)
+        _rewrite_traces(ctx, project, indirect.retrace_only, writer)
+        turn = claim_immediately if writer.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
         with turn("index"), ctx.lake.lock_index():
-            made.write(
-                ctx.source.id,
-                maker.indexed_at,
-                removed_paths=plan.removed,
-                all_files=len(paths) == len(desired),
-            )
-    return maker.notes
+            every = len(paths) == len(desired)
+            writer.write(ctx.source.id, builder.indexed_at, removed_paths=plan.removed, all_files=every)
+    return builder.notes
 
 
 def _resolve_files(
     ctx: RefreshContext,
-    maker: GraphRowBuilder,
+    builder: GraphRowBuilder,
     fingerprints_by_path: dict[str, str],
     stored_fingerprints: dict[str, str],
     writer: GraphWriter,
 ) -> None:
     uris = _load_uris(ctx.lake.facts(ctx.source.type, ctx.source.id), fingerprints_by_path)
     for done, (path, mark) in enumerate(fingerprints_by_path.items(), start=1):
-        rows = maker.build_file_rows(path, uris[path], mark)
+        rows = builder.build_file_rows(path, uris[path], mark)
         writer.add_file(rows, unchanged=stored_fingerprints.get(path) == rows.file["fingerprint"])
         ctx.report("graph", done, len(fingerprints_by_path))
 

@@ -45,7 +45,7 @@ class FileRows:
 
 @dataclass(frozen=True, slots=True)
 class GraphRowBuilder:
-    """Resolves files of one source and makes their rows."""
+    """Resolves files of one source and builds their rows."""
 
     project: Project
     source_columns: Mapping[str, Any]  # columns that the configuration decides
@@ -62,15 +62,14 @@ class GraphRowBuilder:
         mark = _compute_fingerprint([*symbols, *edges], common)
         stamped = {**common, "indexed_at": self.indexed_at}
         named = {**stamped, "url": self._web_url(path), "fingerprint": mark}
-        trace = format_trace(resolved.trace)
-        file = _add_payload(
-            {**named, **self._build_file_row(facts), "made_of": input_fingerprint, "trace": trace}
+        made_of = {"made_of": input_fingerprint, "trace": format_trace(resolved.trace)}
+        file = _add_payload({**named, **self._build_file_row(facts), **made_of})
+        return FileRows(
+            file, [_add_payload({**named, **row}) for row in symbols], [{**stamped, **row} for row in edges]
         )
-        made = [_add_payload({**named, **row}) for row in symbols]
-        return FileRows(file, made, [{**stamped, **row} for row in edges])
 
     def _resolve_file(self, path: str) -> ResolvedFile:
-        """One file that cannot be followed does not stop the others: it has no uses."""
+        """The edges of a file; one whose values lead too deep has none, and does not stop the others."""
         try:
             return resolve(path, self.project)
         except RecursionError:
@@ -78,80 +77,55 @@ class GraphRowBuilder:
             return ResolvedFile((), {})
 
     def _build_file_row(self, facts: FileFacts) -> Row:
-        node = self._node_id(facts.path, "")
         last = max((each.end_line for each in facts.definitions), default=1)
-        return {
-            "id": node,
-            "node": node,
-            "kind": "file",
-            "name": "",
-            "simple": PurePosixPath(facts.path).stem,
-            "full_name": full_name(facts.path, "", self.project),
-            "start_line": 1,
-            "end_line": last,
-            "signature": "",
-            "exported": True,
-        }
+        node, stem = self._node_id(facts.path, ""), PurePosixPath(facts.path).stem
+        name = full_name(facts.path, "", self.project)
+        return _build_symbol_row(node, node, "file", "", full_name=name, simple=stem, end_line=last)
 
     def _iter_definition_rows(self, facts: FileFacts) -> Iterator[Row]:
         twins: Counter[str] = Counter()
         for each in facts.definitions:
             node, twin = self._node_id(facts.path, each.name), twins[each.name]
             twins[each.name] += 1
-            yield {
-                "id": hash_strings(node, str(twin)) if twin else node,
-                "node": node,
-                "kind": each.kind,
-                "name": each.name,
-                "simple": _last_segment(each.name),
-                "full_name": full_name(facts.path, each.name, self.project),
-                "start_line": each.start_line,
-                "end_line": each.end_line,
-                "signature": each.signature[:_SIGNATURE_CHARS],
-                "exported": each.exported,
-            }
+            row = _build_symbol_row(
+                hash_strings(node, str(twin)) if twin else node,
+                node,
+                each.kind,
+                each.name,
+                full_name=full_name(facts.path, each.name, self.project),
+                end_line=each.end_line,
+            )
+            signature = each.signature[:_SIGNATURE_CHARS]
+            yield row | {"start_line": each.start_line, "signature": signature, "exported": each.exported}
 
     def _iter_alias_rows(self, path: str, resolved: ResolvedFile) -> Iterator[Row]:
-        """Names under which others may import from this file what another one defines, members too."""
-        made: dict[str, Row] = {}
-        for each in resolved.aliases:
-            for name, target in _iter_alias_targets(each):
-                if name not in made:
-                    made[name] = self._build_alias_row(path, name, self._node_id(each.target_path, target))
-        yield from made.values()
-
-    def _build_alias_row(self, path: str, name: str, node: str) -> Row:
-        return {
-            "id": hash_strings("alias", self._node_id(path, name)),
-            "node": node,
-            "kind": "alias",
-            "name": name,
-            "simple": _last_segment(name),
-            "full_name": name,
-            "start_line": 1,
-            "end_line": 1,
-            "signature": "",
-            "exported": True,
-        }
+        """Names under which others may import from this file what another one defines, with members."""
+        names: set[str] = set()
+        for alias in resolved.aliases:
+            for name, target in _iter_alias_targets(alias):
+                if name not in names:
+                    names.add(name)
+                    row_id = hash_strings("alias", self._node_id(path, name))
+                    node = self._node_id(alias.target_path, target)
+                    yield _build_symbol_row(row_id, node, "alias", name, full_name=name)
 
     def _iter_edge_rows(self, path: str, edges: Iterable[Edge]) -> Iterator[Row]:
         """The edges, and for each other file, or name outside, one that says that this file depends on it."""
         depends: dict[tuple[str | None, str], Edge] = {}
-        made: set[str] = set()
+        ids: set[str] = set()
         for edge in sorted(edges, key=lambda edge: (edge.line, edge.kind, edge.source, edge.target)):
             row = self._build_edge_row(path, edge)
-            if row["id"] in made:
+            if row["id"] in ids:
                 continue
-            made.add(row["id"])
+            ids.add(row["id"])
             yield row
             key = (edge.target_path, "" if edge.target_path else edge.target)
             known = depends.get(key)
             if edge.kind != "contains" and edge.target_path != path and edge.confidence > 0:
                 depends[key] = edge if known is None or edge.confidence > known.confidence else known
         for (target_path, target), edge in depends.items():
-            yield self._build_edge_row(
-                path, Edge("imports", "", target, target_path, edge.line, edge.confidence), "depends"
-            )
+            depended = Edge("imports", "", target, target_path, edge.line, edge.confidence)
+            yield self._build_edge_row(path, depended, "depends")
 
     def _build_edge_row(self, path: str, edge: Edge, kind: str | None = None) -> Row:
         kind = kind or edge.kind
@@ -184,14 +158,34 @@ def _iter_alias_targets(alias: Alias) -> Iterator[tuple[str, str]]:
         yield f"{alias.full_name}{member.removeprefix(alias.target)}", member
 
 
+def _build_symbol_row(
+    row_id: str,
+    node: str,
+    kind: str,
+    name: str,
+    *,
+    full_name: str,
+    simple: str | None = None,
+    end_line: int = 1,
+) -> Row:
+    return {
+        "id": row_id,
+        "node": node,
+        "kind": kind,
+        "name": name,
+        "simple": name.rpartition(".")[2] if simple is None else simple,
+        "full_name": full_name,
+        "start_line": 1,
+        "end_line": end_line,
+        "signature": "",
+        "exported": True,
+    }
+
+
 def _add_payload(row: Row) -> Row:
     return {**row, "shown": build_payload(row)}
 
 
-def _last_segment(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
 def _compute_fingerprint(rows: Iterable[Row], shared_columns: Mapping[str, Any]) -> str:
-    told = (json.dumps(row, sort_keys=True, default=str) for row in (shared_columns, *rows))
-    return hash_strings(*told)
+    texts = (json.dumps(row, sort_keys=True, default=str) for row in (shared_columns, *rows))
+    return hash_strings(*texts)

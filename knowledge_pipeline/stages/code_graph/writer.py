@@ -1,7 +1,7 @@
-"""Writing what was resolved into the shared tables of the code graph, under the index lock.
+"""Writes resolved files into the shared tables of the code graph, under the index lock.
 
-What is written in one pass has one time of indexing, so that the rows which it takes the place of
-are those of its files with another one.
+All rows of one pass have one time of indexing: the rows that they replace are those of the same files with
+another time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GraphWriter:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._stack = ExitStack()
-        self._replaced_paths: list[str] = []  # files whose other rows are written, too
+        self._replaced_paths: list[str] = []  # of files whose other rows are written, too
         self._files = 0
 
     def __enter__(self) -> GraphWriter:
@@ -40,11 +40,11 @@ class GraphWriter:
 
     @property
     def row_count(self) -> int:
-        """How many rows are to be written."""
+        """The number of rows to write."""
         return self._symbols.rows + self._edges.rows
 
     def add_file(self, rows: FileRows, *, unchanged: bool) -> None:
-        """Take the rows of one file; of one that is the `same` as in the tables its own row alone."""
+        """Take the rows of one file; of a file that is `unchanged` in the tables, its own row alone."""
         self._files += 1
         if not unchanged:
             self._replaced_paths.append(rows.file["path"])
@@ -53,16 +53,15 @@ class GraphWriter:
         self._symbols.add_rows([rows.file])
 
     def write(self, source: str, now: datetime, *, removed_paths: list[str], all_files: bool) -> None:
-        """Bring the tables to what was made.
+        """Replace the rows of all files of the pass.
 
-        First the files say that they are to be made anew, so that nothing is taken for done before
-        all of it is, whatever becomes of this process and of the files meanwhile.
+        First marks the files as unresolved, so that a process that is killed leaves work to do.
 
         Args:
-            source: whose rows they are.
-            now: the time that they carry.
-            removed: files of which nothing is to stay.
-            everything: all files of the source were made.
+            source: that has the files.
+            now: the time of indexing in all rows.
+            removed_paths: files whose rows are deleted.
+            all_files: whether the pass resolved all files of the source.
         """
         symbols, edges = self._lake.graph_table("symbols"), self._lake.graph_table("edges")
         whole = all_files and self._files == len(self._replaced_paths)

@@ -1,7 +1,6 @@
-"""Indexes of the code graph's tables: a question reads a few rows of many, found by one column.
+"""Indexes of the code graph's tables: a query reads a few rows of many, found by one column.
 
-Rows that an index does not hold yet are scanned beside it, so a stale one costs time and never
-an answer.
+Rows that an index does not hold yet are scanned, so a stale index costs time and never an answer.
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 from knowledge_pipeline.store.tables import Table
 
 INDEX_MIN_ROWS = 5_000  # below, a scan takes 2 ms
-MAX_UNINDEXED_ROWS = (
-    1_000  # a longer unindexed tail is taken into the indexes: of 5,000 each read takes 2 ms more
-)
+MAX_UNINDEXED_ROWS = 1_000  # a longer unindexed tail is indexed: one of 5,000 rows adds 2 ms to each read
 _BTREE_PAGE_ROWS = 1_024  # of a tree: each key that is asked for is looked for in all of its page
 
 _BTREE_COLUMNS = {
@@ -35,7 +32,7 @@ def maintain_indexes(table: Table) -> None:
 
 
 def needs_maintenance(table: Table) -> bool:
-    """Whether `maintain` would write: an index is missing, or the unindexed tail is long."""
+    """Whether `maintain_indexes` would write: an index is missing, or the unindexed tail is long."""
     built = table.indexes
     return not _required_indexes(table).keys() <= built.keys() or (
         bool(built) and _count_unindexed(table, built) > MAX_UNINDEXED_ROWS
@@ -52,7 +49,7 @@ def rebuild_indexes(table: Table) -> None:
 
 
 def _build_index(table: Table, column: str, kind: str) -> None:
-    """By Lance itself, because LanceDB's door does not let the size of a tree's page be chosen."""
+    """Uses Lance directly, because LanceDB does not let callers choose the size of a tree's page."""
     from lance.indices import IndexConfig
 
     tree = IndexConfig(index_type="btree", parameters={"zone_size": _BTREE_PAGE_ROWS})

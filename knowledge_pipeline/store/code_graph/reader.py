@@ -1,7 +1,7 @@
-"""Reading the code graph at one released version; every read takes a filter, made from an `Access`.
+"""Reads the code graph at one released version; every read takes a filter, made from an `Access`.
 
-By Lance itself, in a thread: a question makes a dozen small reads, and LanceDB's door adds a third to
-each of them.
+Uses Lance directly, in a thread: a query makes a dozen small reads, and LanceDB adds a third to the time of
+each.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.readers import Row
 
-_MAX_CACHED_FILTERS = 1_000  # ways in which callers see, whose answers are kept
-_MAX_CACHED_NODES = 20_000  # whose rows are kept, about 1 KB each
+_MAX_CACHED_FILTERS = 1_000  # different access filters
+_MAX_CACHED_NODES = 20_000  # about 1 KB each
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class GraphReader:
     def cached_symbols(self, where: Filter) -> dict[str, list[Row]]:
         """Rows of symbols by node that were read under exactly this condition; for the reader to add to.
 
-        What is asked about often has the same neighbours, and most reads are for them.
+        Popular symbols share neighbours, which most reads are for.
         """
         if (
             len(self._symbol_cache) > _MAX_CACHED_FILTERS

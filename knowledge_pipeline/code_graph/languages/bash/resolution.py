@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knowledge_pipeline.code_graph.languages.base import Language
-from knowledge_pipeline.code_graph.project_layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout, join_path
 
 
 class Bash(Language):
@@ -17,25 +17,11 @@ class Bash(Language):
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The script beside another one, from the source's root, or the only one with that end."""
-        folder = path.rpartition("/")[0].split("/") if "/" in path else []
-        for part in name.split("/"):
-            folder = folder[:-1] if part == ".." else folder if part in ("", ".") else [*folder, part]
+        folder = path.rpartition("/")[0]
         plain = "/".join(part for part in name.split("/") if part not in ("", ".", ".."))
-        for each in ("/".join(folder), plain):
+        for each in (join_path(folder, name), plain):
             if each in layout.paths:
                 return (each,)
-        found = [
-            each
-            for each in layout.get_or_build("scripts", _list_scripts_by_name).get(
-                plain.rpartition("/")[2], ()
-            )
-        ]
-        found = [each for each in found if each.endswith(f"/{plain}")]
-        return tuple(found) if len(found) == 1 else ()
-
-
-def _list_scripts_by_name(layout: Layout) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for path in sorted(layout.paths):
-        found.setdefault(path.rpartition("/")[2], []).append(path)
-    return found
+        found = layout.files_named(plain.rpartition("/")[2])
+        found = tuple(each for each in found if each.endswith(f"/{plain}"))
+        return found if len(found) == 1 else ()

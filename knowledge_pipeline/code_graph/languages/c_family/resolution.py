@@ -8,7 +8,7 @@ from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.c_family.facts import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import map_words, split_words
-from knowledge_pipeline.code_graph.project_layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout, climb_path, count_shared_folders
 
 SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".inl", ".ipp", ".c++", ".h++", ".inc")
 _STANDARD_HEADERS = split_words(
@@ -93,41 +93,18 @@ class CFamily(Language):
 
 
 def _find_included_file(name: str, path: str, layout: Layout) -> tuple[str, ...]:
-    """A file beside the one that includes it, or the nearest whose path ends as it is written."""
-    folder = path.rpartition("/")[0].split("/") if "/" in path else []
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    while parts and parts[0] == "..":
-        parts.pop(0)
-        folder = folder[:-1]
-    beside = "/".join([*folder, *parts])
-    if beside in layout.paths:
-        return (beside,)
-    if name in _STANDARD_HEADERS or not parts:
+    """A file relative to the one that includes it, or the nearest whose path ends as it is written."""
+    near, end = climb_path(path, name)
+    if near in layout.paths:
+        return (near,)
+    if name in _STANDARD_HEADERS or not end:
         return ()
-    end = "/".join(parts)
-    known = layout.get_or_build("c files", _index_files_by_name).get(parts[-1], ())
-    return _find_nearest([each for each in known if each == end or each.endswith(f"/{end}")], path)[:1]
-
-
-def _index_files_by_name(layout: Layout) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for path in sorted(layout.paths):
-        if path.endswith(SUFFIXES):
-            found.setdefault(path.rpartition("/")[2], []).append(path)
-    return {name: tuple(paths) for name, paths in found.items()}
+    known = [each for each in layout.files_named(end.rpartition("/")[2]) if each.endswith(SUFFIXES)]
+    return _find_nearest((each for each in known if each == end or each.endswith(f"/{end}")), path)[:1]
 
 
 def _find_nearest(candidates: Iterable[str], path: str) -> tuple[str, ...]:
     """Those that share the most folders with a file."""
-    shared = {each: _count_shared_folders(each, path) for each in candidates if each != path}
+    shared = {each: count_shared_folders(each, path) for each in candidates if each != path}
     most = max(shared.values(), default=0)
     return tuple(sorted(each for each, count in shared.items() if count == most))
-
-
-def _count_shared_folders(one: str, other: str) -> int:
-    count = 0
-    for left, right in zip(one.split("/")[:-1], other.split("/")[:-1], strict=False):
-        if left != right:
-            break
-        count += 1
-    return count

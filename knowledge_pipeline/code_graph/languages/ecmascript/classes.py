@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from knowledge_pipeline.code_graph.facts import UseKind
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
 from knowledge_pipeline.code_graph.languages.ecmascript.names import to_segment
 from knowledge_pipeline.code_graph.languages.ecmascript.types import callback_parameter_values, values_of_type
 from knowledge_pipeline.code_graph.languages.ecmascript.values import unwrap_expression
-from knowledge_pipeline.code_graph.values import add_prefix
-from knowledge_pipeline.syntax.nodes import part_of
+from knowledge_pipeline.syntax.nodes import first_of_type, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS
 
-_BIGINT_NAME_BYTES = 6
 _NAMES = frozenset({"identifier", "type_identifier", "member_expression", "nested_type_identifier"})
 
 
@@ -31,15 +30,12 @@ def read_heritage(builder: FactsBuilder, node: Node) -> None:
             _read_bases(builder, scope, [clause], "extends")
 
 
-def _read_bases(builder: FactsBuilder, scope: str, bases: list[Node], kind: str) -> None:
+def _read_bases(builder: FactsBuilder, scope: str, bases: list[Node], kind: UseKind) -> None:
     for each in bases:
-        named = part_of(each, "name") if each.type == "generic_type" else each
-        named = unwrap_expression(named)
-        if named is None or named.type not in _NAMES:
-            continue
-        path = "".join((builder.writer.path(named) or "").split())
-        builder.add_use("extends" if kind == "extends" else "implements", path, named, scope)
-        builder.skip_reference(named)
+        named = unwrap_expression(part_of(each, "name") if each.type == "generic_type" else each)
+        if named is not None and named.type in _NAMES:
+            builder.add_use(kind, "".join((builder.writer.path(named) or "").split()), named, scope)
+            builder.skip_reference(named)
 
 
 def read_super_call(builder: FactsBuilder, node: Node) -> None:
@@ -50,22 +46,21 @@ def read_super_call(builder: FactsBuilder, node: Node) -> None:
     body = around.node if around is not None else None
     if body is not None and body.type == "variable_declarator":
         body = part_of(body, "value")
-    heritage = next((each for each in body.children if each.type == "class_heritage"), None) if body else None
-    if heritage is None or not heritage.named_child_count:
-        return
-    clause = heritage.named_children[0]
-    base = part_of(clause, "value") if clause.type == "extends_clause" else clause
+    clause = part_of(first_of_type(body, "class_heritage"), 0)
+    base = part_of(clause, "value") if clause is not None and clause.type == "extends_clause" else clause
     builder.add_use("calls", builder.writer.path(base), node)
 
 
 def read_field(builder: FactsBuilder, node: Node) -> None:
     """A field of a class."""
     named = part_of(node, "name") or part_of(node, "property")
-    if named is None:
-        return
     scope, name = builder.scope(node), to_segment(builder.text(named))
     declared, value = part_of(node, "type"), part_of(node, "value")
-    if (node.start_byte, node.end_byte) in builder.writer.definition_names or scope not in builder.type_names:
+    if (
+        named is None
+        or (node.start_byte, node.end_byte) in builder.writer.definition_names
+        or scope not in builder.type_names
+    ):
         return
     builder.add_definition(f"{scope}.{name}", "variable", node)
     builder.bind_all(scope, name, values_of_type(builder.writer, declared), declared=True)
@@ -74,14 +69,13 @@ def read_field(builder: FactsBuilder, node: Node) -> None:
 
 def read_type_name(builder: FactsBuilder, node: Node) -> None:
     """`bigint` is TypeScript's own, though its grammar takes it for a name."""
-    if node.end_byte - node.start_byte == _BIGINT_NAME_BYTES and builder.text(node) == "bigint":
+    if builder.writer.short_text(node, 7) == "bigint":
         builder.skip_reference(node)
 
 
 def read_property(builder: FactsBuilder, node: Node) -> None:
     """A property that an interface, or a type of an object, declares."""
-    named = part_of(node, "name")
-    scope = builder.scope(node)
+    named, scope = part_of(node, "name"), builder.scope(node)
     if named is None or not scope:
         return
     name = to_segment(builder.text(named))
@@ -94,8 +88,8 @@ def read_call_signature(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
     if scope not in builder.type_names:
         return
-    for suffix, path in add_prefix("()", values_of_type(builder.writer, part_of(node, "return_type"))):
-        builder.bind(scope, f"@call{suffix}", path, declared=True)
+    result = values_of_type(builder.writer, part_of(node, "return_type"))
+    builder.bind_all(scope, "@call()", result, declared=True)
     for suffix, path in callback_parameter_values(builder.writer, node):
         builder.bind(scope, suffix[1:], path, declared=True)
 
@@ -115,12 +109,8 @@ def read_type_alias(builder: FactsBuilder, node: Node) -> None:
     if any(each.type == "object_type" for each in parts):
         builder.bind(scope, "@()", "@", declared=True)
     for each in parts:
-        builder.bind_all(
-            scope,
-            "@()",
-            values_of_type(builder.writer, each) if each.type != "object_type" else (),
-            declared=True,
-        )
+        if each.type != "object_type":
+            builder.bind_all(scope, "@()", values_of_type(builder.writer, each), declared=True)
 
 
 def read_type_parameter(builder: FactsBuilder, node: Node) -> None:

@@ -71,34 +71,23 @@ _CALLBACK_NODES = _FUNCTION_NODES | {"object"}
 
 def _read_variable(builder: FactsBuilder, node: Node) -> None:
     target, value = part_of(node, "name"), part_of(node, "value")
-    if target is None:
+    if target is None or read_require_declaration(builder, target, value):
         return
-    if read_require_declaration(builder, target, value):
-        return
-    scope = builder.scope(target)
-    declared = part_of(node, "type")
+    scope, declared = builder.scope(target), part_of(node, "type")
     is_function = (node.start_byte, node.end_byte) in builder.writer.definition_names
-    if declared is not None:
-        _bind_declared_variable(builder, scope, node, declared, is_function=is_function)
+    if declared is not None:  # `const f: Handler = …`: the variable, what it gives, and its parameters
+        values = values_of_type(builder.writer, declared)
+        if is_function:
+            builder.bind_all(scope, "@()", called_values(values), declared=True)
+        else:
+            bind_pattern(builder, scope, target, values, declared=True)
+        if value is not None:
+            bind_callback_parameters(builder, value, values)
     if value is not None and not is_function:
         bind_pattern(builder, scope, target, builder.writer.values(value))
         _define_local_object(builder, scope, target, value)
     elif value is None and declared is None:
         bind_pattern(builder, scope, target, [])
-
-
-def _bind_declared_variable(
-    builder: FactsBuilder, scope: str, node: Node, declared: Node, *, is_function: bool
-) -> None:
-    """What `const f: Handler = …` says of the variable, of what it gives, and of its parameters."""
-    target, value = part_of(node, "name"), part_of(node, "value")
-    values = values_of_type(builder.writer, declared)
-    if is_function:
-        builder.bind_all(scope, "@()", called_values(values), declared=True)
-    elif target is not None:
-        bind_pattern(builder, scope, target, values, declared=True)
-    if value is not None:
-        bind_callback_parameters(builder, value, values)
 
 
 def _define_local_object(builder: FactsBuilder, scope: str, target: Node, value: Node) -> None:
@@ -113,10 +102,9 @@ def _define_local_object(builder: FactsBuilder, scope: str, target: Node, value:
 
 def _read_global(builder: FactsBuilder, node: Node) -> None:
     target = part_of(node, "name")
-    value = part_of(node, "value")
     if target is None or (node.start_byte, node.end_byte) in builder.writer.definition_names:
         return
-    if find_required_module(builder, value)[0] is not None:
+    if find_required_module(builder, part_of(node, "value"))[0] is not None:
         return  # an import
     scope = builder.scope(target)
     for each in iter_declared_names(target):
@@ -146,10 +134,9 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
     if left is None:
         return
     sign = part_of(node, "operator")
-    of = sign is not None and sign.type == "of"
-    bind_pattern(
-        builder, builder.scope(node), left, iterated_values(builder.writer.values(right)) if of else []
-    )
+    is_iteration = sign is not None and sign.type == "of"
+    held = iterated_values(builder.writer.values(right)) if is_iteration else []
+    bind_pattern(builder, builder.scope(node), left, held)
 
 
 def _read_decorator(builder: FactsBuilder, node: Node) -> None:
@@ -179,8 +166,7 @@ def _read_call(builder: FactsBuilder, node: Node) -> None:
     _bind_callbacks(builder, called, given)
     if called.type != "member_expression":
         return
-    method, of = part_of(called, "property"), part_of(called, "object")
-    name = builder.writer.short_text(method, 24)
+    name, of = builder.writer.short_text(part_of(called, "property"), 24), part_of(called, "object")
     if name in ("push", "unshift", "add", "set"):
         _read_addition(builder, of, given[1 if name == "set" else 0 :])
     elif given[0].type in _FUNCTION_NODES and (name in CALLBACK_METHODS or name == "then"):
@@ -190,14 +176,9 @@ def _read_call(builder: FactsBuilder, node: Node) -> None:
 
 def _bind_callbacks(builder: FactsBuilder, callee: Node | None, call_arguments: list[Node]) -> None:
     """What is called says with its types what it gives to functions that it is given."""
-    functions = [
-        (place, each)
-        for place, each in enumerate(call_arguments[:MAX_PARAMETERS])
-        if each.type in _CALLBACK_NODES
-    ]
-    path = builder.writer.path(callee) if functions else None
-    for place, each in functions if path else ():
-        bind_callback_parameters(builder, each, [("", f"{path}.@{place}")])
+    for place, each in enumerate(call_arguments[:MAX_PARAMETERS]):
+        if each.type in _CALLBACK_NODES and (path := builder.writer.path(callee)):
+            bind_callback_parameters(builder, each, [("", f"{path}.@{place}")])
 
 
 def _read_new(builder: FactsBuilder, node: Node) -> None:
@@ -205,24 +186,18 @@ def _read_new(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_addition(builder: FactsBuilder, container: Node | None, call_arguments: list[Node]) -> None:
-    path = builder.writer.path(container) if call_arguments else None
-    builder.bind_all(
-        builder.scope(call_arguments[0]),
-        f"{path}[]",
-        builder.writer.values(call_arguments[0]) if path else (),
-    )
+    path = builder.writer.path(container)
+    if call_arguments and path:
+        added = call_arguments[0]
+        builder.bind_all(builder.scope(added), f"{path}[]", builder.writer.values(added))
 
 
 def _bind_first_parameter(builder: FactsBuilder, function: Node, values: Values) -> None:
     """Give the first parameter of a function values, where it declares no type."""
-    single, several = part_of(function, "parameter"), part_of(function, "parameters")
-    target = single or (
-        several.named_children[0] if several is not None and several.named_child_count else None
-    )
+    target = part_of(function, "parameter") or part_of(part_of(function, "parameters"), 0)
     if target is None or part_of(target, "type") is not None:
         return
-    pattern = part_of(target, "pattern") or target
-    bind_pattern(builder, builder.scope(function), pattern, values)
+    bind_pattern(builder, builder.scope(function), part_of(target, "pattern") or target, values)
 
 
 EXTRACTION = ExtractionRules(

@@ -29,10 +29,8 @@ _FUNCTION_NODES = split_words(
 
 def read_function(builder: FactsBuilder, node: Node) -> None:
     """Bind a function's parameters, and its result if it is a definition."""
-    body = part_of(node, "body")
-    parameters = part_of(node, "parameters")
+    body, parameters, single = (part_of(node, each) for each in ("body", "parameters", "parameter"))
     scope = builder.scope(parameters or body or node)
-    single = part_of(node, "parameter")
     if single is not None:
         bind_pattern(builder, builder.scope(single), single, [])
     is_known = is_definition(builder, node)
@@ -61,9 +59,8 @@ def bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Valu
             key = part_of(each, "key") or part_of(each, "name")
             value = part_of(each, "value") if each.type == "pair" else each
             if key is not None and value is not None and key.type == "property_identifier":
-                bind_callback_parameters(
-                    builder, value, step_values(values, f".{builder.text(key)}"), depth + 1
-                )
+                inner = step_values(values, f".{builder.text(key)}")
+                bind_callback_parameters(builder, value, inner, depth + 1)
     elif function.type in _FUNCTION_NODES:
         scope = builder.scope(part_of(function, "body") or function)
         for place, each in enumerate(_iter_untyped_patterns(function)):
@@ -84,17 +81,14 @@ def read_return(builder: FactsBuilder, node: Node) -> None:
     """What the function gives that a statement returns from, if it is a definition."""
     value = part_of(node, 0)
     if value is not None and _returns_from_definition(builder, node):
-        scope = builder.scope(node)
-        builder.bind_all(scope, "@()", builder.writer.values(value))
+        builder.bind_all(builder.scope(node), "@()", builder.writer.values(value))
 
 
 def read_yield(builder: FactsBuilder, node: Node) -> None:
     """What a generator gives one by one."""
-    value = part_of(node, 0)
-    values = builder.writer.values(value)
-    scope = builder.scope(node)
-    every = has_child(node, "*")
-    builder.bind_all(scope, "@()[]", iterated_values(values) if every else values)
+    values = builder.writer.values(part_of(node, 0))
+    held = iterated_values(values) if has_child(node, "*") else values
+    builder.bind_all(builder.scope(node), "@()[]", held)
 
 
 def is_definition(builder: FactsBuilder, node: Node) -> bool:
@@ -125,30 +119,20 @@ def _bind_parameter(builder: FactsBuilder, scope: str, node: Node, pattern: Node
     """Bind a parameter; gives what its type promises."""
     declared = part_of(node, "type")
     if pattern.type == "rest_pattern":
-        pattern = pattern.named_children[0] if pattern.named_child_count else pattern
+        pattern = part_of(pattern, 0) or pattern
     values = values_of_type(builder.writer, declared)
     if declared is not None:
         bind_pattern(builder, scope, pattern, values, declared=True)
     given = part_of(node, "value")
     if given is not None or not values:
         bind_pattern(builder, scope, pattern, builder.writer.values(given))
-    if any(
-        each.type in ("accessibility_modifier", "readonly", "override_modifier") for each in node.children
-    ):
-        _define_parameter_field(builder, scope, node, pattern, values)
+    is_field = has_child(node, "accessibility_modifier", "readonly", "override_modifier")
+    owner = parent_scope(scope)  # `constructor(private store: Store)` declares a field, too
+    if is_field and pattern.type == "identifier" and owner in builder.type_names:
+        name = to_segment(builder.text(pattern))
+        builder.add_definition(f"{owner}.{name}", "variable", node)
+        builder.bind_all(owner, name, values, declared=True)
     return values
-
-
-def _define_parameter_field(
-    builder: FactsBuilder, scope: str, node: Node, pattern: Node, values: Values
-) -> None:
-    """`constructor(private store: Store)` declares a field, too."""
-    owner = parent_scope(scope)
-    if pattern.type != "identifier" or owner not in builder.type_names:
-        return
-    name = to_segment(builder.text(pattern))
-    builder.add_definition(f"{owner}.{name}", "variable", node)
-    builder.bind_all(owner, name, values, declared=True)
 
 
 def _returns_from_definition(builder: FactsBuilder, node: Node) -> bool:

@@ -134,8 +134,7 @@ def find_required_module(builder: FactsBuilder, value: Node | None) -> tuple[str
     value = unwrap_expression(value)
     member = ""
     if value is not None and value.type == "member_expression":
-        named = part_of(value, "property")
-        member = builder.text(named)
+        member = builder.text(part_of(value, "property"))
         value = unwrap_expression(part_of(value, "object"))
     module = imported_module(builder.writer, value) if value is not None else None
     return module, member

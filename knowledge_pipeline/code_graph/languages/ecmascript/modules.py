@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import TypeVar
 
-from knowledge_pipeline.code_graph.project_layout import Layout
-
-FolderValue = TypeVar("FolderValue")
+from knowledge_pipeline.code_graph.project_layout import Layout, iter_folders
 
 _RESOLVED_SUFFIXES = (
     ".ts", ".tsx", ".mts", ".cts", ".d.ts", ".d.mts", ".d.cts", ".js", ".jsx", ".mjs", ".cjs"
@@ -43,15 +39,14 @@ def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
 
 def find_package(path: str, layout: Layout) -> tuple[str, str]:
     """The folder and the name of the package that a file is in; two empty texts without any."""
-    found = _find_nearest(
-        path.rpartition("/")[0], layout.get_or_build("ecmascript named packages", _index_named_packages)
-    )
-    return found or ("", "")
+    packages = layout.get_or_build(_index_named_packages)
+    folders = iter_folders(path.rpartition("/")[0])
+    return next((packages[each] for each in folders if each in packages), ("", ""))
 
 
 def find_entry_file(folder: str, layout: Layout) -> str | None:
     """The file that the package in a folder is known by."""
-    return layout.get_or_build(f"ecmascript entry {folder}", partial(_resolve_entry_file, folder))
+    return layout.get_or_build(_resolve_entry_file, folder)
 
 
 def _find_file(base: str | None, layout: Layout) -> str | None:
@@ -78,10 +73,11 @@ def _join_path(folder: str, name: str) -> str | None:
 
 def _resolve_alias(name: str, folder: str, layout: Layout) -> str | None:
     """By `paths` and `baseUrl` of the nearest tsconfig.json."""
-    project = _find_nearest(folder, layout.get_or_build("ecmascript projects", _load_tsconfigs))
+    projects = layout.get_or_build(_load_tsconfigs)
+    project = next((projects[each] for each in iter_folders(folder) if each in projects), None)
     if project is None:
         return None
-    base, paths = project[1]
+    base, paths = project
     ranked = sorted(paths.items(), key=lambda each: -len(each[0].partition("*")[0]))
     for pattern, targets in ranked:
         start, star, end = pattern.partition("*")
@@ -97,13 +93,13 @@ def _resolve_alias(name: str, folder: str, layout: Layout) -> str | None:
 _TsConfig = tuple[str | None, Mapping[str, tuple[str, ...]]]
 
 
-def _load_tsconfigs(layout: Layout) -> dict[str, tuple[str, _TsConfig]]:
+def _load_tsconfigs(layout: Layout) -> dict[str, _TsConfig]:
     """Folders with a tsconfig.json: what it says."""
-    found: dict[str, tuple[str, _TsConfig]] = {}
+    found: dict[str, _TsConfig] = {}
     for path in sorted(layout.paths):
         folder, _, name = path.rpartition("/")
         if name in ("tsconfig.json", "jsconfig.json") and folder not in found:
-            found[folder] = (folder, _load_tsconfig(path, layout, 0))
+            found[folder] = _load_tsconfig(path, layout, 0)
     return found
 
 
@@ -132,7 +128,7 @@ def _load_tsconfig(path: str, layout: Layout, depth: int) -> _TsConfig:
 
 def _resolve_package_import(name: str, folder: str, layout: Layout) -> str | None:
     """By the name of a package of the source."""
-    packages = layout.get_or_build("ecmascript packages", _index_packages)
+    packages = layout.get_or_build(_index_packages)
     parts = name.split("/")
     own = 2 if name.startswith("@") else 1
     home = packages.get("/".join(parts[:own]))
@@ -144,7 +140,7 @@ def _resolve_package_import(name: str, folder: str, layout: Layout) -> str | Non
 
 def _index_packages(layout: Layout) -> dict[str, str]:
     """Folders of packages by their names."""
-    named = layout.get_or_build("ecmascript named packages", _index_named_packages)
+    named = layout.get_or_build(_index_named_packages)
     return {name: folder for folder, (_, name) in sorted(named.items(), key=lambda each: -len(each[0]))}
 
 
@@ -157,7 +153,7 @@ def _index_named_packages(layout: Layout) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _resolve_entry_file(folder: str, layout: Layout) -> str | None:
+def _resolve_entry_file(layout: Layout, folder: str) -> str | None:
     settings = layout.facts(f"{folder}/package.json".lstrip("/")).settings
     targets = [each for each in settings.get("entries", "").split("\n") if each]
     for target in [*targets, "index", "src/index", "lib/index", "src/main"]:
@@ -206,12 +202,3 @@ def _iter_source_paths(target: str) -> Iterator[str]:
     while len(parts) > 1 and parts[0] in _BUILD_FOLDERS:
         parts = parts[1:]
         yield "/".join(parts)
-
-
-def _find_nearest(folder: str, by_folder: Mapping[str, FolderValue]) -> FolderValue | None:
-    while True:
-        if folder in by_folder:
-            return by_folder[folder]
-        if not folder:
-            return None
-        folder = folder.rpartition("/")[0]

@@ -98,9 +98,7 @@ def _is_require(writer: PathWriter, node: Node) -> bool:
 
 
 def _callee_text(writer: PathWriter, node: Node) -> str:
-    called = part_of(node, "function")
-    small = called is not None and called.end_byte - called.start_byte < 60
-    return writer.text(called) if called is not None and small else ""
+    return writer.short_text(part_of(node, "function"), 60)
 
 
 def rewrite_call(writer: PathWriter, node: Node) -> str | None:

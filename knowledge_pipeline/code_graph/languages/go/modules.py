@@ -31,9 +31,9 @@ def find_package_folder(name: str, path: str, layout: Layout) -> str | None:
     """The folder of an imported package, "" for the source's own; None where it has none."""
     if name.startswith("."):
         return None
-    folders = layout.get_or_build("go folders", _index_folders)
+    folders = layout.get_or_build(_index_folders)
     vendored = f"vendor/{name}"
-    for module, root in layout.get_or_build("go modules", _index_modules):
+    for module, root in layout.get_or_build(_index_modules):
         if name == module or name.startswith(f"{module}/") or module == "std":
             rest = name if module == "std" else name[len(module) + 1 :]
             folder = f"{root}/{rest}".strip("/")
@@ -41,14 +41,12 @@ def find_package_folder(name: str, path: str, layout: Layout) -> str | None:
                 return folder
     if vendored in folders:
         return vendored
-    return (
-        None if layout.get_or_build("go modules", _index_modules) else _find_folder_by_suffix(name, folders)
-    )
+    return None if layout.get_or_build(_index_modules) else _find_folder_by_suffix(name, folders)
 
 
 def list_package_files(folder: str, layout: Layout, *, tests: bool) -> frozenset[str]:
     """The files of a folder's package."""
-    found = layout.get_or_build("go folders", _index_folders).get(folder, frozenset())
+    found = layout.get_or_build(_index_folders).get(folder, frozenset())
     return found if tests else frozenset(each for each in found if not each.endswith("_test.go"))
 
 
@@ -63,7 +61,7 @@ def find_front_file(folder: str, layout: Layout) -> str | None:
 def import_path_of(path: str, layout: Layout) -> str:
     """The import path of a file's package; its folder where no module is around it."""
     folder = path.rpartition("/")[0]
-    for module, root in layout.get_or_build("go modules", _index_modules):
+    for module, root in layout.get_or_build(_index_modules):
         if not root or folder == root or folder.startswith(f"{root}/"):
             rest = folder[len(root) :].strip("/")
             return rest if module == "std" else f"{module}/{rest}".rstrip("/")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from knowledge_pipeline.code_graph.languages.package_language import PackageLanguage
 from knowledge_pipeline.code_graph.languages.php.facts import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import map_words, split_words
-from knowledge_pipeline.code_graph.project_layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout, climb_path
 
 
 class Php(PackageLanguage):
@@ -40,12 +40,7 @@ class Php(PackageLanguage):
         """A namespace; a file that is required."""
         if not name.endswith((".php", ".inc")):
             return super().find_modules(name, path, layout)
-        folder = path.rpartition("/")[0].split("/") if "/" in path else []
-        parts = [part for part in name.split("/") if part not in ("", ".")]
-        while parts and parts[0] == "..":
-            parts, folder = parts[1:], folder[:-1]
-        written = ("/".join([*folder, *parts]), "/".join(parts))
-        return tuple(each for each in dict.fromkeys(written) if each in layout.paths)[:1]
+        return tuple(each for each in climb_path(path, name) if each in layout.paths)[:1]
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the namespace that define a name; of none, as functions are looked up."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.python.facts import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import split_words
-from knowledge_pipeline.code_graph.project_layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout, count_shared_folders, iter_folders
 
 _SUFFIXES = (".py", ".pyi", ".pyw")
 _BUILTIN_TYPES = (str, bytes, dict, list, set, frozenset, tuple, int, float, bool, object)
@@ -43,10 +43,10 @@ class Python(Language):
         if name.startswith("."):
             return _resolve_relative(name, path, layout)
         parts = name.split(".")
-        roots = layout.get_or_build("python tops", _index_import_roots).get(parts[0], ())
+        roots = layout.get_or_build(_index_import_roots).get(parts[0], ())
         if parts[0] in sys.stdlib_module_names:
             roots = tuple(root for root in roots if root == path.rpartition("/")[0])
-        ranked = sorted(roots, key=lambda root: (-_count_shared_folders(root, path), len(root), root))
+        ranked = sorted(roots, key=lambda root: (-count_shared_folders(f"{root}/", path), len(root), root))
         for root in ranked:
             if found := _find_module_file(f"{root}/{'/'.join(parts)}".lstrip("/"), layout):
                 return (found,)
@@ -76,7 +76,7 @@ class Python(Language):
         """`package.module.Class.method`, counted from the outermost folder with an `__init__`."""
         stem = path.rpartition(".")[0]
         folder, _, last = stem.rpartition("/")
-        root = _find_root(folder, layout)
+        root = next(each for each in iter_folders(folder) if not each or not _is_package(each, layout))
         module = [] if last == "__init__" else [last]
         inner = folder[len(root) :].strip("/").split("/") if folder != root else []
         return ".".join([*inner, *module, *([name] if name else [])])
@@ -101,18 +101,16 @@ def _find_module_file(base: str, layout: Layout) -> str | None:
             return path
         if (path := f"{base}{suffix}") in layout.paths:
             return path
-    return f"{base}/" if base in layout.get_or_build("python folders", _list_folders) else None
+    return f"{base}/" if base in layout.get_or_build(_list_folders) else None
 
 
 def _list_folders(layout: Layout) -> frozenset[str]:
     """All folders with Python files somewhere within."""
     found: set[str] = set()
     for path in layout.paths:
-        folder = path.rpartition("/")[0] if path.endswith(_SUFFIXES) else ""
-        while folder and folder not in found:
-            found.add(folder)
-            folder = folder.rpartition("/")[0]
-    return frozenset(found)
+        if path.endswith(_SUFFIXES):
+            found.update(iter_folders(path.rpartition("/")[0]))
+    return frozenset(found - {""})
 
 
 def _index_import_roots(layout: Layout) -> dict[str, tuple[str, ...]]:
@@ -123,7 +121,7 @@ def _index_import_roots(layout: Layout) -> dict[str, tuple[str, ...]]:
             folder, _, name = path.rpartition("/")
             if not _is_package(folder, layout):
                 found.setdefault(name.rpartition(".")[0], set()).add(folder)
-    for each in layout.get_or_build("python folders", _list_folders):
+    for each in layout.get_or_build(_list_folders):
         folder, _, name = each.rpartition("/")
         if not _is_package(folder, layout):
             found.setdefault(name, set()).add(folder)
@@ -132,20 +130,3 @@ def _index_import_roots(layout: Layout) -> dict[str, tuple[str, ...]]:
 
 def _is_package(folder: str, layout: Layout) -> bool:
     return any(f"{folder}/__init__{suffix}".lstrip("/") in layout.paths for suffix in _SUFFIXES)
-
-
-def _find_root(folder: str, layout: Layout) -> str:
-    """The folder that a file's full name starts in."""
-    while folder and _is_package(folder, layout):
-        folder = folder.rpartition("/")[0]
-    return folder
-
-
-def _count_shared_folders(root: str, path: str) -> int:
-    """How much of a root a path lies in."""
-    shared = 0
-    for one, other in zip(root.split("/") if root else [], path.split("/"), strict=False):
-        if one != other:
-            break
-        shared += 1
-    return shared

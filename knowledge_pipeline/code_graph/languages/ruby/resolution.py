@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.ruby.facts import BUILTINS
 from knowledge_pipeline.code_graph.languages.words import map_words, split_words
-from knowledge_pipeline.code_graph.project_layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout, join_path
 
 
 class Ruby(Language):
@@ -37,12 +37,9 @@ class Ruby(Language):
         """The file beside another one, or on a path where libraries are looked for."""
         file = name if name.endswith(".rb") else f"{name}.rb"
         if name.startswith("."):
-            folder = path.rpartition("/")[0].split("/") if "/" in path else []
-            for part in file.split("/"):
-                folder = folder[:-1] if part == ".." else folder if part in ("", ".") else [*folder, part]
-            found = "/".join(folder)
+            found = join_path(path.rpartition("/")[0], file)
             return (found,) if found in layout.paths else ()
-        places = layout.get_or_build("ruby folders", _list_load_paths)
+        places = layout.get_or_build(_list_load_paths)
         return tuple(f"{each}{file}" for each in places if f"{each}{file}" in layout.paths)[:1]
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from knowledge_pipeline.code_graph.project_layout import Layout
+from knowledge_pipeline.code_graph.project_layout import Layout, iter_folders
 
 _ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
 _CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
@@ -50,19 +50,14 @@ def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
         return _find_module_file(folder, root, [*at, *rest], layout)
     if found := _find_module_file(folder, root, [*at, first, *rest], layout):
         return found
-    other = layout.get_or_build("rust crates", _index_crates).get(first)
+    other = layout.get_or_build(_index_crates).get(first)
     return _find_module_file(*other, rest, layout) if other else ()
-
-
-def find_crate_folder(path: str, layout: Layout) -> str:
-    """The folder of the package that a file is of."""
-    return _find_package_folder(path, layout)
 
 
 def module_path_of(path: str, layout: Layout) -> tuple[str, list[str]]:
     """The name of a file's crate, and the path of its module."""
     (_, root), at = locate_module(path, layout)
-    manifest = f"{_find_package_folder(path, layout)}/Cargo.toml".lstrip("/")
+    manifest = f"{find_crate_folder(path, layout)}/Cargo.toml".lstrip("/")
     known = manifest in layout.paths
     name = layout.facts(manifest).settings.get("crate", "crate") if known else "crate"
     stem = root.rpartition("/")[2].removesuffix(".rs")
@@ -71,7 +66,7 @@ def module_path_of(path: str, layout: Layout) -> tuple[str, list[str]]:
 
 def locate_module(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
     """The crate of a file, and the path of the module that it is."""
-    package = _find_package_folder(path, layout)
+    package = find_crate_folder(path, layout)
     inner = path[len(package) :].lstrip("/")
     for own in _CRATE_PER_FILE_FOLDERS:
         if inner.startswith(f"{own}/"):
@@ -102,12 +97,10 @@ def _find_module_file(folder: str, root: str, segments: list[str], layout: Layou
     return tuple(each for each in (f"{stem}.rs", f"{stem}/mod.rs") if each in layout.paths)[:1]
 
 
-def _find_package_folder(path: str, layout: Layout) -> str:
-    folders = layout.get_or_build("rust packages", _list_package_folders)
-    around = path.rpartition("/")[0]
-    while around and around not in folders:
-        around = around.rpartition("/")[0]
-    return around
+def find_crate_folder(path: str, layout: Layout) -> str:
+    """The folder of the package that a file is of."""
+    folders = layout.get_or_build(_list_package_folders)
+    return next((each for each in iter_folders(path.rpartition("/")[0]) if each in folders), "")
 
 
 def _list_package_folders(layout: Layout) -> frozenset[str]:

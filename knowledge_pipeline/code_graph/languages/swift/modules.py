@@ -34,7 +34,7 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
 
 def find_module_folder(path: str, layout: Layout) -> str:
     """The folder of the module that a file is of; "" for all files that are of none."""
-    for folder, _ in _declared_targets(layout):
+    for folder, _ in layout.get_or_build(_list_targets):
         if path.startswith(f"{folder}/") or not folder:
             return folder
     parts = path.split("/")
@@ -46,19 +46,15 @@ def find_module_folder(path: str, layout: Layout) -> str:
 
 def list_module_folders(name: str, layout: Layout) -> tuple[str, ...]:
     """The folders of the modules of a name."""
-    return layout.get_or_build("swift modules", _index_modules).get(name, ())
+    return layout.get_or_build(_index_modules).get(name, ())
 
 
 def module_name_of(root: str, layout: Layout) -> str:
     """The name of the module in a folder."""
     return next(
-        (name for folder, name in _declared_targets(layout) if folder == root), root.rpartition("/")[2]
+        (name for folder, name in layout.get_or_build(_list_targets) if folder == root),
+        root.rpartition("/")[2],
     )
-
-
-def _declared_targets(layout: Layout) -> Values:
-    """Folders that packages name, the deepest first, with the names of their modules."""
-    return layout.get_or_build("swift targets", _list_targets)
 
 
 def _list_targets(layout: Layout) -> Values:
@@ -67,9 +63,8 @@ def _list_targets(layout: Layout) -> Values:
         of = path.rpartition("/")[0]
         for key, folder in layout.facts(path).settings.items():
             if key.startswith(_TARGET_PREFIX):
-                found.append(
-                    (f"{of}/{folder}".strip("/").removesuffix("/."), key.removeprefix(_TARGET_PREFIX))
-                )
+                root = f"{of}/{folder}".strip("/").removesuffix("/.")
+                found.append((root, key.removeprefix(_TARGET_PREFIX)))
     return sorted(found, key=lambda each: (-len(each[0]), each))
 
 
