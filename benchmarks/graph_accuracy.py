@@ -19,10 +19,7 @@ from pathlib import Path
 
 from benchmarks.graph_accuracy_python import Truth, by_jedi, by_pyright
 from benchmarks.graph_accuracy_score import Answer, Score, Site, confidences, scored, table
-from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.facts import Edge, FileFacts
-from knowledge_pipeline.code_graph.project_layout import list_defined_names
-from knowledge_pipeline.code_graph.resolve import resolve
+from knowledge_pipeline.code_graph import Edge, FileFacts, extract, list_defined_names, resolve
 
 KINDS = ("calls", "references", "imports", "extends")
 

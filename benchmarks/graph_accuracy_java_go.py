@@ -18,10 +18,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
-from knowledge_pipeline.code_graph.extract import extract
-from knowledge_pipeline.code_graph.facts import Edge, FileFacts
-from knowledge_pipeline.code_graph.project_layout import list_defined_names
-from knowledge_pipeline.code_graph.resolve import resolve
+from knowledge_pipeline.code_graph import Edge, FileFacts, extract, list_defined_names, resolve
 from knowledge_pipeline.languages import detect_language
 
 KINDS = ("calls", "references", "imports", "extends")

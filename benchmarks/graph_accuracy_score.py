@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from knowledge_pipeline.code_graph.facts import Edge
+from knowledge_pipeline.code_graph import Edge
 
 Definition = tuple[str, str]
 """A file, and a qualified name within it; "" for the file itself."""

@@ -32,7 +32,7 @@ from rich.table import Table
 from benchmarks import graph_time_packages as packages
 from benchmarks.graph_time_edits import OWNER, Timed, timed_edits
 from benchmarks.graph_time_questions import Asked, asked, p95
-from knowledge_pipeline.code_graph.extract import extract
+from knowledge_pipeline.code_graph import extract
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.lake import Lake
