@@ -1,16 +1,16 @@
-"""What a path means: bindings, imports, bases and results are followed, across files.
+"""Evaluates what paths mean, by following bindings, imports, bases and results across files.
 
-The order of statements is left out: a name means everything that it is given anywhere.
-How sure a meaning is:
+The order of statements does not count: a name means everything that it is given anywhere.
+The confidence of a meaning:
 
-- 1.0: said by scopes and imports alone;
+- 1.0: known from scopes and imports alone;
 - 0.9: through a declared type;
 - 0.8: through a value that was seen, an assignment or a result;
-- 0.7: a method that a known class lacks, of a class that extends it (see `guess`);
+- 0.7: a method that a known class lacks, of a class that extends it (see `method_guesses`);
 - 0.5: the only method of that name in the source.
 
-Several meanings share: each is as sure as the way to it, divided by the root of their number, but
-no less than 0.3 (see `edges`).
+Several meanings share their confidence: that of each is divided by the root of their number, but is never
+less than 0.3 (see `edges`).
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Evaluator:
             return found
         for each in [each for each in bindings if not each.declared][:_MAX_MEANINGS]:
             merge_meanings(found, self._evaluate_binding(index, each, receiver_class), INFERRED_CONFIDENCE)
-            if len(found) > _MAX_MEANINGS:  # `step` and edges would leave out what is more
+            if len(found) > _MAX_MEANINGS:  # `follow_step` and edges leave out the rest
                 break
         return found
 

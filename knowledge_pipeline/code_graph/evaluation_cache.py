@@ -1,4 +1,4 @@
-"""Questions that lead to questions: each is answered once, none without end."""
+"""Caches evaluations that depend on each other, and bounds how deep and how long they go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others can see of a file: changes of all else in it concern no other file."""
+"""The part of a file that others can see: no other change in it concerns them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge_pipeline.code_graph.lookup_digests import digest_answers, digest_
 
 
 def interface_digest(facts: FileFacts) -> str:
-    """A digest of all that other files can ask of one: of `shown`. Lines do not count."""
+    """A digest of all that other files can look up in one. Lines do not count."""
     return digest_interface(digest_answers(build_interface(facts)))
 
 

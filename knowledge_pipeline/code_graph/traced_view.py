@@ -1,4 +1,4 @@
-"""A project as resolving one file sees it: every question about other files is noted with its answer.
+"""A project as the resolution of one file sees it: records each question about other files with its answer.
 
 A file must be resolved again only if its own facts changed, or the answer to one of its
 questions did: verifying traces, as in Mokhov, Mitchell and Peyton Jones, "Build Systems à la
@@ -35,9 +35,9 @@ Trace = dict[str, str]
 "modules, LANGUAGE, PATH, NAME", "siblings, LANGUAGE, PATH, NAME", "defining, NAME", "name, LANGUAGE, PATH"
 for the full name of the file itself.
 
-"interface, PATH" stands for all that was asked of another file. Its answer has three words: a digest of
-all that can be asked of that file (see `interface`), a digest of the answers to what was, and what that
-was. Where the first is as it was, so is the second, which is compared only where the first is not."""
+"interface, PATH" stands for all look-ups in another file. Its answer has three words: a digest of all that
+can be looked up in that file (see `interface_digest`), a digest of the answers, and the keys. The answers
+are compared only where the first digest has changed."""
 
 
 class _ForeignFile:
@@ -56,7 +56,7 @@ class _ForeignFile:
 
 
 class ProjectIndex:
-    """A project, with what has been worked out of it: shared by all files that are resolved."""
+    """A project with all that is derived from it, shared by all files that are resolved."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -91,12 +91,12 @@ class ProjectIndex:
         return self._digests[question]
 
     def trace_entry(self, path: str, encoded_keys: str) -> str:
-        """What a trace says of another file, of which so much was asked."""
+        """The entry of a trace for another file in which some keys were looked up."""
         other = self._foreign_file(path)
         return f"{other.interface_digest} {digest_lookups(other.answer_digests, encoded_keys)} {encoded_keys}"
 
     def renew_entry(self, question: str, answer: str, interfaces: Mapping[str, str]) -> str | None:
-        """What a trace would say now; None where that is another answer."""
+        """The entry that a trace would have now; None where the answer is another."""
         kind, _, path = question.partition("\t")
         if kind != "interface":
             return answer if self.digest_answer(question) == answer else None
@@ -107,7 +107,7 @@ class ProjectIndex:
         return now if now.split(" ")[1:2] == [answered] else None
 
     def _foreign_file(self, path: str) -> _ForeignFile:
-        """The last two thousand are kept."""
+        """Another file; the last two thousand are cached."""
         found = self._files.pop(path, None)
         if found is None:
             found = _ForeignFile(build_interface(self.project.facts(path)))
@@ -129,7 +129,7 @@ class ProjectIndex:
 
 
 class TracedView:
-    """The world from one file: what it asks of others goes into its trace."""
+    """The project from one file: what it looks up in others goes into its trace."""
 
     def __init__(self, project_index: ProjectIndex, path: str) -> None:
         self.project_index = project_index
@@ -139,7 +139,7 @@ class TracedView:
         self._recorded: Trace = {}
 
     def index(self, path: str) -> FileIndex:
-        """A file's facts: all of the own one, of others what they show."""
+        """The index of a file: of the own one with all facts, of others with what they show."""
         found = self._files.get(path)
         if found is None:
             asked = self._lookups[path] = set()
@@ -165,7 +165,7 @@ class TracedView:
         return language.full_name(self.path, name, self.project_index.layout)
 
     def build_trace(self) -> Trace:
-        """All that was asked until now."""
+        """Everything recorded until now."""
         of_files = {
             f"interface\t{path}": self.project_index.trace_entry(path, encode_lookup_keys(asked))
             for path, asked in self._lookups.items()
@@ -185,7 +185,7 @@ _PROJECT_INDEXES: WeakKeyDictionary[Project, ProjectIndex] = WeakKeyDictionary()
 
 
 def project_index_of(project: Project) -> ProjectIndex:
-    """The world of a project: the same one for as long as the project lives."""
+    """The index of a project, the same one for as long as the project lives."""
     if project not in _PROJECT_INDEXES:
         _PROJECT_INDEXES[project] = ProjectIndex(project)
     return _PROJECT_INDEXES[project]
