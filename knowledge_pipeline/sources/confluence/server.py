@@ -49,15 +49,8 @@ class ServerEdition:
         keys = set(spaces.values())
         for key in sorted(keys) if is_filtered else [""]:
             for kind in CONTENT_KINDS:
-                question = {
-                    "type": kind,
-                    "status": "current",
-                    "start": 0,
-                    "limit": _PAGE_SIZE,
-                    "expand": _LISTING_FIELDS,
-                }
-                if key:
-                    question["spaceKey"] = key
+                question: Json = {"type": kind, "status": "current", "expand": _LISTING_FIELDS}
+                question |= {"start": 0, "limit": _PAGE_SIZE} | ({"spaceKey": key} if key else {})
                 pages = (
                     self._to_page(raw) for raw in self._client.iter_results("rest/api/content", question)
                 )

@@ -35,16 +35,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_TOKEN_ERROR_CODES = frozenset(
-    {
-        "invalid_auth",
-        "not_authed",
-        "account_inactive",
-        "token_revoked",
-        "token_expired",
-        "user_removed_from_team",
-    }
-)
+_TOKEN_ERROR_CODES = {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
+_TOKEN_ERROR_CODES |= {"user_removed_from_team"}
 _SERVER_ERROR_CODES = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 _RATE_LIMIT_CODES = frozenset({"ratelimited", "rate_limited"})
 _DEFAULT_LIMIT_WAIT_S = 60.0  # where a limit comes without a time: they are counted by the minute
