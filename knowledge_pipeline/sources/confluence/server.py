@@ -91,9 +91,8 @@ class ServerEdition:
             cql = f"id in ({', '.join(kind_by_id)}) and type in ({', '.join(CONTENT_KINDS)})"
             question = {"cql": cql, "expand": expand, "start": 0, "limit": _PAGE_SIZE}
             found = self._client.iter_results(SEARCH_PATH, question)
-            yield from (
-                self._to_page(raw) for raw in islice(found, len(kind_by_id))
-            )  # no page after the last one
+            # stop after the last wanted one: the next page would be empty
+            yield from (self._to_page(raw) for raw in islice(found, len(kind_by_id)))
 
     def _to_page(self, raw: Json) -> Page:
         try:

@@ -32,9 +32,8 @@ from knowledge_pipeline.sources.http_retry import (
 if TYPE_CHECKING:
     from gitlab import Gitlab
 
-_TOO_LARGE_STATUSES = frozenset(
-    {500, 502, 503, 504}
-)  # 500: one record that GitLab fails at fails all that come with it
+# 500: one record that GitLab fails at fails the whole batch
+_TOO_LARGE_STATUSES = frozenset({500, 502, 503, 504})
 _NO_RETRY_STATUSES = frozenset({500, 502, 504})  # returned at once to a caller that can send smaller queries
 _TIMEOUT_HINTS = ("timeout", "timed out")
 _ACCESS_FIELDS = {
