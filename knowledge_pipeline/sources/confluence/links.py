@@ -73,7 +73,7 @@ def render_image(writer: PageWriter, element: Element) -> str:
 
 
 def render_emoticon(element: Element) -> str:
-    """The character, where the page tells it, else its name between colons."""
+    """The character, where the page has it, else its name between colons."""
     fallback = get_attribute(element, "ac:emoji-fallback")
     if fallback and not fallback.startswith(":"):
         return fallback

@@ -42,7 +42,7 @@ from knowledge_pipeline.sources.confluence.storage import find_mentioned_account
 from knowledge_pipeline.times import parse_since
 
 OVERLAP = timedelta(hours=14)
-"""How far back of the moment asked for: a search reads times to the minute in the time zone of the
+"""How long before the requested moment: a search reads times to the minute in the time zone of the
 token's owner, who may live twelve hours west of UTC, and its index is minutes late."""
 
 _PAGES_PER_BATCH = 50  # pages whose bodies are in memory together

@@ -29,7 +29,7 @@ _BODY_FIELDS = "body.storage,version,space,history"
 class ServerEdition:
     """An `Edition`."""
 
-    needs_label_search = False  # its listing tells them
+    needs_label_search = False  # its listing has them
 
     def __init__(self, client: ConfluenceClient) -> None:
         self._client = client
@@ -117,6 +117,6 @@ class ServerEdition:
 
 
 def _creator_name(raw: Json) -> str | None:
-    """The creator's name; a page that somebody made without signing in has none."""
+    """The creator's name; a page that was made anonymously has none."""
     creator = (raw.get("history") or {}).get("createdBy") or {}
     return creator.get("displayName") if creator.get("type") != "anonymous" else None

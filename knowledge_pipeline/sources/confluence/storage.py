@@ -154,7 +154,7 @@ class _PageRenderer:
         return " ".join(self._render_run(element).replace(LINE_BREAK, " ").split())
 
     def format_person(self, account: str) -> str:
-        """A person's display name; the service's ids are for nobody to read."""
+        """A person's display name; never an id of the service."""
         known = self._people.get(account)
         return f"@{known}" if known else UNKNOWN_PERSON
 

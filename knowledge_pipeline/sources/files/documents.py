@@ -33,7 +33,7 @@ class FileSource(Source):
     """The wanted files of one tree, one document each."""
 
     tree: FileTree
-    accepts: EntryFilter  # asked of every wanted file that is not skipped
+    accepts: EntryFilter  # called for every wanted file that is not skipped
     extract: FileReader
     version: str  # changes whenever the same bytes may give another document
     max_bytes: int
@@ -107,7 +107,7 @@ def build_code_filter(tree: FileTree, selection: FileSelection) -> EntryFilter:
 
 
 def build_openapi_filter(tree: FileTree) -> EntryFilter:
-    """List what says within its first 64 KiB that it is an OpenAPI 3 or Swagger 2 file."""
+    """List files that declare OpenAPI 3 or Swagger 2 within their first 64 KiB."""
 
     def is_listed(entry: FileEntry) -> bool:
         head = tree.read_head(entry, HEAD_BYTES)

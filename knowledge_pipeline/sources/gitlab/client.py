@@ -56,7 +56,7 @@ class GitlabClient:
         self._url = f"{connection.url.rstrip('/')}/api/graphql"
         self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
         self._session.max_redirects = 0  # the token is for this address; one that leads elsewhere is wrong
-        self._session.auth = lambda request: request  # nobody's .netrc is read
+        self._session.auth = lambda request: request  # no .netrc is read
         self._gitlab: Gitlab | None = None
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class GitlabErrors:
         self._has_token = connection.token is not None
 
     def from_status(self, status: int, message: str) -> KnowledgeError:
-        """From the status of an answer, and what its body says."""
+        """From the status of a response and the message in its body."""
         if status in _TOO_LARGE_STATUSES:
             return QueryTooLarge(format_retries_exhausted(self.service, status))
         if status == 429 or status > 500:

@@ -1,4 +1,4 @@
-"""What one message of Slack says: its text, or the blocks that are shown instead, attachments, files.
+"""The text of one Slack message: its text or the blocks shown instead, attachments, files.
 
 Nothing is taken for granted of a message, as a day of an export may hold anything: what is not of
 the shape that Slack documents is passed over. https://docs.slack.dev/reference/block-kit/blocks

@@ -152,7 +152,7 @@ class SlackClient:
             from slack_sdk import WebClient
 
             session = self._session = mount_retries(requests.Session(), self.service, sleep=self._sleep)
-            session.auth = lambda request: request  # nobody's .netrc is read
+            session.auth = lambda request: request  # no .netrc is read
             refuse = self._build_no_api_error
             silent = logging.getLogger(f"{__name__}.sdk")
             silent.setLevel(logging.CRITICAL)  # it would log responses
