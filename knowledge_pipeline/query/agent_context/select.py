@@ -99,7 +99,7 @@ def _merge_near_duplicates(candidates: Sequence[ContextCandidate]) -> list[Conte
 
 def _merge_twin(kept: ContextCandidate, twin: ContextCandidate) -> ContextCandidate:
     found_by = tuple(dict.fromkeys((*kept.found_by, *twin.found_by)))
-    return replace(kept, found_by=found_by, also=(*kept.near_duplicates, twin.result.citation))
+    return replace(kept, found_by=found_by, near_duplicates=(*kept.near_duplicates, twin.result.citation))
 
 
 @dataclass

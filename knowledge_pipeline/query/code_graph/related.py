@@ -97,7 +97,7 @@ def _keep_best_nodes(
     ]
     for id_, score in ranked[: walk.limit]:
         side = near_walk.nodes[id_].role if id_ in near_walk.nodes else "uses"
-        walk.nodes[id_] = replace(nodes[id_], side=side, distance=1, score=round(score / (1 + score), 4))
+        walk.nodes[id_] = replace(nodes[id_], role=side, distance=1, score=round(score / (1 + score), 4))
     walk.left_out = max(0, len(ranked) - walk.limit)
     walk.add_start_nodes(node for node in near_walk.nodes.values() if node.role == "member")
     walk.edges = {

@@ -171,7 +171,7 @@ class Walk:
         distinct = set(ids)
         read = await self.graph.read_nodes(distinct - self.nodes.keys())
         self.add_start_nodes(
-            replace(node, side="member") for node in read.values() if node in self.member_scope
+            replace(node, role="member") for node in read.values() if node in self.member_scope
         )
         return distinct & self.nodes.keys()
 
@@ -217,7 +217,7 @@ class Walk:
         distinct = list(dict.fromkeys(ids))
         new = [id_ for id_ in distinct if id_ not in self.nodes]
         room = max(0, self.limit - self._found_count)
-        place = {"side": _ROLES[direction], "distance": distance}
+        place = {"role": _ROLES[direction], "distance": distance}
         read, names = await self.graph.read_nodes_with_names(new[:room], **place) if new[:room] else ({}, {})
         if not whole_files:
             self._full_names |= names
@@ -235,7 +235,7 @@ class Walk:
             self._found_count += 1
             side = _ROLES[direction]
             there = (node.role, node.distance) == (side, distance)
-            self.nodes[node.id] = node if there else replace(node, side=side, distance=distance)
+            self.nodes[node.id] = node if there else replace(node, role=side, distance=distance)
 
     def _add_edges(self, hops: Iterable[_Hop], far_ids: set[str]) -> set[str]:
         places: dict[tuple[str, str, str, str], list[Row]] = {}
