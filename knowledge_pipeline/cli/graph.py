@@ -19,7 +19,7 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.filters import Filters
     from knowledge_pipeline.contract.responses import GraphResponse
-    from knowledge_pipeline.query.code_graph.interface import GraphQueries
+    from knowledge_pipeline.query.code_graph.interface import Graph
 
 OptionalStrings = list[str] | None
 Target = Annotated[
@@ -31,7 +31,7 @@ Direction = Annotated[
     Literal["callers", "callees", "both"], typer.Option("--direction", help="Which way to follow calls.")
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many nodes.", min=1, max=1000)]
-_GraphQuery = Callable[["GraphQueries[GraphResponse]", str, "Filters"], "GraphResponse"]
+_GraphQuery = Callable[["Graph", str, "Filters"], "GraphResponse"]
 
 
 def _scope_option(flag: str, metavar: str, description: str, **extra: Any) -> Any:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.code_graph.interface import GraphQueries
+from knowledge_pipeline.query.code_graph.interface import AsyncGraph
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.graph_drawing import draw_graph
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
@@ -20,7 +20,7 @@ from knowledge_pipeline.serve.page.sessions import PageContext
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 GraphQuery = Callable[..., Awaitable[GraphResponse]]
-GraphApi = GraphQueries[Awaitable[GraphResponse]]
+GraphApi = AsyncGraph
 
 _MAX_NODES = 200
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline import KnowledgeBase
+from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings, Settings
 from knowledge_pipeline.contract.responses import SearchResponse
@@ -178,7 +178,7 @@ def test_closing_gives_up_the_question_that_waits_for_the_model(
     waiting.join(60)
     assert not waiting.is_alive()
     assert told == ["this KnowledgeBase was closed before it had an answer"]
-    assert not any(thread.name == "knowledge-base" for thread in threading.enumerate())
+    assert not any(thread.name == "KnowledgeBase" for thread in threading.enumerate())
 
 
 def test_asynchronous_callers_are_told_of_a_closed_base(
@@ -187,8 +187,8 @@ def test_asynchronous_callers_are_told_of_a_closed_base(
     chat.fail_next(Fault(wait_s=600))
 
     async def close_while_it_waits() -> None:
-        base = KnowledgeBase.open(configured(hyde=True, llm_budget_s=600.0))
-        asked = asyncio.ensure_future(base.asearch("mutual exclusion"))
+        base = AsyncKnowledgeBase.open(configured(hyde=True, llm_budget_s=600.0))
+        asked = asyncio.ensure_future(base.search("mutual exclusion"))
         while not chat.at_once:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(base.close)
