@@ -51,16 +51,11 @@ def test_names_of_the_previous_version_are_read_and_warned_of_once(
 ):
     places = [{"path": "a.py"}]
     values = {"excerpts": [{"number": 1, "near_duplicates": places}], "omitted": 2}
-    shown = (
-        "{% for one in NAME %}{{ one.number }} {{ one.ALSO }} {{ one['ALSO'] }}{% endfor %} also passages: "
-    )
-    current = write(
-        folder, shown.replace("NAME", "excerpts").replace("ALSO", "near_duplicates") + "{{ omitted }}"
-    )
-    expected = load_template(current, None).render(values)
-    former = write(
-        folder, shown.replace("NAME", "passages").replace("ALSO", "also") + "{{ left_out }}", "old.j2"
-    )
+    source = "{% for one in passages %}{{ one.also }} {{ one['also'] }}{% endfor %} also: {{ left_out }}"
+    former = write(folder, source, "old.j2")
+    renamed = source.replace("passages", "excerpts").replace("one.also", "one.near_duplicates")
+    renamed = renamed.replace("'also'", "'near_duplicates'").replace("left_out", "omitted")
+    expected = load_template(write(folder, renamed), None).render(values)
     assert not caplog.messages
     for _ in range(2):
         assert load_template(former, None).render(values) == expected
