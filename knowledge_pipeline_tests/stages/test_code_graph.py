@@ -281,7 +281,7 @@ def test_incremental_refreshes_leave_what_a_full_one_would(tmp_path: Path, proje
         assert state(project) == incremental
 
 
-COMMITS = ("upsert", "delete_where", "set_where")
+COMMITS = ("upsert", "delete_where", "update_where")
 
 
 @pytest.mark.parametrize("reverted", [False, True], ids=["as edited", "reverted"])
