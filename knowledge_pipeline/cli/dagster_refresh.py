@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline import errors
 from knowledge_pipeline.cli.exit_codes import FAILED, INTERRUPTED, SUCCESS, print_error
@@ -16,10 +17,13 @@ from knowledge_pipeline.cli.interrupts import restore_interrupt_handler
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 
+if TYPE_CHECKING:
+    from knowledge_pipeline.stages.context import RefreshOptions
+
 _RECORD_MODULE = "knowledge_pipeline.defs.runs.refresh_command"
 
 
-def run_recorded_refresh(session: Session, sources: Sequence[str], **options: bool) -> int:
+def run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
     """Refresh sources as a recorded run, and return the exit code.
 
     Raises:
@@ -32,7 +36,7 @@ def run_recorded_refresh(session: Session, sources: Sequence[str], **options: bo
         )
     session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
     code, answer = _run_record_command(
-        {"config": str(session.config_path), "sources": list(sources), **options}
+        {"config": str(session.config_path), "sources": list(sources), "options": asdict(options)}
     )
     if code == INTERRUPTED:
         return INTERRUPTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from knowledge_pipeline.cli.render import refresh_outcome as outcomes
 from knowledge_pipeline.cli.render.progress import show_progress
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.stages.context import RefreshOptions
 
 _NO_SOURCES_MESSAGE = (
     "{path} declares no source: run `knowledge index --repo PATH_OR_URL`, or `knowledge sources add`"
@@ -68,7 +71,9 @@ def refresh(
     What changed is read, cut, embedded and indexed. A source that fails keeps what it
     had, and the others go on.
     """
-    return _run_refresh(session, source or (), dagster=dagster, allow_empty=allow_empty)
+    from knowledge_pipeline.stages.context import RefreshOptions
+
+    return _run_refresh(session, source or (), RefreshOptions(allow_empty=allow_empty), dagster=dagster)
 
 
 @example("""
@@ -90,24 +95,25 @@ def reindex(
     Queries see the last release until the new one is complete. Vectors are taken over
     where texts are the same, unless --reembed says otherwise.
     """
+    from knowledge_pipeline.stages.context import RefreshOptions
+
     del full  # what this command does anyway; scripts may say so
-    return _run_refresh(
-        session, source or (), full=True, reembed=reembed, dagster=dagster, allow_empty=allow_empty
-    )
+    options = RefreshOptions(full=True, reembed=reembed, allow_empty=allow_empty)
+    return _run_refresh(session, source or (), options, dagster=dagster)
 
 
 def _run_refresh(
     session: Session,
     ids: Sequence[str],
+    options: RefreshOptions | None = None,
     *,
-    full: bool = False,
-    reembed: bool = False,
-    allow_empty: bool = False,
     dagster: bool = False,
     declared: Sequence[str] = (),
 ) -> int:
     from knowledge_pipeline.stages import pipeline
+    from knowledge_pipeline.stages.context import RefreshOptions
 
+    options = options or RefreshOptions()
     if not session.settings.sources:
         raise ConfigError(_NO_SOURCES_MESSAGE.format(path=session.config_path))
     chosen = pipeline.select_sources(session.settings, dict.fromkeys(ids))
@@ -115,15 +121,7 @@ def _run_refresh(
         from knowledge_pipeline.cli.dagster_refresh import run_recorded_refresh
 
         named = [source.id for source in chosen]
-        return run_recorded_refresh(session, named, full=full, reembed=reembed, allow_empty=allow_empty)
+        return run_recorded_refresh(session, named, options)
     with show_progress(session.screen) as report:
-        outcome = pipeline.refresh(
-            session.lake,
-            session.settings,
-            chosen,
-            full=full,
-            reembed=reembed,
-            allow_empty=allow_empty,
-            report=report,
-        )
+        outcome = pipeline.refresh(session.lake, session.settings, chosen, options, report=report)
     return outcomes.show_outcome(session, outcome, config=str(session.config_path), declared=list(declared))

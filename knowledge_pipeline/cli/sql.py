@@ -16,7 +16,7 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from knowledge_pipeline.sql_models.files import Model
+    from knowledge_pipeline.sql_models.model import Model
     from knowledge_pipeline.sql_models.run import SqlResult
 
 

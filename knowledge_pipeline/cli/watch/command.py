@@ -121,7 +121,9 @@ class _Watcher:
         sources = [source for source in watched.sources if source.id in ids]
         try:
             with show_progress(self._session.screen) as report:
-                outcome = pipeline.refresh(watched.lake, watched.settings, sources, report=report)
+                outcome = pipeline.refresh(
+                    watched.lake, watched.settings, sources, report=report, idle=watched.idle
+                )
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: none of them ends the watch
             self._report_error(_REFRESH, TransientError(format_error(error)))
             self._retries |= dict.fromkeys(ids, time.monotonic() + RETRY_S)
