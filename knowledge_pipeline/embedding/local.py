@@ -25,9 +25,9 @@ from knowledge_pipeline.embedding.model_folders import find_model_folder
 from knowledge_pipeline.embedding.onnx_export import build_export_path
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
-from knowledge_pipeline.endpoints.token_estimates import replace_surrogates
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.records import Tokenize
+from knowledge_pipeline.strings import replace_surrogates
 
 logger = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ from knowledge_pipeline.embedding.base import Space, Usage
 from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
-from knowledge_pipeline.endpoints.token_estimates import replace_surrogates
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.records import Tokenize
+from knowledge_pipeline.strings import replace_surrogates
 
 _SPECIAL_TOKENS = 2
 _EDGE_BYTES = 1 << 20  # of the model's file: this much of both ends is hashed

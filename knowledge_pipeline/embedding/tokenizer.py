@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts, replace_surrogates
+from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.records import Tokenize
+from knowledge_pipeline.strings import replace_surrogates
 
 _MAX_TOKEN_CHARS = 32  # a longer token counts as several: WordPiece makes one of 1 MB of hex digits
 

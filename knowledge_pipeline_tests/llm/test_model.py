@@ -337,7 +337,7 @@ def test_a_call_goes_on_the_account_it_was_made_for(server):
 
 
 def test_wrong_settings_are_refused_before_anything_is_asked():
-    with pytest.raises(ConfigError, match=r"language_model\.base_url is no URL"):
+    with pytest.raises(ConfigError, match=r"language_model\.base_url is not a URL"):
         LanguageModel(LanguageModelSettings(model="m", base_url="api.example.com"))
     with pytest.raises(ConfigError, match=r"language_model\.api_key .*no header can carry") as refused:
         LanguageModel(LanguageModelSettings.model_validate({"model": "m", "api_key": "sec\nret"}))
