@@ -13,6 +13,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import (
+    ComponentHealth,
     ContextResponse,
     GraphResponse,
     RelationsResponse,
@@ -25,7 +26,7 @@ from knowledge_pipeline.query.agent_context.build import get_context
 from knowledge_pipeline.query.background_loop import BackgroundLoop, SyncFacade, blocking
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
-from knowledge_pipeline.query.health import ComponentHealth, check_health
+from knowledge_pipeline.query.health import check_health
 from knowledge_pipeline.query.log.feedback import record_judgement
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.query.log.queries import QueryLog

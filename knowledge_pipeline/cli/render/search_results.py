@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from knowledge_pipeline.cli.related import format_document_name
 from knowledge_pipeline.cli.render.screen import Screen
 from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
-from knowledge_pipeline.query.describe import describe_neighbours, describe_relation
+from knowledge_pipeline.query.describe import describe_neighbours, describe_relation, describe_skipped_step
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import Relation, ScoreExplanation, SearchResponse, SearchResult
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 _MAX_LINE_CHARS = 200
 _MAX_FULL_LINE_CHARS = 20_000
 _MAX_NEIGHBOURS = 3  # of each kind
-_DEGRADED_NOTES = {
-    "vector": "searched by words alone, because the embedding model could not be used",
-    "hyde": "searched without a hypothetical answer, because the language model did not make one",
-    "expansion": "searched without related terms, because the language model did not name any",
-    "decompose": "searched as one question, because the language model did not take it apart",
-    "graph": "without what calls the code and what it calls, because there is no code graph to read",
-    "rerank": "not reranked, because the reranker could not be used or took too long",
-}
 
 
 def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
@@ -80,7 +72,8 @@ def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
 
 def _describe_degraded_step(step: str, answer: SearchResponse) -> str:
     """What the answer had to do without, and why where it was asked for."""
-    what = _DEGRADED_NOTES.get(step, f"answered without {step}")
+    sentence = describe_skipped_step(step)
+    what = f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}"
     why = answer.explain["degraded"].get(step) if answer.explain else None
     return f"{what}: {one_line(_format_nested(why))}" if why else f"{what} (--explain says why)"
 
