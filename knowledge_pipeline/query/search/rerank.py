@@ -74,7 +74,7 @@ class Reranker:
         except ModelError as error:
             return RerankResult(hits, str(error))
         except TimeoutError:
-            return RerankResult(hits, f"{len(hits)} passages took more than {self._settings.budget_s} s")
+            return RerankResult(hits, f"{len(hits)} results took more than {self._settings.budget_s} s")
         finally:
             stop.set()
         scored = [
