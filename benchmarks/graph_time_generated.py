@@ -29,7 +29,7 @@ from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store import release
-from knowledge_pipeline.store.code_graph import indexes
+from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.code_graph.symbol_payload import build_payload
 from knowledge_pipeline.store.lake import Lake
 

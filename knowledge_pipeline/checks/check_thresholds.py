@@ -109,7 +109,7 @@ def check_orphaned_vectors(lake: Lake, settings: Settings, source_type: SourceTy
 def check_unindexed(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
     """The share of rows of the type's spaces that full-text search finds by scanning.
 
-    A tail that a refresh takes in by itself (`indexes.TAIL_ROWS`) is never too long.
+    A tail that a refresh takes in by itself (`indexes.MAX_UNINDEXED_ROWS`) is never too long.
     """
     rows: list[dict[str, Any]] = []
     for space in _list_spaces(settings, source_type):

@@ -20,13 +20,10 @@ _COMMENTS = frozenset({"comment", "line_comment", "block_comment", "multiline_co
 _ATTRIBUTES = frozenset({"attribute_item", "decorator", "php_tag"})
 _FILE_COMMENT_PREFIXES = ("#!", "//!", "/*!")
 _WRAPPERS = frozenset(
-    {
-        "decorated_definition",
-        "export_statement",
-        "template_declaration",
-        "type_declaration",
+    [
+        *("decorated_definition", "export_statement", "template_declaration", "type_declaration"),
         "lexical_declaration",
-    }
+    ]
 )
 _BLOCK_SUFFIXES = (
     "block",

@@ -21,7 +21,6 @@ from knowledge_pipeline.maintenance.garbage_collection import discard_leftovers,
 from knowledge_pipeline.maintenance.work import MaintenanceOptions, MaintenanceReport, MaintenanceRun
 from knowledge_pipeline.stages.context import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, logs, schemas
-from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import acquire_lock
@@ -166,10 +165,8 @@ def _maintain_index(run: MaintenanceRun, settings: Settings) -> None:
         for table in graph:
             run.forget_old_versions(table)
             run.compact_table(table)
-            if run.options.indexes and graph_indexes.needs_maintenance(table):
-                run.run_action(
-                    "indexes", table.path, lambda table=table: graph_indexes.maintain_indexes(table)
-                )
+            if run.options.indexes and indexes.needs_maintenance(table):
+                run.run_action("indexes", table.path, lambda table=table: indexes.maintain_indexes(table))
         if not run.options.dry_run and (run.options.compact or run.options.indexes):
             run.report.release = publish_if_same_rows(run.lake, keep=settings.releases.keep)
         run.compact_table(run.lake.releases())

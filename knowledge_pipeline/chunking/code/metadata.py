@@ -9,20 +9,10 @@ from knowledge_pipeline.records import Metadata
 from knowledge_pipeline.syntax.outline import CALLABLE_KINDS, TYPE_KINDS, Outline, OutlineDefinition
 
 CODE_METADATA_KEYS = (
-    "symbol",
-    "symbol_kind",
-    "symbols",
-    "class_name",
-    "function_name",
-    "implements",
-    "methods",
-    "imports",
-    "exports",
-    "dependencies",
-    "complexity",
-    "test_coverage",
+    *("symbol", "symbol_kind", "symbols", "class_name", "function_name", "implements", "methods"),
+    *("imports", "exports", "dependencies", "complexity", "test_coverage"),
 )
-"""Every key that `code_metadata` may give, and `test_coverage`, which needs a report."""
+"""Every key that `build_code_metadata` may give, and `test_coverage`, which needs a report."""
 
 _MAX_NAMES = 50
 _WORD = re.compile(r"[^\W\d]\w*")
