@@ -37,7 +37,7 @@ class _BoundedConverter:
             return value if math.isfinite(value) else str(value)
         is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
         if not is_list and not isinstance(value, Mapping):
-            return _truncate(str(value))
+            return _truncate(str(cast("object", value)))
         if depth == _MAX_DEPTH:
             return "…"
         if isinstance(value, Mapping):

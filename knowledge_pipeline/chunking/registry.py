@@ -139,7 +139,8 @@ def _run_chunkers(
 ) -> tuple[list[Chunk], int, str]:
     """The chunks, the limit of each with its header, and why the first chunker was not used."""
     notes: list[str] = []
-    for name in [*_list_chunker_names(measured.document, source), "fixed_size"]:
+    names: list[_ChunkerName] = [*_list_chunker_names(measured.document, source), "fixed_size"]
+    for name in names:
         limits, total = compute_limits(name, source.chunking, model_tokens)
         entry = _CHUNKERS[name]
         module = importlib.import_module(f"knowledge_pipeline.chunking.{entry.module}")
