@@ -26,10 +26,10 @@ from knowledge_pipeline.endpoints.endpoint import (
     MAX_RETRY_AFTER_S,
     RETRY_IF_UNAVAILABLE,
     Endpoint,
+    StopWaiting,
     compute_retry_wait_s,
     get_ssl_context,
     parse_base_url,
-    stop_if_asked_to_wait,
 )
 from knowledge_pipeline.endpoints.responses import ConfigSection, EndpointRefused, EndpointUnavailable
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts, truncate_to_tokens
@@ -141,7 +141,7 @@ class OpenAIEmbedder:
             stop=tenacity.stop_any(
                 tenacity.stop_after_attempt(policy.max_tries),
                 tenacity.stop_when_event_set(policy.stop),
-                stop_if_asked_to_wait(policy.max_retry_after_s),
+                StopWaiting(policy.max_retry_after_s),
             ),
             wait=compute_retry_wait_s,
             sleep=tenacity.sleep_using_event(policy.stop),

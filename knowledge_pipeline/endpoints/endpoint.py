@@ -114,9 +114,16 @@ def compute_retry_wait_s(state: tenacity.RetryCallState) -> float:
     return max(_BACKOFF(state), _read_retry_after_s(state))
 
 
-def stop_if_asked_to_wait(max_retry_after_s: float) -> Callable[[tenacity.RetryCallState], bool]:
-    """Stops retries when the endpoint asks for a longer wait."""
-    return lambda state: _read_retry_after_s(state) > max_retry_after_s
+class StopWaiting(tenacity.stop.stop_base):
+    """Stops retries when the endpoint asks for a long wait, or the time that is left is too short."""
+
+    def __init__(self, max_retry_after_s: float, remaining_s: Callable[[], float] = lambda: float("inf")):
+        self._max_retry_after_s, self._remaining_s = max_retry_after_s, remaining_s
+
+    def __call__(self, retry_state: tenacity.RetryCallState) -> bool:
+        """Whether to give up after the last try."""
+        asks_too_long = _read_retry_after_s(retry_state) > self._max_retry_after_s
+        return asks_too_long or retry_state.upcoming_sleep >= self._remaining_s()
 
 
 def _read_retry_after_s(state: tenacity.RetryCallState) -> float:

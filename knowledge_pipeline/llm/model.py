@@ -20,9 +20,9 @@ from knowledge_pipeline.endpoints.endpoint import (
     MAX_RETRY_AFTER_S,
     RETRY_IF_UNAVAILABLE,
     Endpoint,
+    StopWaiting,
     compute_retry_wait_s,
     get_ssl_context,
-    stop_if_asked_to_wait,
 )
 from knowledge_pipeline.endpoints.responses import ConfigSection, EndpointRefused, EndpointUnavailable
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
@@ -166,8 +166,7 @@ class LanguageModel:
             retry=RETRY_IF_UNAVAILABLE,
             stop=tenacity.stop_any(
                 tenacity.stop_after_attempt(max_tries),
-                stop_if_asked_to_wait(MAX_RETRY_AFTER_S),
-                lambda state: state.upcoming_sleep >= request.remaining_s,
+                StopWaiting(MAX_RETRY_AFTER_S, lambda: request.remaining_s),
             ),
             wait=compute_retry_wait_s,
             sleep=asyncio.sleep,

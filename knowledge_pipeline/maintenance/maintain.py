@@ -21,7 +21,6 @@ from knowledge_pipeline.maintenance.garbage_collection import discard_leftovers,
 from knowledge_pipeline.maintenance.work import MaintenanceOptions, MaintenanceReport, MaintenanceRun
 from knowledge_pipeline.stages.context import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, logs, schemas
-from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import acquire_lock
@@ -156,7 +155,7 @@ def _maintain_index(run: MaintenanceRun, settings: Settings) -> None:
         tables = [lake.index(space, size) for space, size in lake.list_spaces().items()]
         graph = list(lake.graph_tables().values())
         steps = [(table, indexes.needs_maintenance, indexes.merge_segments) for table in tables]
-        steps += [(table, graph_indexes.needs_maintenance, graph_indexes.maintain_indexes) for table in graph]
+        steps += [(table, indexes.needs_maintenance, indexes.maintain_indexes) for table in graph]
         for table, needs_maintenance, maintain in steps:
             run.forget_old_versions(table)
             run.compact_table(table)

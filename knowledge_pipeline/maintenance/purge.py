@@ -9,7 +9,6 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.stages.pipeline import select_sources, select_stages
 from knowledge_pipeline.store import indexes
-from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import remove_path
@@ -120,7 +119,7 @@ def _erase_graph_rows(lake: Lake, filters: list[Filter]) -> list[Table]:
     tables = list(lake.graph_tables().values())
     for table in tables:
         _delete_rows(table, filters)
-        graph_indexes.rebuild_indexes(table)
+        indexes.rebuild_indexes(table)
     return tables
 
 

@@ -40,7 +40,7 @@ def test_a_hub_name_without_a_network_says_what_to_do():
     offline = os.environ | {"HF_HUB_OFFLINE": "1"}
     answer = subprocess.run([sys.executable, "-c", code], env=offline, capture_output=True, text=True)
     last = answer.stderr.strip().splitlines()[-1]
-    assert last.startswith("knowledge_pipeline.errors.ModelError: the model 'nobody/nothing' is no folder")
+    assert last.startswith("knowledge_pipeline.errors.ModelError: the model 'nobody/nothing' is not a folder")
     assert "download the model where there is a network" in last
 
 

@@ -163,7 +163,8 @@ def test_a_busy_endpoint_holds_back_every_thread(server):
     embedder = embedder_of(server, batch_size=1, max_concurrent=1)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(embedder.embed, ["one"])
-        while not embedder._request_limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
+        limiter = embedder._endpoint._request_limiter
+        while not limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
             time.sleep(0.01)
         embedder.embed(["two"])
         first.result()

@@ -184,7 +184,8 @@ def test_retry_after_is_waited_for_by_every_call(server):
         first = asyncio.create_task(model.complete(HELLO))
         while not server.requests:
             await asyncio.sleep(0.01)
-        while not model._request_limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
+        limiter = model._endpoint._request_limiter
+        while not limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
             await asyncio.sleep(0.01)
         await asyncio.gather(first, model.complete(HELLO))
         await model.aclose()
