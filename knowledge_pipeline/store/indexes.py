@@ -97,7 +97,7 @@ def _required_indexes(table: Table) -> dict[str, str]:
 
 
 def _build_index(table: Table, column: str, kind: str) -> None:
-    """Uses Lance directly in the code graph, because LanceDB does not let callers choose a tree's page size."""
+    """Uses Lance directly in the code graph: LanceDB does not let callers choose the page size of a tree."""
     if table.name in GRAPH:
         from lance.indices import IndexConfig
 
