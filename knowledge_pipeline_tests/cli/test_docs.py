@@ -10,11 +10,8 @@ import cogapp
 import pytest
 import typer
 
-from knowledge_pipeline.cli import options
 from knowledge_pipeline.cli.app import app
-from knowledge_pipeline.config import settings
-from knowledge_pipeline.contract.types import TaskKind
-from knowledge_pipeline.query.search.engine import SearchType
+from knowledge_pipeline.contract.types import SearchType, SourceType, TaskKind
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -69,7 +66,15 @@ def test_the_commands_are_these():
     ]
 
 
-def test_the_choices_are_those_of_the_program():
-    assert get_args(options.SourceKind) == get_args(settings.SourceType)
-    assert get_args(options.SearchKind) == get_args(SearchType)
-    assert get_args(options.TaskChoice) == get_args(TaskKind)
+@pytest.mark.parametrize(
+    ("path", "choices"),
+    [
+        (("search",), SearchType),
+        (("debug",), SearchType),
+        (("context",), TaskKind),
+        (("sources", "add"), SourceType),
+    ],
+)
+def test_the_choices_are_those_of_the_program(path: tuple[str, ...], choices: object):
+    offered = [getattr(parameter.type, "choices", ()) for parameter in command_of(path).params]
+    assert [tuple(each) for each in offered if each] == [get_args(choices)]
