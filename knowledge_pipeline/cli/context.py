@@ -14,8 +14,8 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.contract.types import MAX_BUDGET_TOKENS, MAX_EXAMPLE_CHARS, MAX_TASK_CHARS, TaskKind
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.responses import ContextResponse
     from knowledge_pipeline.contract.requests import Task
+    from knowledge_pipeline.contract.responses import ContextResponse
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
 
