@@ -65,7 +65,7 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
             added.to_pylist(), held.to_pylist(), [], len(desired) - len(added) - len(held)
         )
         making = _VectorRowBuilder(ctx, embedder, chunks, table)
-        if isinstance(embedder, RayEmbedder) and len(planned.keys_to_write) >= embedder.pool.from_texts:
+        if isinstance(embedder, RayEmbedder) and len(planned.keys_to_write) >= embedder.pool.min_texts:
             _reconcile_distributed(table, planned, making, ctx.lake.cache)
         else:
             reconcile(table, planned, making.build_batches)

@@ -144,7 +144,7 @@ def run_questions(
 def evaluation_key(golden: GoldenSet, settings: Settings) -> str:
     """Equal where the same questions are asked in the same way: only then scores compare."""
     return hash_strings(
-        VERSION, golden.digest, settings.query.model_dump_json(), *_language_model_key(settings)
+        VERSION, golden.digest, settings.query.model_dump_json(by_alias=True), *_language_model_key(settings)
     )
 
 

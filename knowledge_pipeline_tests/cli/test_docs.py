@@ -72,7 +72,7 @@ def test_the_commands_are_these():
     [(("search",), SearchType), (("debug",), SearchType), (("context",), TaskKind)],
 )
 def test_the_choices_are_those_of_the_contract(path: tuple[str, ...], choices: object, run: Run):
-    assert f"[{'|'.join(get_args(choices))}]" in "".join(run(*path, "--help").out.split())
+    assert f"<{'|'.join(get_args(choices))}>" in "".join(run(*path, "--help").out.split())
 
 
 def test_the_types_of_sources_are_those_of_the_contract(run: Run):

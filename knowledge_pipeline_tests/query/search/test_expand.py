@@ -62,7 +62,7 @@ def hide_a_caller(project: Project) -> None:
 
 
 def asked(settings: Settings, weight: float, **how: object) -> SearchResponse:
-    graph = settings.query.graph.model_copy(update={"expand": weight})
+    graph = settings.query.graph.model_copy(update={"expansion_weight": weight})
     query = settings.query.model_copy(update={"graph": graph})
     with KnowledgeBase.open(settings.model_copy(update={"query": query})) as base:
         return base.search(QUESTION, **{"type": "code", **how})  # pyright: ignore[reportArgumentType]
