@@ -183,11 +183,14 @@ def test_a_store_may_be_the_url_of_a_bucket(load, tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("store: ftp://bucket/x\n", "1: store: found a URL that names no bucket; allowed: a folder, or s3://BUCKET"),
+        (
+            "store: ftp://bucket/x\n",
+            "1: store: found a URL that names no bucket; allowed: a folder, or s3://BUCKET",
+        ),
         ("store: s3://\n", "1: store: found a URL that names no bucket"),
         ("store: s3://bucket/../x\n", "1: store: found a prefix with empty, relative or special parts"),
         ("store_options: {region: x}\n", "store_options and store_folder belong to a store at a URL"),
-        ("store: gs://b1\nstore_options: {region: x}\n", "store_options are those of s3://"),
+        ("store: gs://b1\nstore_options: {region: x}\n", "store_options apply to s3:// only"),
         ("store: s3://b1\nstore_options: {regoin: x}\n", "did you mean 'region'?"),
         ("store: s3://b1\nstore_options: {access_key_id: x}\n", "found a secret written in the file"),
         ('store: s3://b1\nstore_options: {access_key_id: "${TOKEN}"}\n', "without secret_access_key"),
