@@ -69,7 +69,7 @@ def test_personal_data_is_redacted_where_people_write_to_people_unless_the_file_
     [
         ("code", {"jql": "project = A"}, "jql does not apply to type 'code', only to jira"),
         ("jira", {"spaces": ["OPS"]}, "spaces does not apply to type 'jira'"),
-        ("github_issues", {"state": "merged"}, "state 'merged' is of pull requests"),
+        ("github_issues", {"state": "merged"}, "state 'merged' applies to pull requests"),
     ],
 )
 def test_a_filter_of_another_type_is_refused(kind, filters, said):
