@@ -28,8 +28,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.store import release
-from knowledge_pipeline.store.code_graph import indexes
+from knowledge_pipeline.store import indexes, release
 from knowledge_pipeline.store.code_graph.symbol_payload import build_payload
 from knowledge_pipeline.store.lake import Lake
 

@@ -25,7 +25,7 @@ from benchmarks.scale_truth import FILTERS, TOP, released
 from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.search.pipeline import MIN_CANDIDATES
 from knowledge_pipeline.store.readers import IndexReader, open_index
 
@@ -106,9 +106,9 @@ async def ours(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
     reader = await open_index(Path(declared.store), table.name, version)
     told: dict[str, Any] = {"alone": {}, "clients": {}, "recall": {}}
     count = len(truth.texts)
-    with KnowledgeBase(declared) as knowledge:
+    async with AsyncKnowledgeBase(declared) as knowledge:
         started = time.perf_counter()
-        await knowledge.aprewarm()
+        await knowledge.prewarm()
         told["prewarm_s"] = round(time.perf_counter() - started, 2)
         ways = dict(_ways(reader, knowledge, truth))
         for name, ask in ways.items():
@@ -121,7 +121,7 @@ async def ours(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
     return told
 
 
-def _ways(reader: IndexReader, knowledge: KnowledgeBase, truth: Truth) -> Iterable[tuple[str, Ask]]:
+def _ways(reader: IndexReader, knowledge: AsyncKnowledgeBase, truth: Truth) -> Iterable[tuple[str, Ask]]:
     vectors, words = truth.vectors, [expand_identifiers(text) for text in truth.texts]
     for name, narrowed in zip(_NAMES, FILTERS.values(), strict=True):
         condition = compile_filter(Access.operator(), narrowed)
@@ -138,7 +138,7 @@ def _ways(reader: IndexReader, knowledge: KnowledgeBase, truth: Truth) -> Iterab
     for name, narrowed in zip(_NAMES, FILTERS.values(), strict=True):
         yield (
             f"whole answer{name}",
-            lambda at, narrowed=narrowed: knowledge.asearch(truth.texts[at], filters=narrowed),
+            lambda at, narrowed=narrowed: knowledge.search(truth.texts[at], filters=narrowed),
         )
 
 

@@ -5,7 +5,7 @@ import dagster as dg
 from knowledge_pipeline.defs.alerts.sensor import build_failed_runs_sensor
 from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, build_refresh_job
 from knowledge_pipeline.defs.assets import build_release_asset, build_stage_assets
-from knowledge_pipeline.defs.checks import build_checks_job, build_informing_checks
+from knowledge_pipeline.defs.checks import build_checks_job, build_informational_checks
 from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
 from knowledge_pipeline.defs.failures import translate_load_errors
 from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
@@ -29,7 +29,7 @@ with translate_load_errors():
     project = ProjectResource()
     settings = project.load_settings()
     types, owners = list_source_types(settings), settings.owners
-    checks = [build_informing_checks(type_) for type_ in types]
+    checks = [build_informational_checks(type_) for type_ in types]
     defs = dg.Definitions(
         assets=[
             *(spec for type_ in types for spec in build_settings_specs(type_, owners)),

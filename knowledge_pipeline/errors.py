@@ -1,25 +1,11 @@
-"""Every exception this project raises on purpose.
+"""Every exception that this project raises on purpose.
 
 KnowledgeError
-├── PermanentError            a retry cannot help: fix what the message names
-│   ├── ConfigError           knowledge.yaml or the environment is wrong
-│   ├── SourceRefused         a source does not exist, is not readable, or refuses us
-│   ├── ModelMissing          a model cannot be loaded, or its endpoint refuses us
-│   ├── StoreError            the tables cannot be used as they are
-│   ├── ReleaseRefused        a check forbids the release
-│   ├── QuestionRefused       a question cannot be answered as it is asked
-│   ├── Unauthenticated       who asks is not known: no token, or one that is not valid
-│   ├── Forbidden             who asks may not do this
-│   └── NotFound              no such source, chunk, document or release
-├── TransientError            a retry may help
-│   ├── SourceUnavailable     a source did not answer, or limits our rate
-│   ├── EmbeddingUnavailable  an embedding endpoint did not answer
-│   ├── LanguageModelUnavailable  a language model did not answer in time
-│   ├── TooManyRequests       who asks has asked too often
-│   ├── AnswerTimedOut        an answer took longer than a server waits for one
-│   ├── StoreUnavailable      an object store did not answer
-│   └── Busy                  another process holds the lock
-└── DocumentSkipped           one document cannot be taken; the others go on
+├── PermanentError    fix what the message names: ConfigError, SourceRefused, ModelError, StoreError,
+│                     ReleaseRefused, InvalidQuery, Unauthenticated, Forbidden, NotFound
+├── TransientError    a retry may help: SourceUnavailable, EmbeddingUnavailable, LanguageModelUnavailable,
+│                     TooManyRequests, ResponseTimeout, StoreUnavailable, Busy
+└── DocumentSkipped   one document is left out; the others go on
 
 A message is one sentence: what was wrong, where, and what to do.
 """
@@ -38,11 +24,11 @@ class ConfigError(PermanentError):
 
 
 class SourceRefused(PermanentError):
-    """A source does not exist, is not readable, or refuses us."""
+    """A source does not exist, cannot be read, or refuses access."""
 
 
 class ModelError(PermanentError):
-    """A model cannot be loaded, or its endpoint refuses us."""
+    """A model cannot be loaded, or its endpoint refuses access."""
 
 
 class StoreError(PermanentError):
@@ -54,15 +40,15 @@ class ReleaseRefused(PermanentError):
 
 
 class InvalidQuery(PermanentError):
-    """A question is empty, too long, or has a filter that makes no sense."""
+    """A query is empty, too long, or has a filter that makes no sense."""
 
 
 class Unauthenticated(PermanentError):
-    """Who asks is not known: there is no token, or it is not valid."""
+    """The caller is unknown: there is no token, or it is not valid."""
 
 
 class Forbidden(PermanentError):
-    """Who asks is known, and may not do this."""
+    """The caller is known, and may not do this."""
 
 
 class NotFound(PermanentError):
@@ -74,7 +60,7 @@ class TransientError(KnowledgeError):
 
 
 class SourceUnavailable(TransientError):
-    """A source did not answer, or limits our rate."""
+    """A source did not answer, or limits the rate of requests."""
 
 
 class EmbeddingUnavailable(TransientError):
@@ -82,11 +68,11 @@ class EmbeddingUnavailable(TransientError):
 
 
 class LanguageModelUnavailable(TransientError):
-    """A language model did not answer in time; whatever it was asked for can be done without."""
+    """A language model did not answer in time; every feature works without one."""
 
 
 class TooManyRequests(TransientError):
-    """Who asks has asked too often, or too much is asked at once."""
+    """The caller sent too many requests, or too many run at once."""
 
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         super().__init__(message)
@@ -97,7 +83,7 @@ class TooManyRequests(TransientError):
 
 
 class ResponseTimeout(TransientError):
-    """An answer took longer than the server waits for one."""
+    """A response took longer than the server allows."""
 
 
 class StoreUnavailable(TransientError):
@@ -109,4 +95,4 @@ class Busy(TransientError):
 
 
 class DocumentSkipped(KnowledgeError):
-    """One document cannot be taken; `str(error)` is the recorded reason."""
+    """One document is left out; `str(error)` is the recorded reason."""

@@ -1,9 +1,9 @@
-"""How identifiers become words, the same for what is indexed and what is asked.
+"""How identifiers become words, alike in the index and in queries.
 
 `HTTPServerConfig`, `http_server_config` and `http-server-config` all give the words
 http, server, config; the first two also give the whole, `httpserverconfig`, so that an
-exact name outranks its parts. Splitting happens at write time, into a column of its
-own, because it then works with every full-text engine and can be stemmed.
+exact name outranks its parts. Rows are split when they are written, into a column of its
+own: this works with every full-text engine and can be stemmed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CASE_PART = re.compile(r"u+(?=ul)|ul+|u+|l+")
 
 def split_identifier(word: str) -> list[str]:
     """Lower-case parts of one identifier: `parseHTML5` gives parse, html, 5."""
-    return [hump for run in _LETTER_RUN.findall(word) for hump in _split_case(run)]
+    return [part for run in _LETTER_RUN.findall(word) for part in _split_case(run)]
 
 
 def _split_case(run: str) -> list[str]:
@@ -31,10 +31,10 @@ def _split_case(run: str) -> list[str]:
 
 @lru_cache(maxsize=16_384)
 def _expand_identifier(word: str) -> str:
-    pieces = split_identifier(word)
-    if len(pieces) < 2:
+    parts = split_identifier(word)
+    if len(parts) < 2:
         return word
-    return f"{word.replace('_', '')} {' '.join(pieces)}"
+    return f"{word.replace('_', '')} {' '.join(parts)}"
 
 
 def expand_identifiers(text: str) -> str:

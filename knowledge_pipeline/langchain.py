@@ -27,22 +27,22 @@ _NO_FILTERS = Filters()
 
 
 class KnowledgeRetriever(BaseRetriever):
-    """Passages as documents, best first.
+    """Results as documents, best first.
 
-    The metadata of a document is that of the passage, with `citation` ("src/store.py:10-24"), `source`,
-    `path`, `lines`, `title`, `url`, `score`, `query_id` (for `feedback`), `release`, and `degraded`, what
-    the search had to do without. `id` is the passage's. `invoke` and `ainvoke` take `k` and `filters`
+    The metadata of a document is that of the result, with `citation` ("src/store.py:10-24"), `source`,
+    `path`, `lines`, `title`, `url`, `score`, `query_id` (for `feedback`), `release`, and `degraded`, the
+    steps that were skipped. `id` is the result's. `invoke` and `ainvoke` take `k` and `filters`
     as well.
 
-    Raises (when asked):
-        KnowledgeError: the question makes no sense, nothing is released, or a server does not answer.
+    Raises (when invoked):
+        KnowledgeError: the query is invalid, nothing is released, or a server does not answer.
     """
 
     base: KnowledgeBase | KnowledgeClient
     k: int | None = Field(default=None, ge=1, le=100)  # None: as many as the search type gives
     type: SearchType = "semantic"
     filters: Filters = _NO_FILTERS
-    access: Access | None = None  # whose question it is; a client's is its token's
+    access: Access | None = None  # whose query it is; a client has that of its token
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -54,10 +54,12 @@ class KnowledgeRetriever(BaseRetriever):
         k: int | None = None,
         filters: Filters | None = None,
     ) -> list[Document]:
-        how = self._search_options(k, filters)
+        filters, limit = filters or self.filters, k or self.k
         if isinstance(self.base, KnowledgeClient):
-            return _to_documents(self.base.search(query, **how))
-        return _to_documents(self.base.search(query, access=self.access, **how).as_json())
+            found = self.base.search(query, type=self.type, filters=filters, limit=limit)
+            return _to_documents(found)
+        answer = self.base.search(query, type=self.type, filters=filters, limit=limit, access=self.access)
+        return _to_documents(answer.as_json())
 
     async def _aget_relevant_documents(
         self,
@@ -67,22 +69,25 @@ class KnowledgeRetriever(BaseRetriever):
         k: int | None = None,
         filters: Filters | None = None,
     ) -> list[Document]:
-        how = self._search_options(k, filters)
+        filters, limit = filters or self.filters, k or self.k
         if isinstance(self.base, KnowledgeClient):
-            return _to_documents(await self.base.asearch(query, **how))
-        return _to_documents((await self.base.asearch(query, access=self.access, **how)).as_json())
-
-    def _search_options(self, k: int | None, filters: Filters | None) -> dict[str, Any]:
-        return {"type": self.type, "filters": filters or self.filters, "limit": k or self.k}
+            found = await self.base.asearch(query, type=self.type, filters=filters, limit=limit)
+            return _to_documents(found)
+        answer = await self.base.asearch(
+            query, type=self.type, filters=filters, limit=limit, access=self.access
+        )
+        return _to_documents(answer.as_json())
 
 
 def _to_documents(answer: Mapping[str, Any]) -> list[Document]:
-    of_answer = {name: answer[name] for name in ("query_id", "release", "degraded")}
-    return [_to_document(result, of_answer) for result in answer["results"]]
+    shared = {name: answer[name] for name in ("query_id", "release", "degraded")}
+    return [_to_document(result, shared) for result in answer["results"]]
 
 
 def _to_document(result: Mapping[str, Any], answer_metadata: Mapping[str, Any]) -> Document:
     citation = result["citation"]
     cited = f"{citation['path']}:{citation['lines'].replace('L', '')}"
-    told = {**citation, "citation": cited, "score": result["score"], **answer_metadata}
-    return Document(id=result["id"], page_content=result["content"], metadata={**result["metadata"], **told})
+    metadata = {**citation, "citation": cited, "score": result["score"], **answer_metadata}
+    return Document(
+        id=result["id"], page_content=result["content"], metadata={**result["metadata"], **metadata}
+    )

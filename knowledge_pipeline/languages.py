@@ -1,7 +1,7 @@
 """Which language a file is written in, from its name and its first lines.
 
-One table for sources (what counts as code) and chunkers (how to cut it). A name
-that is not in the table has no language: the file is then no code by default.
+One table for sources (what counts as code) and chunkers (how to cut it). A file whose name
+is not in the table has no language, and is not code by default.
 """
 
 from __future__ import annotations
@@ -10,22 +10,8 @@ import re
 
 PARSED_LANGUAGES = frozenset(
     [
-        "python",
-        "javascript",
-        "typescript",
-        "tsx",
-        "go",
-        "java",
-        "rust",
-        "c",
-        "cpp",
-        "c_sharp",
-        "ruby",
-        "php",
-        "kotlin",
-        "swift",
-        "scala",
-        "bash",
+        *("python", "javascript", "typescript", "tsx", "go", "java", "rust", "c", "cpp", "c_sharp"),
+        *("ruby", "php", "kotlin", "swift", "scala", "bash"),
     ]
 )
 """Languages with AST chunks and a code graph; all others are cut by lines."""
@@ -34,121 +20,92 @@ PROSE_LANGUAGES = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
 DATA_LANGUAGES = frozenset({"json", "xml", "csv", "notebook"})
 
 _EXTENSIONS = {
+    # languages whose one extension is their name
+    **{
+        name: name
+        for name in (
+            *("astro", "awk", "bicep", "cmake", "css", "cue", "dart", "dhall", "elm", "fish", "gleam"),
+            *("go", "hcl", "hlsl", "java", "just", "less", "matlab", "mojo", "nix", "odin", "org"),
+            *("prisma", "proto", "qml", "rego", "rst", "sass", "scss", "smithy", "svelte", "swift", "tcl"),
+            *("thrift", "toml", "tsx", "vim", "vue", "wgsl"),
+        )
+    },
     "ada": "ada adb ads",
     "asciidoc": "adoc asciidoc",
     "assembly": "asm s",
-    "astro": "astro",
-    "awk": "awk",
     "bash": "sh bash zsh ksh bats ebuild",
     "batch": "bat cmd",
     "bazel": "bzl bazel star",
-    "bicep": "bicep",
     "c": "c h",
     "c_sharp": "cs csx",
     "clojure": "clj cljs cljc edn",
-    "cmake": "cmake",
     "cobol": "cob cbl cpy",
     "coffeescript": "coffee",
     "common_lisp": "lisp cl lsp asd",
     "cpp": "cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp cppm ixx",
     "crystal": "cr",
-    "css": "css",
     "csv": "csv tsv",
     "cuda": "cu cuh",
-    "cue": "cue",
     "cython": "pyx pxd pxi",
     "d": "d di",
-    "dart": "dart",
-    "dhall": "dhall",
     "elisp": "el",
     "elixir": "ex exs",
-    "elm": "elm",
     "erlang": "erl hrl",
-    "fish": "fish",
     "fortran": "f f77 f90 f95 f03 f08 for",
     "fsharp": "fs fsx fsi",
     "gdscript": "gd",
-    "gleam": "gleam",
     "glsl": "glsl vert frag geom comp",
-    "go": "go",
     "graphql": "graphql graphqls gql",
     "groovy": "groovy gradle gvy jenkinsfile",
     "handlebars": "hbs handlebars mustache",
     "haskell": "hs lhs hsc",
     "haxe": "hx",
-    "hcl": "hcl",
-    "hlsl": "hlsl",
     "html": "html htm xhtml",
     "ini": "ini cfg conf properties editorconfig",
-    "java": "java",
     "javascript": "js jsx mjs cjs es6",
     "jinja": "j2 jinja jinja2",
     "json": "json jsonc json5 ndjson jsonl geojson webmanifest",
     "jsonnet": "jsonnet libsonnet",
     "julia": "jl",
-    "just": "just",
     "kotlin": "kt kts",
     "latex": "tex sty bib",
-    "less": "less",
     "lua": "lua luau",
     "makefile": "mk mak make",
     "markdown": "md markdown mdx mdown mkd",
-    "matlab": "matlab",
     "meson": "wrap",
-    "mojo": "mojo",
     "nim": "nim nims nimble",
-    "nix": "nix",
     "notebook": "ipynb",
     "objective_c": "m",
     "objective_cpp": "mm",
     "ocaml": "ml mli mll mly",
-    "odin": "odin",
-    "org": "org",
     "pascal": "pas pp dpr",
     "perl": "pl pm t",
     "php": "php phtml php5 php7",
     "powershell": "ps1 psm1 psd1",
-    "prisma": "prisma",
     "prolog": "pro",
-    "proto": "proto",
     "puppet": "epp",
     "purescript": "purs",
     "python": "py pyi pyw",
-    "qml": "qml",
     "r": "r rmd",
     "racket": "rkt",
-    "rego": "rego",
     "rescript": "res resi",
-    "rst": "rst",
     "ruby": "rb rake gemspec ru podspec",
     "rust": "rs",
-    "sass": "sass",
     "scala": "scala sc sbt",
     "scheme": "scm ss sld",
-    "scss": "scss",
-    "smithy": "smithy",
     "solidity": "sol",
     "sql": "sql ddl psql plsql",
     "starlark": "sky",
     "stylus": "styl",
-    "svelte": "svelte",
-    "swift": "swift",
     "systemverilog": "sv svh",
-    "tcl": "tcl",
     "terraform": "tf tfvars",
     "text": "txt text",
-    "thrift": "thrift",
-    "toml": "toml",
-    "tsx": "tsx",
     "typescript": "ts mts cts",
     "typst": "typ",
     "v": "v vsh",
     "vala": "vala vapi",
     "vhdl": "vhd vhdl",
-    "vim": "vim",
     "visual_basic": "vb bas vbs",
-    "vue": "vue",
-    "wgsl": "wgsl",
     "xml": "xml xsd xsl xslt plist csproj vcxproj resx svg",
     "yaml": "yaml yml",
     "zig": "zig zon",
@@ -173,36 +130,41 @@ _FILE_NAMES = {
 _BY_FULL_NAME = {file_name: name for name, line in _FILE_NAMES.items() for file_name in line.split()}
 
 _INTERPRETERS = {
+    **{
+        name: name
+        for name in (
+            "elixir",
+            "fish",
+            "go",
+            "groovy",
+            "julia",
+            "kotlin",
+            "ocaml",
+            "perl",
+            "php",
+            "racket",
+            "swift",
+        )
+    },
     "bash": "sh bash zsh ksh dash ash bats",
     "awk": "awk gawk mawk",
     "clojure": "bb clojure",
-    "elixir": "elixir",
-    "fish": "fish",
-    "go": "go",
-    "groovy": "groovy",
     "haskell": "runhaskell runghc",
     "javascript": "node nodejs bun",
-    "julia": "julia",
-    "kotlin": "kotlin",
     "lua": "lua luajit",
     "makefile": "make",
-    "ocaml": "ocaml",
-    "perl": "perl",
-    "php": "php",
     "powershell": "pwsh powershell",
     "python": "python pypy uv",
     "r": "rscript",
-    "racket": "racket",
     "ruby": "ruby jruby",
     "scala": "scala amm",
-    "swift": "swift",
     "tcl": "tclsh wish expect",
     "typescript": "deno ts-node tsx",
 }
 _BY_INTERPRETER = {program: name for name, line in _INTERPRETERS.items() for program in line.split()}
 
 LANGUAGES = frozenset({*_EXTENSIONS, *_FILE_NAMES, *_INTERPRETERS, "dockerfile", "verilog"})
-"""Every name that `language_of` may give."""
+"""Every name that `detect_language` may give."""
 
 _SHEBANG = re.compile(
     r"\A\ufeff?#![ \t]*(?P<path>\S+)(?:[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?P<argument>[\w./+-]+))?"
@@ -219,7 +181,7 @@ _HEAD_CHARS = 32_768
 
 
 def detect_language(path: str, head: str = "") -> str | None:
-    """Name of the language of a file; None where neither name nor content tells.
+    """Name of the language of a file; None where neither name nor content shows it.
 
     Args:
         path: POSIX path, or the file name alone; never opened.
@@ -234,7 +196,7 @@ def detect_language(path: str, head: str = "") -> str | None:
 
 
 def list_possible_languages(path: str) -> frozenset[str]:
-    """Every language that `language_of(path, head)` may name for some content; empty if unknown."""
+    """Every language that `detect_language(path, head)` may name for some content; empty if unknown."""
     named = detect_language(path)
     if named is None:
         return frozenset()
@@ -256,10 +218,10 @@ def _detect_by_name(file_name: str) -> str | None:
     if file_name.startswith(("dockerfile.", "containerfile.")) or file_name.endswith(".dockerfile"):
         return "dockerfile"
     stem, dot, extension = file_name.rpartition(".")
-    if extension in {"in", "tmpl", "tpl", "template"} and "." in stem:
-        extension = stem.rpartition(".")[2]
     if not dot:
         return None
+    if extension in {"in", "tmpl", "tpl", "template"} and "." in stem:
+        extension = stem.rpartition(".")[2]
     return _BY_EXTENSION.get(extension) or ("makefile" if stem == "makefile" else None)
 
 

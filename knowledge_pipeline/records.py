@@ -14,7 +14,7 @@ from typing import Any
 Metadata = Mapping[str, Any]  # JSON values only
 
 SPACE_BEFORE_KEY = "space_before"
-"""Key of `Chunk.space_before` among what the index knows of a chunk."""
+"""Key of `Chunk.space_before` in the metadata that the index stores."""
 
 Tokenize = Callable[[str], Sequence[int]]
 """Character offset of the start of every token of a text, ascending."""
@@ -30,19 +30,19 @@ class Item:
 
     uri: str  # unique within the source; valid UTF-8
     revision: str
-    locator: str = ""  # what the source needs to read it: a blob id, a file path
+    locator: str = ""  # how the source finds it: a blob id, a file path
     skip: str | None = None  # a reason not to read it at all: "larger than 1000000 bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document, read: its canonical text and what is known about it."""
+    """One document as it was read: its canonical text and its metadata."""
 
     uri: str
     text: str
     path: str = ""  # POSIX path within the source, or a path-like place
     title: str = ""
-    language: str | None = None  # a name of `chunking.languages`: "python"
+    language: str | None = None  # a name of `languages.LANGUAGES`: "python"
     url: str | None = None  # where a person opens it; None: derived from source and path
     author: str | None = None
     last_modified: datetime | None = None  # with time zone
@@ -68,16 +68,16 @@ class Chunk:
     header: str
     tokens: int  # of `text` alone
     metadata: Metadata = field(default_factory=dict[str, Any])
-    space_before: str = ""  # all white space that precedes it, so that neighbours can be put together again
+    space_before: str = ""  # the white space before it, with which neighbours can be joined again
 
 
 def build_embedded_text(header: str, text: str) -> str:
-    """What is embedded and indexed for full text: the header, an empty line, the text."""
+    """The text that is embedded and indexed for full text: the header, an empty line, the text."""
     return f"{header}\n\n{text}" if header else text
 
 
 def hash_strings(*values: str) -> str:
-    """Content hash of some strings: 32 hexadecimal digits, the boundaries between them included."""
+    """Content hash of strings and of the boundaries between them: 32 hexadecimal digits."""
     hashed = hashlib.sha256()
     for value in values:
         encoded = value.encode()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.config.settings import EmbeddingSettings, Settings, SourceConfig
 from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.context import ProgressCallback, RefreshOptions, ignore_progress
 from knowledge_pipeline.stages.pipeline import RefreshOutcome
 from knowledge_pipeline.store import index_payload
 from knowledge_pipeline.store.lake import Lake
@@ -60,10 +61,16 @@ class Project:
             {"store": self.lake.root, "embedding": self.embedding, "sources": list(self.sources.values())}
         )
 
-    def refresh(self, *ids: str, **options: Any) -> RefreshOutcome:
+    def refresh(
+        self,
+        *ids: str,
+        report: Callable[[SourceConfig], ProgressCallback] = lambda source: ignore_progress,
+        **options: bool,
+    ) -> RefreshOutcome:
         """Refresh all sources, or some, and release."""
         settings = self.settings
-        return pipeline.refresh(self.lake, settings, pipeline.select_sources(settings, ids), **options)
+        sources = pipeline.select_sources(settings, ids)
+        return pipeline.refresh(self.lake, settings, sources, RefreshOptions(**options), report=report)
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""Checks of what the stages wrote: the blocking ones that guard a release, and the informing ones."""
+"""Checks of what the stages wrote: blocking ones, which guard a release, and informational ones."""

@@ -1,6 +1,6 @@
-"""The checks that inform about time and money: sources refreshed in time, models within their budget.
+"""The informational checks of time and money: sources refreshed in time, models within their budget.
 
-They read the logs, which say nothing of what is not recorded: see `stages.journal`.
+They know only what the logs record: see `stages.run_log`.
 """
 
 from __future__ import annotations
@@ -21,54 +21,50 @@ MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
     "daily": timedelta(hours=26),
     "weekly": timedelta(days=8),
 }
-"""How old the last refresh may be: the interval, and time for a late tick and a long run."""
+"""How old the last refresh may be: the interval, plus time for a late tick and a long run."""
 
 _BUDGET_DAYS = 30
 
 
 def check_freshness(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
-    """Sources whose last completed refresh is longer ago than their trigger allows, or that had none."""
-    now, triggers = datetime.now(UTC), _triggers_by_source(settings, source_type)
-    last = _last_refresh_times(lake, source_type, since=now - max(MAX_AGE_BY_TRIGGER.values()))
-    if triggers.keys() - last.keys():
-        last = _last_refresh_times(lake, source_type)
+    """Check that the last completed refresh of each source is not older than its trigger allows."""
+    now = datetime.now(UTC)
+    triggers = {each.id: resolve_trigger(each) for each in settings.sources if each.type == source_type}
+    last = _load_refresh_times(lake, source_type, since=now - max(MAX_AGE_BY_TRIGGER.values()))
+    if triggers.keys() - last.keys():  # the log is long, so its end is read first
+        last = _load_refresh_times(lake, source_type)
     stale = [
         _build_freshness_row(now, source, trigger, last.get(source))
         for source, trigger in triggers.items()
         if source not in last or now - last[source] > MAX_AGE_BY_TRIGGER[trigger]
     ]
     stale.sort(key=lambda row: (row["hours"] is not None, -(row["hours"] or 0)))
-    sentence = f"{len(stale)} of {len(triggers)} sources were not refreshed in time"
+    message = f"{len(stale)} of {len(triggers)} sources were not refreshed in time"
     never = len(triggers.keys() - last.keys())
     figures = {"sources": len(triggers), "stale": len(stale), "never_refreshed": never}
-    return CheckResult(not stale, sentence, build_sample(stale), figures)
+    return CheckResult(not stale, message, build_sample(stale), figures)
 
 
 def check_cost(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
-    """What the models of the whole project cost in the last 30 days; the dearest sources."""
-    del source_type  # the budget is one, for all types
+    """Check the cost of all models in the last 30 days, and name the most expensive sources."""
+    del source_type  # all types share one budget
     since = datetime.now(UTC) - timedelta(days=_BUDGET_DAYS)
     calls = lake.log_table("llm_calls").read_rows(["kind", "model", "source", "cost"], at_least("at", since))
-    spent = calls.group_by(["source", "kind", "model"]).aggregate([("cost", "sum")]).rename_columns(
-        {"cost_sum": "cost"}
-    )  # fmt: skip
+    by_source = calls.group_by(["source", "kind", "model"]).aggregate([("cost", "sum")])
+    costs = by_source.rename_columns({"cost_sum": "cost"}).sort_by([("cost", "descending")])
     total, budget = float(sum(calls["cost"].to_pylist())), settings.checks.monthly_budget
     figures = {"cost": round(total, 4)} | ({} if budget is None else {"allowed": budget})
-    dear = build_sample(row for row in spent.sort_by([("cost", "descending")]).to_pylist() if row["cost"])
-    cost = f"models cost {total:.2f} in the last {_BUDGET_DAYS} days"
+    sample = build_sample(row for row in costs.to_pylist() if row["cost"])
+    message = f"models cost {total:.2f} in the last {_BUDGET_DAYS} days"
     if budget is None:
-        return CheckResult(True, f"{cost}; no budget is set", dear, figures)
-    return CheckResult(total <= budget, f"{cost} (allowed: {budget:.2f})", dear, figures)
+        return CheckResult(True, f"{message}; no budget is set", sample, figures)
+    return CheckResult(total <= budget, f"{message} (allowed: {budget:.2f})", sample, figures)
 
 
-def _triggers_by_source(settings: Settings, source_type: SourceType) -> dict[str, Trigger]:
-    return {source.id: resolve_trigger(source) for source in settings.sources if source.type == source_type}
-
-
-def _last_refresh_times(
+def _load_refresh_times(
     lake: Lake, source_type: str, *, since: datetime | None = None
 ) -> dict[str, datetime]:
-    """When the index stage of each source was done last; the log is long, so look at its end first."""
+    """When the index stage of each source last finished."""
     where = eq("source_type", source_type) & eq("stage", "index")
     where = where & at_least("at", since) if since else where
     rows = lake.log_table("refreshes").read_rows(["source", "at"], where)

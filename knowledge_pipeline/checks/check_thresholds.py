@@ -1,6 +1,6 @@
-"""The checks that inform about shares: each is tolerable up to what `checks` in the settings allows.
+"""The informational checks of shares: each may be as large as `checks` in the settings allows.
 
-They look at everything of a type, so they belong to a schedule and not to every refresh.
+They look at everything of a type, so a schedule runs them, not every refresh.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
 
-SMALL_CHUNK_TOKENS = 16  # a chunk of fewer says hardly anything by itself
-_EMPTY_REASONS = frozenset({"empty", "no text"})  # reasons for a skip that nobody has to look at
+SMALL_CHUNK_TOKENS = 16  # a chunk of fewer tokens says hardly anything by itself
+_EMPTY_REASONS = frozenset({"empty", "no text"})  # reasons for a skip that need no attention
+
+_Rows = list[dict[str, Any]]
 
 
 def check_duplicates(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
-    """The share of indexed chunks whose text another chunk of the type has; the most repeated texts."""
+    """Check the share of indexed chunks whose text another chunk has, and show the most repeated texts."""
     held = _load_index_rows(lake, source_type, ["content_hash"])
     counted = held.group_by("content_hash").aggregate([([], "count_all")])
     repeated = counted.filter(pc.field("count_all") > 1).to_pylist()
     chunks, duplicates = held.num_rows, sum(row["count_all"] for row in repeated)
-    part, limit = compute_share(duplicates, chunks), settings.checks.duplicate_share
-    sentence = f"{part:.1%} of {chunks} chunks have a text that another one has (allowed: {limit:.0%})"
-    figures = {"share": part, "allowed": limit, "chunks": chunks, "duplicates": duplicates}
+    share, limit = compute_share(duplicates, chunks), settings.checks.duplicate_share
+    message = f"{share:.1%} of {chunks} chunks have the text of another one (allowed: {limit:.0%})"
     repeated.sort(key=lambda row: (-row["count_all"], row["content_hash"]))
-    texts = [row["content_hash"] for row in repeated[:SAMPLE_ROWS]]
-    return CheckResult(
-        part <= limit, sentence, build_sample(_iter_repeated_texts(lake, source_type, texts)), figures
-    )
+    hashes = [row["content_hash"] for row in repeated[:SAMPLE_ROWS]]
+    rows = _load_repeated_texts(lake, source_type, hashes)
+    return _compare_share(share, limit, message, rows, chunks=chunks, duplicates=duplicates)
 
 
 def check_skipped(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
-    """The share of documents that gave nothing, empty ones aside, with the reasons."""
-    documents, rows = 0, list[dict[str, Any]]()
+    """Check the share of documents that gave nothing, except empty ones, and show the reasons."""
+    documents, rows = 0, _Rows()
     for source in _list_sources(settings, source_type):
         snapshot, chunks = lake.snapshot(source_type, source.id), lake.chunks(source_type, source.id)
         listed = snapshot.read_rows(["skipped"], is_null("archived_at"))["skipped"]
@@ -52,78 +52,84 @@ def check_skipped(lake: Lake, settings: Settings, source_type: SourceType) -> Ch
         if listed.null_count < len(listed):
             rows += _iter_skipped(snapshot, source.id, "snapshot", is_null("archived_at"))
         rows += _iter_skipped(chunks, source.id, "chunks", eq("archived", False))
-    lost = [row for row in rows if row["reason"] not in _EMPTY_REASONS]
-    part, limit = compute_share(len(lost), documents), settings.checks.skipped_share
-    sentence = f"{len(lost)} of {documents} documents ({part:.1%}) could not be taken (allowed: {limit:.0%})"
-    figures = {"share": part, "allowed": limit, "documents": documents, "empty": len(rows) - len(lost)}
-    reasons = Counter(row["reason"] for row in lost)
-    lost.sort(key=lambda row: (-reasons[row["reason"]], row["reason"], row["source"], row["uri"]))
-    return CheckResult(part <= limit, sentence, build_sample(lost), figures)
+    skipped = [row for row in rows if row["reason"] not in _EMPTY_REASONS]
+    share, limit = compute_share(len(skipped), documents), settings.checks.skipped_share
+    message = f"{len(skipped)} of {documents} documents ({share:.1%}) are skipped (allowed: {limit:.0%})"
+    reasons = Counter(row["reason"] for row in skipped)
+    skipped.sort(key=lambda row: (-reasons[row["reason"]], row["reason"], row["source"], row["uri"]))
+    empty = len(rows) - len(skipped)
+    return _compare_share(share, limit, message, skipped, documents=documents, empty=empty)
 
 
 def check_chunk_sizes(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
-    """The share of indexed chunks that the model cuts, or that hold next to nothing.
+    """Check the share of indexed chunks that the model truncates, or that hold next to nothing.
 
-    Too large: more tokens than the model reads. Too small: under `FEW_TOKENS`, and not the
-    last chunk of its document, which holds what is left over.
+    Too large: more tokens than the model reads. Too small: fewer than `SMALL_CHUNK_TOKENS`, and not the
+    last chunk of its document, which holds the rest.
     """
-    chunks, large, rows = 0, 0, list[dict[str, Any]]()
+    chunks, large, rows = 0, 0, _Rows()
+    columns = ["id", "source", "uri", "start_char", "tokens"]
     for space in _list_spaces(settings, source_type):
-        held = _load_index_rows(
-            lake, source_type, ["id", "source", "uri", "start_char", "tokens"], [space.name]
-        )
+        held = _load_index_rows(lake, source_type, columns, [space.name])
         over = held.filter(pc.field("tokens") > space.max_tokens).to_pylist()
         chunks, large = chunks + held.num_rows, large + len(over)
         rows += [_build_size_row(row, f"over {space.max_tokens}") for row in over]
         rows += [_build_size_row(row, f"under {SMALL_CHUNK_TOKENS}") for row in _find_small_chunks(held)]
-    part, limit = compute_share(len(rows), chunks), settings.checks.outlier_share
-    sentence = (
-        f"{large} of {chunks} chunks are larger than their model reads, and {len(rows) - large} have "
-        f"fewer than {SMALL_CHUNK_TOKENS} tokens ({part:.1%} together; allowed: {limit:.0%})"
+    share, limit, small = compute_share(len(rows), chunks), settings.checks.outlier_share, len(rows) - large
+    message = (
+        f"{large} of {chunks} chunks are larger than their model reads, and {small} have "
+        f"fewer than {SMALL_CHUNK_TOKENS} tokens ({share:.1%} together; allowed: {limit:.0%})"
     )
-    figures = {"share": part, "allowed": limit, "chunks": chunks, "large": large, "small": len(rows) - large}
     rows.sort(key=lambda row: -row["tokens"])
-    return CheckResult(part <= limit, sentence, build_sample(rows), figures)
+    return _compare_share(share, limit, message, rows, chunks=chunks, large=large, small=small)
 
 
 def check_orphaned_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
-    """The share of stored vectors that no chunk uses, those of former models included."""
-    models = dict.fromkeys(
-        settings.resolve_embedding(source) for source in _list_sources(settings, source_type)
-    )
-    spaces = {model: resolve_space(model) for model in models}
+    """Check the share of stored vectors that no chunk uses, including those of former models."""
+    sources = _list_sources(settings, source_type)
+    spaces = {model: resolve_space(model) for model in map(settings.resolve_embedding, sources)}
     known = lake.list_spaces() | {space.name: space.dimensions for space in spaces.values()}
     rows = [
         row
-        for source in _list_sources(settings, source_type)
+        for source in sources
         for row in _count_vectors(lake, source, spaces[settings.resolve_embedding(source)].name, known)
     ]
     vectors, orphaned = sum(row["vectors"] for row in rows), sum(row["orphaned"] for row in rows)
-    part, limit = compute_share(orphaned, vectors), settings.checks.orphaned_share
-    sentence = f"{orphaned} of {vectors} vectors ({part:.1%}) are used by no chunk (allowed: {limit:.0%})"
-    figures = {"share": part, "allowed": limit, "vectors": vectors, "orphaned": orphaned}
+    share, limit = compute_share(orphaned, vectors), settings.checks.orphaned_share
+    message = f"no chunk uses {orphaned} of {vectors} vectors ({share:.1%}; allowed: {limit:.0%})"
     worst = sorted((row for row in rows if row["orphaned"]), key=lambda row: -row["orphaned"])
-    return CheckResult(part <= limit, sentence, build_sample(worst), figures)
+    return _compare_share(share, limit, message, worst, vectors=vectors, orphaned=orphaned)
 
 
 def check_unindexed(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
-    """The share of rows of the type's spaces that full-text search finds by scanning.
+    """Check the share of rows of each of the type's spaces that full-text search finds by scanning.
 
-    A tail that a refresh takes in by itself (`indexes.TAIL_ROWS`) is never too long.
+    So few rows that a refresh would index them (`indexes.MAX_UNINDEXED_ROWS`) always pass.
     """
-    rows: list[dict[str, Any]] = []
+    rows = _Rows()
     for space in _list_spaces(settings, source_type):
         table = lake.index(space.name, space.dimensions)
-        tail, held = indexes.count_unindexed_rows(table), table.count_rows()
-        rows.append(
-            {"space": space.name, "rows": held, "unindexed": tail, "share": compute_share(tail, held)}
-        )
+        unindexed, count = indexes.count_unindexed_rows(table), table.count_rows()
+        share = compute_share(unindexed, count)
+        rows.append({"space": space.name, "rows": count, "unindexed": unindexed, "share": share})
     limit = settings.checks.unindexed_share
-    long = [row for row in rows if row["share"] > limit and row["unindexed"] > indexes.MAX_UNINDEXED_ROWS]
-    tail, held = sum(row["unindexed"] for row in rows), sum(row["rows"] for row in rows)
-    sentence = f"{tail} of {held} rows are searched without an index (allowed: {limit:.0%} of a space)"
-    figures = {"share": compute_share(tail, held), "allowed": limit, "rows": held, "unindexed": tail}
-    return CheckResult(not long, sentence, build_sample(long), figures)
+    failed = [row for row in rows if row["share"] > limit and row["unindexed"] > indexes.MAX_UNINDEXED_ROWS]
+    unindexed, count = sum(row["unindexed"] for row in rows), sum(row["rows"] for row in rows)
+    message = f"{unindexed} of {count} rows are searched without an index (allowed: {limit:.0%} of a space)"
+    figures = {
+        "share": compute_share(unindexed, count),
+        "allowed": limit,
+        "rows": count,
+        "unindexed": unindexed,
+    }
+    return CheckResult(not failed, message, build_sample(failed), figures)
+
+
+def _compare_share(share: float, limit: float, message: str, rows: _Rows, **figures: int) -> CheckResult:
+    """Pass a share up to its limit; the rows show what it consists of."""
+    return CheckResult(
+        share <= limit, message, build_sample(rows), {"share": share, "allowed": limit, **figures}
+    )
 
 
 def _list_sources(settings: Settings, source_type: SourceType) -> list[SourceConfig]:
@@ -131,9 +137,7 @@ def _list_sources(settings: Settings, source_type: SourceType) -> list[SourceCon
 
 
 def _list_spaces(settings: Settings, source_type: SourceType) -> list[Space]:
-    models = dict.fromkeys(
-        settings.resolve_embedding(source) for source in _list_sources(settings, source_type)
-    )
+    models = dict.fromkeys(map(settings.resolve_embedding, _list_sources(settings, source_type)))
     return list({space.name: space for space in map(resolve_space, models)}.values())
 
 
@@ -145,14 +149,12 @@ def _iter_skipped(table: Table, source: str, stage: str, condition: Filter) -> I
 def _count_vectors(
     lake: Lake, source: SourceConfig, space: str, spaces: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """One row per space that holds vectors of a source, whose own space uses those of its chunks."""
-    used = (
-        lake.chunks(source.type, source.id).read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
-    )
+    """One row per space that holds vectors of a source; only its present space has used ones."""
+    used = lake.chunks(source.type, source.id).read_rows(["text_key"], is_null("skipped"))["text_key"]
     for name, dimensions in spaces.items():
         table = lake.embeddings(name, source.id, dimensions)
         keys = table.read_rows(["text_key"])
-        unused = keys.filter(~pc.field("text_key").isin(used)) if name == space else keys
+        unused = keys.filter(~pc.field("text_key").isin(used.unique())) if name == space else keys
         if keys.num_rows:
             counts = {"vectors": keys.num_rows, "orphaned": unused.num_rows}
             yield {"source": source.id, "space": name} | counts
@@ -161,7 +163,7 @@ def _count_vectors(
 def _load_index_rows(
     lake: Lake, source_type: str, columns: list[str], spaces: Iterable[str] | None = None
 ) -> pa.Table:
-    """Columns of the type's rows in the index; what search leaves out by default is left out here."""
+    """Columns of the type's rows in the index, without archived ones."""
     where = eq("source_type", source_type) & eq("archived", False)
     tables = [
         lake.index(space, dimensions).read_rows(columns, where)
@@ -172,8 +174,9 @@ def _load_index_rows(
     return pa.concat_tables([empty, *tables])
 
 
-def _iter_repeated_texts(lake: Lake, source_type: str, content_hashes: list[str]) -> Iterator[dict[str, Any]]:
-    found: dict[str, list[dict[str, Any]]] = {hash_: [] for hash_ in content_hashes}
+def _load_repeated_texts(lake: Lake, source_type: str, content_hashes: list[str]) -> _Rows:
+    found: dict[str, _Rows] = {hash_: [] for hash_ in content_hashes}
+    repeated = _Rows()
     where = eq("source_type", source_type) & eq("archived", False) & one_of("content_hash", content_hashes)
     for space, dimensions in lake.list_spaces().items() if content_hashes else ():
         rows = lake.index(space, dimensions).read_rows(["content_hash", "source", "uri", "id", "text"], where)
@@ -181,25 +184,33 @@ def _iter_repeated_texts(lake: Lake, source_type: str, content_hashes: list[str]
             found[row["content_hash"]].append(row)
     for rows in filter(None, found.values()):
         first = min(rows, key=lambda row: (row["source"], row["uri"]))
-        yield {
-            "chunks": len(rows),
-            "sources": len({row["source"] for row in rows}),
-            "first_source": first["source"],
-            "first_uri": first["uri"],
-            "chunk_id": first["id"],
-            "text": first["text"],
-        }
+        repeated.append(
+            {
+                "chunks": len(rows),
+                "sources": len({row["source"] for row in rows}),
+                "first_source": first["source"],
+                "first_uri": first["uri"],
+                "chunk_id": first["id"],
+                "text": first["text"],
+            }
+        )
+    return repeated
 
 
-def _find_small_chunks(chunks: pa.Table) -> list[dict[str, Any]]:
+def _find_small_chunks(chunks: pa.Table) -> _Rows:
     small = chunks.filter(pc.field("tokens") < SMALL_CHUNK_TOKENS)
     if not small.num_rows:
         return []
     last = chunks.group_by(["source", "uri"]).aggregate([("start_char", "max")])
-    beside = small.join(last, keys=["source", "uri"])
-    return beside.filter(pc.field("start_char") < pc.field("start_char_max")).to_pylist()
+    joined = small.join(last, keys=["source", "uri"])
+    return joined.filter(pc.field("start_char") < pc.field("start_char_max")).to_pylist()
 
 
 def _build_size_row(row: dict[str, Any], wrong: str) -> dict[str, Any]:
-    shown = {name: row[name] for name in ("source", "uri", "tokens")}
-    return shown | {"wrong": wrong, "chunk_id": row["id"]}
+    return {
+        "source": row["source"],
+        "uri": row["uri"],
+        "tokens": row["tokens"],
+        "wrong": wrong,
+        "chunk_id": row["id"],
+    }

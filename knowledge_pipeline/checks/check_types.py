@@ -1,9 +1,10 @@
-"""What a check found, and what a check is."""
+"""A check, and the result of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -22,12 +23,10 @@ class CheckResult:
     """What one check found for one source type."""
 
     passed: bool
-    message: str  # what was found; where it failed, also where
-    sample_rows: pa.Table = field(
-        default_factory=lambda: pa.table({})
-    )  # at most `SAMPLE_ROWS` that are wrong
+    message: str  # what was found, and for a failure where
+    sample_rows: pa.Table = field(default_factory=lambda: pa.table({}))  # at most `SAMPLE_ROWS`, all wrong
     figures: Mapping[str, MetricValue] = field(default_factory=dict[str, MetricValue])
-    may_recover: bool = False  # failed only because a refresh is under way: look again when it is done
+    may_recover: bool = False  # failed only because a refresh is running: check again when it is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,32 +34,29 @@ class Check:
     """A rule about what the stages made of one source type."""
 
     name: str
-    stage: str  # whose table it is about
+    stage: str  # whose table it checks
     description: str  # what holds where it passes
-    blocking: bool  # whether its failure forbids a release
     run: Callable[[Lake, Settings, SourceType], CheckResult]
-    threshold: str | None = None  # the key of `checks` in the settings that it is measured against
-    inspect_query: str | None = None  # what shows all the rows: a model of dbt_like_sql, or a query over them
-    source_types: tuple[SourceType, ...] = ()  # of the sources that have such a stage; none: of all types
+    blocking: bool = False  # whether its failure forbids a release
+    threshold: str | None = None  # its key in `checks` of the settings
+    inspect_query: str | None = None  # shows all the rows: a model of dbt_like_sql, or a query
+    source_types: tuple[SourceType, ...] = ()  # that have such a stage; none: all
 
     @property
     def inspect_command(self) -> str | None:
-        """What a person types to see the rows."""
+        """The command that shows the rows."""
         if self.inspect_query is None:
             return None
-        return (
-            f'knowledge sql --query "{self.inspect_query}"'
-            if " " in self.inspect_query
-            else f"knowledge sql {self.inspect_query}"
-        )
+        query = f'--query "{self.inspect_query}"' if " " in self.inspect_query else self.inspect_query
+        return f"knowledge sql {query}"
 
 
 def build_sample(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """The first rows as a table; all have the same keys."""
-    shown = [dict(row) for _, row in zip(range(SAMPLE_ROWS), rows, strict=False)]
-    return pa.Table.from_pylist(shown) if shown else pa.table({})
+    first = [dict(row) for row in islice(rows, SAMPLE_ROWS)]
+    return pa.Table.from_pylist(first) if first else pa.table({})
 
 
 def compute_share(part: float, whole: float) -> float:
-    """A share to four digits; of nothing it is 0."""
+    """A share, rounded to four digits; 0 of nothing."""
     return round(part / whole, 4) if whole else 0.0

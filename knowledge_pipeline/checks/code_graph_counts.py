@@ -1,11 +1,11 @@
-"""How much of a source's code graph there is, and how much of it is resolved."""
+"""Counts the code graph, and how much of it is resolved."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 
-from knowledge_pipeline.store.filters import Filter, eq
+from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.lake import Lake
 
 _BATCH_ROWS = 65_536
@@ -19,13 +19,17 @@ class LanguageResolution:
     language: str
     internal: int  # lead to a definition of the source
     external: int  # have the full name of something outside
-    unknown: int  # are only known as they are written
+    unknown: int  # known only as they are written
+
+    @property
+    def uses(self) -> int:
+        """All of them."""
+        return self.internal + self.external + self.unknown
 
     @property
     def resolved_share(self) -> float:
-        """Of the uses, those whose target is known; 1 of none."""
-        uses = self.internal + self.external + self.unknown
-        return round((self.internal + self.external) / uses, 4) if uses else 1.0
+        """The share with a known target; 1 where there are no uses."""
+        return round((self.internal + self.external) / self.uses, 4) if self.uses else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class GraphCounts:
 
 
 def count_graph(lake: Lake, where: Filter) -> GraphCounts:
-    """Count the symbols and edges that match, in bounded memory."""
+    """Count the matching symbols and edges, in bounded memory."""
     symbols, edges, uses = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     for batch in lake.graph_table("symbols").iter_batches(["kind"], where, batch_rows=_BATCH_ROWS):
         symbols.update(batch["kind"].to_pylist())
@@ -50,19 +54,9 @@ def count_graph(lake: Lake, where: Filter) -> GraphCounts:
             edges[kind] += 1
             if kind not in _DERIVED:
                 uses[language, "inside" if inside else "outside" if confidence > 0 else "unknown"] += 1
-    return GraphCounts(symbols, edges, _group_by_language(uses))
-
-
-def count_source_graph(lake: Lake, source: str) -> GraphCounts:
-    """The same of one source."""
-    return count_graph(lake, eq("source", source))
-
-
-def _group_by_language(uses: Counter[tuple[str, str]]) -> tuple[LanguageResolution, ...]:
-    total = Counter[str]()
-    for (language, _), count in uses.items():
-        total[language] += count
-    return tuple(
-        LanguageResolution(language, *(uses[language, where] for where in ("inside", "outside", "unknown")))
-        for language, _ in total.most_common()
-    )
+    by_language = [
+        LanguageResolution(language, *(uses[language, end] for end in ("inside", "outside", "unknown")))
+        for language in dict.fromkeys(language for language, _ in uses)
+    ]
+    by_language.sort(key=lambda resolution: -resolution.uses)
+    return GraphCounts(symbols, edges, tuple(by_language))

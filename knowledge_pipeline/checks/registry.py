@@ -1,7 +1,7 @@
-"""Every check of what the stages made, by source type; docs/checks.md says what to do when one fails.
+"""Every check of what the stages made; docs/checks.md says what to do when one fails.
 
-The blocking ones must pass before a release: `stages.release` runs them, and a Dagster run shows
-them. The others inform, and are run by a schedule.
+The blocking ones must pass before a release: `stages.release` runs them, and a Dagster run shows them. A
+schedule runs the informational ones.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ CHECKS: tuple[Check, ...] = (
     Check(
         name="chunk_ids_are_unique",
         stage="index",
-        description="No chunk is in its index table twice: looked for in what changed since the live release.",
+        description="Among the changes since the live release, no chunk is in its index table twice.",
         blocking=True,
         run=check_duplicate_ids,
-        inspect_query="select space, source, uri, id, count(*) as rows from stg_index group by all having rows > 1",
+        inspect_query="select space, source, uri, id, count(*) as rows from stg_index "
+        "group by all having rows > 1",
     ),
     Check(
         name="index_matches_chunks",
@@ -45,7 +46,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         name="vectors_are_sound",
         stage="index",
-        description="Vectors that the live release lacks are finite, of length 1, and as long as their model's.",
+        description="New vectors since the live release are finite, of length 1, and of their model's size.",
         blocking=True,
         run=check_vectors,
         inspect_query="select source, uri, id, updated_at from stg_index order by updated_at desc",
@@ -63,8 +64,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         name="skipped_share",
         stage="snapshot",
-        description="Few documents could not be taken: unreadable, too large, or dropped; empty ones do not count.",
-        blocking=False,
+        description="Few documents are skipped as unreadable, too large or dropped; empty ones do not count.",
         run=check_skipped,
         threshold="skipped_share",
         inspect_query="skipped_documents",
@@ -73,7 +73,6 @@ CHECKS: tuple[Check, ...] = (
         name="duplicate_share",
         stage="chunks",
         description="Few indexed chunks have the same text as another one of the type.",
-        blocking=False,
         run=check_duplicates,
         threshold="duplicate_share",
         inspect_query="duplicate_content",
@@ -82,7 +81,6 @@ CHECKS: tuple[Check, ...] = (
         name="chunk_sizes",
         stage="chunks",
         description="Few indexed chunks are larger than their model reads, or too small to say anything.",
-        blocking=False,
         run=check_chunk_sizes,
         threshold="outlier_share",
         inspect_query="select source, uri, id, tokens from stg_index where not archived order by tokens desc",
@@ -91,7 +89,6 @@ CHECKS: tuple[Check, ...] = (
         name="orphaned_vectors",
         stage="embeddings",
         description="Few stored vectors belong to texts that no chunk has any more.",
-        blocking=False,
         run=check_orphaned_vectors,
         threshold="orphaned_share",
     ),
@@ -99,7 +96,6 @@ CHECKS: tuple[Check, ...] = (
         name="cost_within_budget",
         stage="embeddings",
         description="The models of the whole project cost no more in 30 days than is budgeted.",
-        blocking=False,
         run=check_cost,
         threshold="monthly_budget",
         inspect_query="cost_by_source",
@@ -108,23 +104,20 @@ CHECKS: tuple[Check, ...] = (
         name="fresh",
         stage="index",
         description="Every source was refreshed within the time that its trigger allows, changed or not.",
-        blocking=False,
         run=check_freshness,
         inspect_query="freshness",
     ),
     Check(
         name="unindexed_tail",
         stage="index",
-        description="Few index rows are searched by scanning, because no full-text index has them yet.",
-        blocking=False,
+        description="Few index rows are searched by scanning, because no full-text index covers them yet.",
         run=check_unindexed,
         threshold="unindexed_share",
     ),
     Check(
         name="unresolved_share",
         stage="graph",
-        description="In no language too many uses of the code graph are without a known target.",
-        blocking=False,
+        description="In each language, few uses in the code graph have no known target.",
         run=check_unresolved,
         threshold="unresolved_share",
         inspect_query="select source, path, line, kind, target_name from stg_edges where confidence = 0",
@@ -134,31 +127,35 @@ CHECKS: tuple[Check, ...] = (
 
 
 def list_blocking_checks(source_type: SourceType | None = None) -> tuple[Check, ...]:
-    """The checks that a release needs, and that every refresh shows; their cost follows the change.
+    """The checks of one type, or of all, that a release needs; their cost follows the change.
 
-    Whoever runs them holds the index lock. Of one type, or of all.
+    The caller holds the index lock while they run.
     """
-    return tuple(check for check in CHECKS if check.blocking and _applies_to(check, source_type))
+    return _list_checks(source_type, blocking=True)
 
 
 def list_informational_checks(source_type: SourceType | None = None) -> tuple[Check, ...]:
-    """The checks that a schedule runs; their cost follows the size of the store."""
-    return tuple(check for check in CHECKS if not check.blocking and _applies_to(check, source_type))
+    """The checks of one type, or of all, that a schedule runs; their cost follows the size of the store."""
+    return _list_checks(source_type, blocking=False)
 
 
-def _applies_to(check: Check, source_type: SourceType | None) -> bool:
-    return source_type is None or not check.source_types or source_type in check.source_types
+def _list_checks(source_type: SourceType | None, *, blocking: bool) -> tuple[Check, ...]:
+    return tuple(
+        check
+        for check in CHECKS
+        if check.blocking == blocking
+        and (source_type is None or not check.source_types or source_type in check.source_types)
+    )
 
 
 def run_blocking_checks(
     lake: Lake, settings: Settings, source_type: SourceType
 ) -> list[tuple[Check, CheckResult]]:
-    """What the blocking checks find now, while no index table is being written.
+    """Run the blocking checks of a type while no index table is being written.
 
     Raises:
-        Busy: another process kept the index for too long.
+        Busy: another process held the index for too long.
     """
+    checks = list_blocking_checks(source_type)
     with lake.lock_index():
-        return [
-            (check, check.run(lake, settings, source_type)) for check in list_blocking_checks(source_type)
-        ]
+        return [(check, check.run(lake, settings, source_type)) for check in checks]

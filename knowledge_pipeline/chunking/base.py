@@ -1,7 +1,6 @@
-"""What every chunker receives and gives.
+"""The interface of chunkers: pure functions from a document to spans of it.
 
-A chunker is a pure function from a document to spans of it. All offsets are
-characters; a parser that counts bytes converts at its own door.
+All offsets are characters; a parser that counts bytes converts them itself.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _MAX_WHITESPACE_CHARS = 200  # characters of white space between two chunks
 
 @dataclass(frozen=True, slots=True)
 class TokenLimits:
-    """Token limits of one chunk's text; room for the header is already taken off."""
+    """Token limits of one chunk's text; the room for its header is already subtracted."""
 
     max_tokens: int
     min_tokens: int = 0  # smaller siblings are merged
@@ -28,7 +27,7 @@ class TokenLimits:
 
 @dataclass(frozen=True)
 class ChunkSpan:
-    """A piece of a document that a chunker proposes, half-open, in characters."""
+    """A part of a document that a chunker proposes, half-open, in characters."""
 
     start_char: int
     end_char: int
@@ -59,15 +58,12 @@ class MeasuredDocument:
         return bisect_right(self._line_starts, char)
 
     def find_token_limit(self, start_char: int, limit: int) -> int:
-        """The furthest offset such that the span from `start_char` holds at most `tokens` tokens."""
+        """The furthest offset such that the span from `start_char` holds at most `limit` tokens."""
         index = bisect_left(self._token_starts, start_char) + limit
         return self._token_starts[index] if index < len(self._token_starts) else len(self.document.text)
 
     def build_chunk(self, span: ChunkSpan) -> Chunk:
-        """Cut a span out, white space at both ends left off.
-
-        A span of white space alone is kept whole.
-        """
+        """Cut a span out, without white space at both ends unless the span has nothing else."""
         text = self.document.text[span.start_char : span.end_char]
         start_char = span.start_char + len(text) - len(text.lstrip())
         end_char = span.end_char - (len(text) - len(text.rstrip()))
@@ -88,7 +84,7 @@ class MeasuredDocument:
         )
 
     def _whitespace_before(self, char: int) -> str:
-        """The white space up to a character; "" where it is too long to be worth keeping."""
+        """The white space before a character; "" where it is too long to keep."""
         text, start = self.document.text, char
         while start > 0 and text[start - 1].isspace():
             start -= 1

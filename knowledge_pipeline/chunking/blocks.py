@@ -1,14 +1,11 @@
-"""Blocks and sections: the structure of a prose document, whatever markup it is written in."""
+"""Blocks and sections: the structure of a prose document in any markup."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Literal
-
-from knowledge_pipeline.records import Document
 
 _HEADING_CHARS = 120
 _LINE_BREAK = re.compile(r"\r\n?|\n")
@@ -16,9 +13,9 @@ _LINE_BREAK = re.compile(r"\r\n?|\n")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block at the top level of a document; it reaches to where the next begins.
+    """One block at the top level of a document; it extends to the next one.
 
-    `breaks` are the inner places where it is cut first: the items of a list.
+    `split_offsets` are where it is cut first: at the items of a list.
     """
 
     start_char: int
@@ -44,29 +41,8 @@ class Section:
 
     @property
     def end_char(self) -> int:
-        """Behind the last character."""
+        """The end, exclusive."""
         return self.blocks[-1].end_char
-
-
-def parse_blocks(document: Document) -> tuple[Block, ...]:
-    """The blocks of a document, which together hold all its text.
-
-    reStructuredText is read as such, anything else as Markdown.
-    """
-    is_rst = document.language == "rst" or document.path.lower().endswith((".rst", ".rest"))
-    return _parse_markup(document.text, "rst" if is_rst else "markdown")
-
-
-@lru_cache(maxsize=4)
-def _parse_markup(text: str, markup: Literal["rst", "markdown"]) -> tuple[Block, ...]:
-    """Remembered, because the chunker and the metadata extractor read the same document in turn."""
-    if markup == "rst":
-        from knowledge_pipeline.chunking.rst import parse_rst
-
-        return tuple(parse_rst(text))
-    from knowledge_pipeline.chunking.markdown import parse_markdown
-
-    return tuple(parse_markdown(text))
 
 
 def split_sections(blocks: Sequence[Block], max_depth: int = 6) -> Iterator[Section]:

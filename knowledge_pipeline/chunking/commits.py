@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
-from knowledge_pipeline.chunking.pack import pack, split_span
+from knowledge_pipeline.chunking.pack import pack_to_limits, split_span
 from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs
 from knowledge_pipeline.config.settings import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
@@ -40,48 +40,43 @@ def chunk_commit(
     """One span for a commit that fits; else message and files first, then the excerpts of the diff.
 
     Raises:
-        DocumentSkipped: the document is no commit.
+        DocumentSkipped: the document is not a commit.
     """
     document = measured.document
     if not document.metadata.get("sha"):
-        raise DocumentSkipped("it is no commit")
+        raise DocumentSkipped("it is not a commit")
     segments = list(_split_segments(document))
     whole = (0, len(document.text))
     if measured.count_tokens(*whole) <= limits.max_tokens:
         yield _build_span(document, whole, segments)
         return
-    for group in _group_segments(segments):
-        pieces = (
-            piece
-            for segment in group
-            for piece in split_span(
+    for is_diff in (False, True):  # message and files are packed together, diffs apart from them
+        ranges = (
+            part
+            for segment in segments
+            if (segment.kind == "diff") is is_diff
+            for part in split_span(
                 measured,
                 (segment.start_char, segment.end_char),
                 limits.max_tokens,
                 (split_paragraphs, split_lines),
             )
         )
-        for piece in pack(
-            pieces, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
-        ):
-            yield _build_span(document, piece, segments)
-
-
-def _group_segments(segments: list[_Segment]) -> list[list[_Segment]]:
-    """What is packed together: message and files, and apart from them the diffs."""
-    told = [segment for segment in segments if segment.kind != "diff"]
-    return [told, [segment for segment in segments if segment.kind == "diff"]]
+        for span in pack_to_limits(ranges, measured, limits):
+            yield _build_span(document, span, segments)
 
 
 def _split_segments(document: Document) -> Iterator[_Segment]:
-    """The parts of a commit's text: where the source says, or else by their first lines.
+    """The parts of a commit's text, which start where the source says, else at their first lines.
 
-    What the source says is checked, because a sanitizer may have changed the text since.
+    The source's starts are checked, because a sanitizer may have changed the text since.
     """
     text = document.text
-    starts = _list_source_starts(document) or [match.start() for match in _SEGMENT_START.finditer(text)]
-    bounds = [0, *(start for start in starts if start > 0), len(text)]
-    for start, end in pairwise(bounds):
+    given: list[dict[str, Any]] = document.metadata.get("segments") or []
+    starts = sorted(int(segment["start_char"]) for segment in given)
+    if not starts or not all(start == 0 or _SEGMENT_START.match(text, start) for start in starts):
+        starts = [match.start() for match in _SEGMENT_START.finditer(text)]
+    for start, end in pairwise([0, *(start for start in starts if start > 0), len(text)]):
         mark = _SEGMENT_START.match(text, start) if start else None
         if mark is None:
             yield _Segment("message", start, end)
@@ -91,18 +86,10 @@ def _split_segments(document: Document) -> Iterator[_Segment]:
             yield _Segment("files", start, end)
 
 
-def _list_source_starts(document: Document) -> list[int]:
-    """The starts that the source gave; none if one of them does not fit the text."""
-    given: list[dict[str, Any]] = document.metadata.get("segments") or []
-    starts = sorted(int(segment["start_char"]) for segment in given)
-    fit = all(start == 0 or _SEGMENT_START.match(document.text, start) for start in starts)
-    return starts if fit else []
-
-
-def _build_span(document: Document, piece: Range, segments: list[_Segment]) -> ChunkSpan:
-    start, end = piece
-    inside = [each for each in segments if each.start_char < end and each.end_char > start]
-    paths = [each.path for each in inside if each.kind == "diff"]
+def _build_span(document: Document, span: Range, segments: list[_Segment]) -> ChunkSpan:
+    start, end = span
+    inside = [segment for segment in segments if segment.start_char < end and segment.end_char > start]
+    paths = [segment.path for segment in inside if segment.kind == "diff"]
     holds_message = inside[0].kind == "message" and inside[0].start_char == start
     anchor = f"diff {inside[0].path}" if inside[0].kind == "diff" else "message"
     sha = str(document.metadata["sha"])
@@ -111,7 +98,7 @@ def _build_span(document: Document, piece: Range, segments: list[_Segment]) -> C
 
 
 def _build_header(document: Document, sha: str, holds_message: bool) -> str:
-    """The commit's id alone where the text tells the rest, else subject, author and date too."""
+    """The commit's id alone where the text holds the rest, else subject, author and date too."""
     name = f"commit {sha[:12]}"
     if holds_message:
         return name

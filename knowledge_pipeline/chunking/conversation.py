@@ -1,4 +1,4 @@
-"""Tickets, pull requests and threads: turns kept whole, with the title repeated as context."""
+"""Tickets, pull requests and threads: whole turns, with the title repeated as context."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
-from knowledge_pipeline.chunking.pack import pack, split_span
+from knowledge_pipeline.chunking.pack import pack_to_limits, split_span
 from knowledge_pipeline.chunking.sentences import Range
 from knowledge_pipeline.config.settings import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
@@ -30,7 +30,7 @@ class _Turn:
     end_char: int
     kind: str
     author: str | None = None
-    heading: str = ""  # its first line, where that says who and when
+    heading: str = ""  # its first line, where that names author and date
 
 
 def chunk_conversation(
@@ -39,55 +39,46 @@ def chunk_conversation(
     """As many whole turns as fit; a turn that is too long is cut at paragraphs, then sentences.
 
     Raises:
-        DocumentSkipped: the document is no conversation.
+        DocumentSkipped: the document is not a conversation.
     """
     del chunking
     document = measured.document
     if not document.metadata.get("segments"):
-        raise DocumentSkipped("it is no conversation")
+        raise DocumentSkipped("it is not a conversation")
     turns = list(_split_turns(document))
-    pieces = (
-        piece
+    ranges = (
+        part
         for turn in turns
-        for piece in split_span(measured, (turn.start_char, turn.end_char), limits.max_tokens)
+        for part in split_span(measured, (turn.start_char, turn.end_char), limits.max_tokens)
     )
-    for piece in pack(
-        pieces, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
-    ):
-        yield _build_span(document, piece, turns)
+    for span in pack_to_limits(ranges, measured, limits):
+        yield _build_span(document, span, turns)
 
 
 def _split_turns(document: Document) -> Iterator[_Turn]:
-    """The turns of the text: where the source says, or else by the lines that they begin with.
+    """The turns of the text, which start where the source says, else at the lines that open them.
 
-    What the source says is checked, because a sanitizer may have changed the text since.
+    The source's starts are checked, because a sanitizer may have changed the text since.
     """
     text = document.text
     given: list[dict[str, Any]] = sorted(document.metadata["segments"], key=lambda each: each["start_char"])
-    if not _matches_text(text, given):
-        dated = (match for match in _TURN_HEADING.finditer(text) if _DATED_HEADING.search(match[0]))
-        given = [
-            {"start_char": 0, "kind": given[0]["kind"]},
-            *({"start_char": match.start(), "kind": _parse_turn_kind(match[0])} for match in dated),
-        ]
-    starts = [*(int(segment["start_char"]) for segment in given), len(text)]
-    for segment, (start, end) in zip(given, pairwise(starts), strict=True):
-        said_by = _TURN_HEADING.match(text, start)
-        who = said_by[0].rstrip(":") if said_by else ""
-        yield _Turn(start, end, str(segment["kind"]), segment.get("author"), who)
-
-
-def _matches_text(text: str, segments: list[dict[str, Any]]) -> bool:
-    starts = [int(segment["start_char"]) for segment in segments]
-    return starts[0] == 0 and all(_TURN_HEADING.match(text, start) for start in starts[1:])
+    starts = [int(segment["start_char"]) for segment in given]
+    if starts[0] != 0 or not all(_TURN_HEADING.match(text, start) for start in starts[1:]):
+        dated = [match for match in _TURN_HEADING.finditer(text) if _DATED_HEADING.search(match[0])]
+        given = [{"kind": given[0]["kind"]}, *({"kind": _parse_turn_kind(match[0])} for match in dated)]
+        starts = [0, *(match.start() for match in dated)]
+    for segment, (start, end) in zip(given, pairwise([*starts, len(text)]), strict=True):
+        match = _TURN_HEADING.match(text, start)
+        heading = match[0].rstrip(":") if match else ""
+        yield _Turn(start, end, str(segment["kind"]), segment.get("author"), heading)
 
 
 def _parse_turn_kind(heading: str) -> str:
     return re.split(r" by | on |, \d", heading, maxsplit=1)[0].rstrip(":").lower()
 
 
-def _build_span(document: Document, piece: Range, turns: list[_Turn]) -> ChunkSpan:
-    start, end = piece
+def _build_span(document: Document, span: Range, turns: list[_Turn]) -> ChunkSpan:
+    start, end = span
     inside = [turn for turn in turns if turn.start_char < end and turn.end_char > start]
     authors = list(dict.fromkeys(turn.author for turn in inside if turn.author))
     metadata = {"authors": authors} if authors else {}
@@ -95,7 +86,7 @@ def _build_span(document: Document, piece: Range, turns: list[_Turn]) -> ChunkSp
 
 
 def _build_header(document: Document, start_char: int, first: _Turn) -> str:
-    """Where it was said, the title unless the text begins with it, and who goes on speaking."""
+    """The path, the title unless the text begins with it, and the heading of a turn that goes on."""
     title = "" if start_char == 0 else document.title
-    goes_on = first.heading if start_char > first.start_char else ""
-    return "\n".join(part for part in (document.path, title, goes_on) if part)
+    heading = first.heading if start_char > first.start_char else ""
+    return "\n".join(part for part in (document.path, title, heading) if part)

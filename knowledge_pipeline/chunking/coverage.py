@@ -1,9 +1,9 @@
-"""Test coverage of lines, read from a Cobertura `coverage.xml` or an lcov file."""
+"""Which lines tests ran, read from a Cobertura `coverage.xml` or an lcov file."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ class CoverageReport:
         """Share of the measured lines within the given ones, both inclusive, that the tests ran.
 
         `path` may be longer or shorter than the report's by leading folders, as long as
-        only one file of the report can be meant. None: nothing there was measured.
+        only one file of the report matches. None: no line there was measured.
         """
         lines = self._lines.get(self._find_reported_path(_normalize_path(path)) or "", [])
         measured = lines[bisect_left(lines, (start_line,)) : bisect_right(lines, (end_line, True))]
@@ -60,9 +60,9 @@ class CoverageReport:
     def _find_reported_path(self, path: str) -> str | None:
         if path in self._lines:
             return path
-        alike = self._by_name.get(path.rpartition("/")[2], [])
-        alike = [each for each in alike if each.endswith(f"/{path}") or path.endswith(f"/{each}")]
-        return alike[0] if len(alike) == 1 else None
+        same_name = self._by_name.get(path.rpartition("/")[2], [])
+        similar = [each for each in same_name if each.endswith(f"/{path}") or path.endswith(f"/{each}")]
+        return similar[0] if len(similar) == 1 else None
 
 
 def _normalize_path(path: str) -> str:
@@ -79,14 +79,11 @@ def _parse_cobertura(content: bytes, path: Path) -> Iterator[_LineHit]:
             f"the coverage report {path} is broken XML ({error.msg}): correct metadata.coverage"
         ) from error
     for of_file in root.iter("class"):
+        filename = of_file.get("filename", "")
         for line in of_file.iter("line"):
-            yield from _parse_cobertura_line(of_file.get("filename", ""), line.attrib)
-
-
-def _parse_cobertura_line(filename: str, attributes: Mapping[str, str]) -> Iterator[_LineHit]:
-    number, hits = attributes.get("number", ""), attributes.get("hits", "")
-    if filename and number.isdecimal():
-        yield filename, int(number), hits not in ("", "0")
+            number, hits = line.get("number", ""), line.get("hits", "")
+            if filename and number.isdecimal():
+                yield filename, int(number), hits not in ("", "0")
 
 
 def _parse_lcov(lines: Iterable[str]) -> Iterator[_LineHit]:

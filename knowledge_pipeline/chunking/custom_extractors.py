@@ -1,4 +1,4 @@
-"""Metadata extractors that a project brings along, named in the config as `module:function`."""
+"""A project's own metadata extractors, named in the config as `module:function`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import Chunk, Document, Metadata
 
 CustomExtractor = Callable[[Document, Chunk], Mapping[str, Any] | None]
-"""Gives further metadata of a chunk; None and {} add nothing."""
+"""Returns further metadata of a chunk; None and {} add nothing."""
 
 _MAX_VALUES = 500
 
@@ -41,7 +41,7 @@ def load_extractor(name: str) -> CustomExtractor:
 
 
 def fingerprint_extractor(name: str) -> str:
-    """Changes with the extractor's module file; what that module imports is not followed.
+    """Changes with the extractor's module file, but not with the modules that it imports.
 
     Raises:
         ConfigError: as `load_extractor`.
@@ -54,25 +54,20 @@ def fingerprint_extractor(name: str) -> str:
 def run_custom_extractors(
     names: Sequence[str], document: Document, chunk: Chunk
 ) -> tuple[Metadata, list[str]]:
-    """What the extractors tell of a chunk, and a note for each one that failed; later ones win.
+    """The metadata that extractors add to a chunk, and a note for each one that failed; later ones win.
 
     Raises:
         ConfigError: as `load_extractor`.
     """
-    told: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     notes: list[str] = []
     for name in names:
         extract = load_extractor(name)
         try:
-            told |= _to_json_mapping(extract(document, chunk))
+            added = extract(document, chunk)
+            if added is not None and not isinstance(added, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"it returned {type(added).__name__} instead of a mapping or None")
+            metadata |= to_bounded_json(added or {}, max_values=_MAX_VALUES)
         except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the chunk
             notes.append(f"the metadata extractor {name} failed: {type(error).__name__}: {error}"[:300])
-    return told, notes
-
-
-def _to_json_mapping(value: Mapping[str, Any] | None) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"it gave {type(value).__name__} and should give a mapping or None")
-    return to_bounded_json(value, max_values=_MAX_VALUES)
+    return metadata, notes

@@ -1,10 +1,9 @@
-"""What a chunk of a document says about its place in it: title, section, links, tags, page."""
+"""A chunk's place in its document: title, section, links, tags, page."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
 from typing import Any, cast
 
 from knowledge_pipeline.chunking.front_matter import parse_front_matter
@@ -26,36 +25,32 @@ _LINK = re.compile(
 
 
 class DocumentMetadataExtractor:
-    """The facts of one document, from which those of each of its chunks are told."""
+    """Extracts the metadata of a document's chunks."""
 
     def __init__(self, document: Document) -> None:
         self._outline = HeadingOutline(document)
-        self._page_starts = _list_page_starts(document)
+        page_starts: Any = document.metadata.get("page_starts", ())
+        self._page_starts = sorted(int(start) for start in page_starts)
         self._front_matter: Metadata = parse_front_matter(document.text) if has_headings(document) else {}
         self._title = find_title(document)
         self.tags = _parse_tags(self._front_matter)
 
     def extract(self, chunk: Chunk) -> Metadata:
-        """Metadata of one chunk; a fact that is not known is left out."""
-        facts: dict[str, Any] = self._extract_section(chunk)
+        """Metadata of one chunk; unknown facts are left out.
+
+        The section is that of the chunk's first character, else of the first heading in it.
+        """
+        facts: dict[str, Any] = {}
+        section = self._outline.section_at(chunk.start_char) or self._outline.section_at(chunk.end_char - 1)
+        if section is not None:
+            facts |= {"section": section.trail[-1], "header_level": section.level}
+            facts["parent_section"] = section.trail[-2] if len(section.trail) > 1 else ""
         facts["title"] = self._title
         facts["links"] = extract_links(chunk.text)
         facts["front_matter"] = self._front_matter
         if self._page_starts:
             facts["page"] = max(1, bisect_right(self._page_starts, chunk.start_char))
         return {key: fact for key, fact in facts.items() if fact not in ("", [], {})}
-
-    def _extract_section(self, chunk: Chunk) -> dict[str, Any]:
-        """The section of the chunk's first character, else the first heading in it."""
-        section = self._outline.section_at(chunk.start_char) or self._outline.section_at(chunk.end_char - 1)
-        if section is None:
-            return {}
-        trail = section.trail
-        return {
-            "section": trail[-1],
-            "header_level": section.level,
-            "parent_section": trail[-2] if len(trail) > 1 else "",
-        }
 
 
 def extract_links(text: str) -> list[str]:
@@ -68,11 +63,6 @@ def extract_links(text: str) -> list[str]:
         if len(found) == _MAX_LINKS:
             break
     return list(found)
-
-
-def _list_page_starts(document: Document) -> Sequence[int]:
-    starts: Any = document.metadata.get("page_starts", ())
-    return sorted(int(start) for start in starts)
 
 
 def _parse_tags(metadata: Metadata) -> list[str]:

@@ -15,7 +15,7 @@ _MAX_VALUES = 200
 
 
 def find_front_matter_end(text: str) -> int:
-    """Where the text behind the front matter begins; 0 where there is none."""
+    """Where the text after the front matter begins; 0 where there is none."""
     found = locate_front_matter(text)
     return (found.end or 0) if found and not _is_between_rulers(found) else 0
 

@@ -1,11 +1,13 @@
-"""Heading trails: where in a document's outline a span lies, as header and as anchor."""
+"""Heading trails: a span's place in the outline of its document, as header and as anchor."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import takewhile
 
-from knowledge_pipeline.chunking.blocks import Section, parse_blocks, split_sections
+from knowledge_pipeline.chunking.blocks import Block, Section, split_sections
 from knowledge_pipeline.chunking.front_matter import parse_front_matter
 from knowledge_pipeline.records import Document
 
@@ -15,8 +17,25 @@ _TRAIL_CHARS = 200
 
 
 def has_headings(document: Document) -> bool:
-    """Whether headings can be told: Markdown, reStructuredText, or what was made from HTML or DOCX."""
+    """Whether headings are marked: in Markdown, reStructuredText, and text made from HTML or DOCX."""
     return document.language in _MARKUP_LANGUAGES or document.path.lower().endswith(_MARKUP_SUFFIXES)
+
+
+def parse_blocks(document: Document) -> tuple[Block, ...]:
+    """The blocks of a document, which together hold all its text.
+
+    reStructuredText is parsed as such, anything else as Markdown.
+    """
+    is_rst = document.language == "rst" or document.path.lower().endswith((".rst", ".rest"))
+    return _parse_markup(document.text, is_rst)
+
+
+@lru_cache(maxsize=4)
+def _parse_markup(text: str, is_rst: bool) -> tuple[Block, ...]:
+    """Cached, because the chunker and the metadata extractor read the same document in turn."""
+    from knowledge_pipeline.chunking import markdown, rst
+
+    return tuple(rst.parse_rst(text) if is_rst else markdown.parse_markdown(text))
 
 
 class HeadingOutline:
@@ -66,19 +85,13 @@ def format_heading_anchor(trail: Sequence[str]) -> str:
 
 
 def find_common_trail(trails: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """What all trails begin with."""
-    shared = list(trails[0])
-    for trail in trails[1:]:
-        same = 0
-        while same < min(len(shared), len(trail)) and shared[same] == trail[same]:
-            same += 1
-        del shared[same:]
-    return tuple(shared)
+    """The titles that all trails begin with."""
+    shared = takewhile(lambda titles: len(set(titles)) == 1, zip(*trails, strict=False))
+    return tuple(titles[0] for titles in shared)
 
 
 def _format_trail(trail: Sequence[str]) -> str:
-    """ "Guide > Install > Linux"; a long trail loses its top, because the rest tells more."""
-    kept = list(trail)
-    while len(kept) > 1 and sum(map(len, kept)) + 3 * len(kept) > _TRAIL_CHARS:
-        kept = kept[1:]
-    return " > ".join(kept)
+    """ "Guide > Install > Linux"; a long trail loses its top, because the rest says more."""
+    while len(trail) > 1 and sum(map(len, trail)) + 3 * len(trail) > _TRAIL_CHARS:
+        trail = trail[1:]
+    return " > ".join(trail)

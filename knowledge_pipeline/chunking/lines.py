@@ -1,4 +1,4 @@
-"""Cutting by lines: for text that no grammar reads, and the last resort of the others."""
+"""Cuts by lines: for text that no grammar reads, and the last resort of other chunkers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
+from knowledge_pipeline.chunking.pack import slide_windows
+from knowledge_pipeline.chunking.sentences import Range
 from knowledge_pipeline.config.settings import ChunkingSettings
 
 VERSION = 1
-"""Raised whenever the same text would be cut otherwise."""
+"""Raised whenever the same text would be cut differently."""
 
 _WORD_BREAK = re.compile(r"[\s;,})\]](?=[^\s;,})\]])")
 
@@ -24,30 +26,26 @@ def chunk_lines(
     is the document's path.
     """
     text, path = measured.document.text, measured.document.path[-160:]
-    return number_duplicate_anchors(
-        text, (ChunkSpan(*span, anchor="lines", header=path) for span in _split_windows(measured, limits))
+
+    def find_next(start: int, stop: int) -> Range:
+        return _move_back_by_lines(measured, start + 1, stop, limits.overlap_tokens), stop
+
+    windows = slide_windows(
+        text,
+        (0, len(text)),
+        find_end=lambda start: _find_window_end(measured, start, limits.max_tokens),
+        find_next=find_next,
     )
-
-
-def _split_windows(measured: MeasuredDocument, limits: TokenLimits) -> Iterator[tuple[int, int]]:
-    text, end_char = measured.document.text, 0
-    floor = start_char = 0
-    while end_char < len(text):
-        start_char = _move_back_by_lines(measured, floor, end_char, limits.overlap_tokens)
-        stop = _find_window_end(measured, start_char, limits.max_tokens)
-        if stop <= end_char:  # what follows does not fit beside the overlap
-            start_char, stop = end_char, _find_window_end(measured, end_char, limits.max_tokens)
-        if not text[end_char:stop].isspace():
-            yield start_char, stop
-        floor, end_char = start_char + 1, stop
+    spans = (ChunkSpan(*window, anchor="lines", header=path) for window in windows)
+    return number_duplicate_anchors(text, spans)
 
 
 def split_to_limit(
     measured: MeasuredDocument, start_char: int, end_char: int, max_tokens: int
-) -> Iterator[tuple[int, int]]:
-    """Cut a stretch of text into stretches of at most `max_tokens`, at line ends where it can.
+) -> Iterator[Range]:
+    """Cut a range of text into ranges of at most `max_tokens`, at line ends where possible.
 
-    They follow each other without a gap, except that those of white space alone are left out.
+    They follow each other without gaps, but ranges of white space alone are left out.
     """
     text = measured.document.text
     while start_char < end_char:
@@ -55,13 +53,6 @@ def split_to_limit(
         if not text[start_char:stop].isspace():
             yield start_char, stop
         start_char = stop
-
-
-def _find_window_end(measured: MeasuredDocument, start_char: int, max_tokens: int) -> int:
-    """Where the span from `start_char` is best ended: within the limit, at least a character on."""
-    text = measured.document.text
-    stop = max(measured.find_token_limit(start_char, max(1, max_tokens)), start_char + 1)
-    return stop if stop >= len(text) else _find_break_before(text, start_char, stop)
 
 
 def number_duplicate_anchors(text: str, spans: Iterable[ChunkSpan]) -> Iterator[ChunkSpan]:
@@ -73,13 +64,16 @@ def number_duplicate_anchors(text: str, spans: Iterable[ChunkSpan]) -> Iterator[
         yield span if times == 1 else replace(span, anchor=f"{span.anchor} ({times})")
 
 
-def _find_break_before(text: str, start_char: int, stop: int) -> int:
-    """The last place at or before `stop` where a reader would cut: after a line, else after a word."""
+def _find_window_end(measured: MeasuredDocument, start_char: int, max_tokens: int) -> int:
+    """The best end of a span within the limit: after a line, else after a word; at least a character on."""
+    text = measured.document.text
+    stop = max(measured.find_token_limit(start_char, max(1, max_tokens)), start_char + 1)
+    if stop >= len(text):
+        return stop
     newline = text.rfind("\n", start_char, stop)
     if newline != -1 and text[start_char:newline].strip():
         return newline + 1
-    tail = max(start_char, stop - 200)
-    breaks = (match.end() for match in _WORD_BREAK.finditer(text, tail, stop + 1))
+    breaks = (match.end() for match in _WORD_BREAK.finditer(text, max(start_char, stop - 200), stop + 1))
     return max(breaks, default=stop)
 
 

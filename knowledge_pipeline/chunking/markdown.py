@@ -1,4 +1,4 @@
-"""Markdown as blocks: CommonMark with tables, read by markdown-it-py's token map."""
+"""Markdown as blocks: CommonMark with tables, parsed by markdown-it-py."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def parse_markdown(text: str) -> Iterator[Block]:
 
 def _build_block(tokens: list[Token], index: int, starts: list[int], text: str) -> Block:
     token = tokens[index]
-    first, behind = token.map or [0, 0]
-    start, end = starts[first], starts[min(behind, len(starts) - 1)]
+    first_line, end_line = token.map or [0, 0]
+    start, end = starts[first_line], starts[min(end_line, len(starts) - 1)]
     if token.type == "heading_open":
         return Block(start, end, "heading", int(token.tag[1]), _render_heading(tokens[index + 1].content))
     if token.type == "html_block" and (match := _HTML_HEADING.search(text, start, end)):
@@ -63,11 +63,11 @@ def _list_item_starts(tokens: list[Token], index: int, starts: list[int]) -> Ite
 
 def _render_heading(source: str) -> str:
     """A heading's text as a reader sees it: links, emphasis and code without their marks."""
-    pieces: list[str] = []
+    parts: list[str] = []
     for token in _INLINE_PARSER.parseInline(_HEADING_ID.sub("", source)[:_INLINE_CHARS]):
         for child in token.children or ():
             if child.type in _TEXT_TOKENS:
-                pieces.append(child.content)
+                parts.append(child.content)
             elif child.type in {"softbreak", "hardbreak"}:
-                pieces.append(" ")
-    return normalize_title("".join(pieces))
+                parts.append(" ")
+    return normalize_title("".join(parts))

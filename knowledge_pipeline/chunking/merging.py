@@ -1,4 +1,4 @@
-"""Small neighbours of one parent joined into chunks worth finding."""
+"""Joins small neighbours of one parent into chunks that are worth finding."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from knowledge_pipeline.syntax.outline import CALLABLE_KINDS, TYPE_KINDS, Outlin
 
 @dataclass(slots=True, eq=False)
 class PieceGroup:
-    """Neighbouring pieces that become one chunk."""
+    """Neighbouring syntax pieces that become one chunk."""
 
     start_char: int
     end_char: int
-    enclosing: OutlineDefinition | None  # the definition that it is a part of
-    subjects: list[OutlineDefinition] = field(default_factory=list[OutlineDefinition])  # what it consists of
+    enclosing: OutlineDefinition | None  # the definition that contains it
+    subjects: list[OutlineDefinition] = field(default_factory=list[OutlineDefinition])  # definitions in it
     only_imports: bool = False
     after_gap: bool = False  # something before it was left out
 
@@ -26,20 +26,11 @@ class PieceGroup:
 
     @property
     def subject(self) -> OutlineDefinition | None:
-        """The definition that the chunk is, or is a part of.
-
-        Of several, rather a type or a function than a constant, and rather a large one.
-        """
+        """The definition that the chunk is, or is a part of: of several, the largest type or function."""
         if self.has_head or not self.subjects:
             return self.enclosing
-        return max(self.subjects, key=_weight)
-
-
-def _weight(definition: OutlineDefinition) -> tuple[bool, int]:
-    return (
-        definition.kind in TYPE_KINDS or definition.kind in CALLABLE_KINDS,
-        definition.end_char - definition.start_char,
-    )
+        kinds = TYPE_KINDS | CALLABLE_KINDS
+        return max(self.subjects, key=lambda each: (each.kind in kinds, each.end_char - each.start_char))
 
 
 def join_groups(first: PieceGroup, second: PieceGroup) -> PieceGroup:

@@ -1,4 +1,4 @@
-"""Which metadata a chunk gets: the extractors that its source switches on, one after another."""
+"""The metadata of chunks: runs the extractors that their source switches on, one after another."""
 
 from __future__ import annotations
 
@@ -23,61 +23,43 @@ VERSION = 1
 def add_metadata(
     chunks: Iterable[Chunk], document: Document, source: SourceConfig, note: str
 ) -> Iterator[Chunk]:
-    """The chunks with their metadata; `note` says what was out of the ordinary, "" if nothing was.
+    """The chunks with their metadata; `note` says what was unusual about the document, "" if nothing was.
 
     Raises:
         ConfigError: a custom extractor or the coverage report cannot be loaded.
     """
-    extract = _MetadataExtractor(document, source)
+    settings, is_prose = source.metadata, source.type != "code" or not is_code(document.language)
+    extractor = DocumentMetadataExtractor(document) if settings.documents and is_prose else None
+    coverage = load_coverage(source) if settings.code else None
     for chunk in chunks:
-        yield extract.add_to(chunk, note)
-
-
-class _MetadataExtractor:
-    def __init__(self, document: Document, source: SourceConfig) -> None:
-        self._document, self._source = document, source
-        switches = source.metadata
-        is_prose = source.type != "code" or not is_code(document.language)
-        self._document_extractor = (
-            DocumentMetadataExtractor(document) if switches.documents and is_prose else None
-        )
-        self._coverage = load_coverage(source) if switches.code else None
-
-    def add_to(self, chunk: Chunk, note: str) -> Chunk:
-        told, notes = run_custom_extractors(self._source.metadata.custom, self._document, chunk)
-        known = self._chunker_metadata(chunk) | self._standard_metadata()
-        if self._document_extractor:
-            known |= self._document_extractor.extract(chunk)
-        told_tags = [
-            *chunk.metadata.get("tags", ()),
-            *(self._document_extractor.tags if self._document_extractor else ()),
-        ]
-        tags = dict.fromkeys([*self._source.metadata.tags, *told_tags])
+        custom, notes = run_custom_extractors(settings.custom, document, chunk)
+        metadata = _select_chunker_metadata(chunk, source, document.path, coverage)
+        if settings.standard:
+            metadata |= {"source_type": source.type, "file_path": document.path}
+        if extractor:
+            metadata |= extractor.extract(chunk)
+        document_tags = extractor.tags if extractor else ()
+        tags = dict.fromkeys([*settings.tags, *chunk.metadata.get("tags", ()), *document_tags])
         if tags:
-            known["tags"] = list(tags)
-        known |= told
+            metadata["tags"] = list(tags)
+        metadata |= custom
         remarks = [str(remark) for remark in (note, chunk.metadata.get("note"), *notes) if remark]
         if remarks:
-            known["note"] = "; ".join(remarks)
-        return replace(chunk, metadata=known)
+            metadata["note"] = "; ".join(remarks)
+        yield replace(chunk, metadata=metadata)
 
-    def _chunker_metadata(self, chunk: Chunk) -> dict[str, Any]:
-        """What the chunker itself told; without the code switch, nothing about code."""
-        known = dict(chunk.metadata)
-        if not self._source.metadata.code:
-            from knowledge_pipeline.chunking.code.metadata import CODE_METADATA_KEYS
 
-            return {key: value for key, value in known.items() if key not in CODE_METADATA_KEYS}
-        if self._coverage:
-            share = self._coverage.share_of_lines(self._document.path, chunk.start_line, chunk.end_line)
-            if share is not None:
-                known["test_coverage"] = share
-        return known
+def _select_chunker_metadata(
+    chunk: Chunk, source: SourceConfig, path: str, coverage: CoverageReport | None
+) -> dict[str, Any]:
+    """The metadata that the chunker gave, with test coverage; without the code switch, nothing about code."""
+    metadata = dict(chunk.metadata)
+    if not source.metadata.code:
+        from knowledge_pipeline.chunking.code.metadata import CODE_METADATA_KEYS
 
-    def _standard_metadata(self) -> dict[str, Any]:
-        if not self._source.metadata.standard:
-            return {}
-        return {"source_type": self._source.type, "file_path": self._document.path}
+        return {key: value for key, value in metadata.items() if key not in CODE_METADATA_KEYS}
+    share = coverage.share_of_lines(path, chunk.start_line, chunk.end_line) if coverage else None
+    return metadata if share is None else {**metadata, "test_coverage": share}
 
 
 def load_coverage(source: SourceConfig) -> CoverageReport | None:

@@ -1,13 +1,13 @@
-"""Joining small ranges and cutting large ones, so that a token limit always holds.
+"""Joins small ranges and cuts large ones, so that a token limit always holds.
 
-Ranges ascend and do not overlap; between two neighbours lies white space alone.
+Ranges ascend and do not overlap; only white space lies between two neighbours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from knowledge_pipeline.chunking.base import MeasuredDocument
+from knowledge_pipeline.chunking.base import MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.sentences import Range, split_paragraphs, split_sentences
 
 CountTokens = Callable[[int, int], int]
@@ -22,8 +22,8 @@ def pack(
 ) -> Iterator[Range]:
     """Join neighbours greedily while the joined range has at most `limit` tokens.
 
-    A range that alone exceeds the limit comes through as it is. With `overlap`, a range
-    begins with as many whole last ranges of the one before as have at most so many tokens.
+    A range that alone exceeds the limit stays as it is. With `overlap`, a range begins with as many
+    whole last ranges of the one before as have at most so many tokens.
     """
     ranges = list(spans)
     first = 0
@@ -32,23 +32,24 @@ def pack(
         while last + 1 < len(ranges) and count_tokens(ranges[first][0], ranges[last + 1][1]) <= limit:
             last += 1
         yield ranges[first][0], ranges[last][1]
-        if last + 1 == len(ranges):
-            return
-        first = _find_next_start(ranges, first, last, limit, count_tokens, overlap)
+        following = last + 1
+        while (
+            following < len(ranges)
+            and following - 1 > first
+            and count_tokens(ranges[following - 1][0], ranges[last][1]) <= overlap
+            and count_tokens(ranges[following - 1][0], ranges[last + 1][1]) <= limit
+        ):
+            following -= 1
+        first = following if last + 1 < len(ranges) else len(ranges)
 
 
-def _find_next_start(
-    ranges: Sequence[Range], first: int, last: int, limit: int, count_tokens: CountTokens, overlap: int
-) -> int:
-    """Where the next range begins: behind `last`, or earlier by at most `overlap` tokens."""
-    begin = last + 1
-    while (
-        begin - 1 > first
-        and count_tokens(ranges[begin - 1][0], ranges[last][1]) <= overlap
-        and count_tokens(ranges[begin - 1][0], ranges[last + 1][1]) <= limit
-    ):
-        begin -= 1
-    return begin
+def pack_to_limits(
+    ranges: Iterable[Range], measured: MeasuredDocument, limits: TokenLimits
+) -> Iterator[Range]:
+    """Join neighbours within the token limits of a chunk; see `pack`."""
+    return pack(
+        ranges, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
+    )
 
 
 def split_span(
@@ -57,17 +58,17 @@ def split_span(
     limit: int,
     splitters: Sequence[Splitter] = (split_paragraphs, split_sentences),
 ) -> Iterator[Range]:
-    """Cut a range into pieces of at most `limit` tokens, by the first cut that serves.
+    """Cut a range into ranges of at most `limit` tokens, by the first splitter that suffices.
 
-    What the last cut leaves too long falls to words, and a too long word to characters.
-    Pieces are not packed: `pack` joins them.
+    What the last splitter leaves too long is cut between words, and a word that is too long between
+    characters. The ranges are not packed: `pack` joins them.
     """
     start_char, end_char = span
     if measured.count_tokens(start_char, end_char) <= limit:
         yield span
     elif splitters:
-        for piece in splitters[0](measured.document.text, start_char, end_char):
-            yield from split_span(measured, piece, limit, splitters[1:])
+        for part in splitters[0](measured.document.text, start_char, end_char):
+            yield from split_span(measured, part, limit, splitters[1:])
     else:
         yield from split_windows(measured, start_char, end_char, limit)
 
@@ -80,43 +81,48 @@ def split_windows(
     One character that takes more tokens than the limit is a range of its own.
     """
     text = measured.document.text
-    start = _skip_whitespace(text, start_char, end_char)
-    covered = start
-    while start < end_char:
-        stop = _find_window_end(measured, start, end_char, limit)
-        if stop <= covered:  # the word behind the overlap is too long to join it
-            start = covered
-            stop = _find_window_end(measured, start, end_char, limit)
-        yield start, stop
+
+    def find_end(start: int) -> int:
+        stop = measured.find_token_limit(start, limit)
+        if stop >= end_char:
+            return end_char
+        at = stop
+        while at > start and not text[at].isspace():
+            at -= 1
+        return at if at > start else max(stop, start + 1)
+
+    def find_next(start: int, stop: int) -> Range:
+        """The first word start such that at most `overlap` tokens lie before `stop`."""
         covered = _skip_whitespace(text, stop, end_char)
-        start = (
-            covered if covered == end_char else _find_overlap_start(measured, start, stop, covered, overlap)
-        )
+        surplus = measured.count_tokens(start, stop) - overlap
+        if overlap <= 0 or surplus <= 0 or covered == end_char:
+            return covered, covered
+        at = measured.find_token_limit(start, surplus)
+        while at < stop and at > start and not text[at - 1].isspace() and not text[at].isspace():
+            at += 1
+        return _skip_whitespace(text, max(at, start + 1), covered), covered
+
+    first = _skip_whitespace(text, start_char, end_char)
+    return slide_windows(text, (first, end_char), find_end=find_end, find_next=find_next)
 
 
-def _find_window_end(measured: MeasuredDocument, start: int, end_char: int, limit: int) -> int:
-    stop = measured.find_token_limit(start, limit)
-    if stop >= end_char:
-        return end_char
-    text = measured.document.text
-    at = stop
-    while at > start and not text[at].isspace():
-        at -= 1
-    if at > start:
-        return at
-    return max(stop, start + 1)
+def slide_windows(
+    text: str, span: Range, *, find_end: Callable[[int], int], find_next: Callable[[int, int], Range]
+) -> Iterator[Range]:
+    """Windows over a span of a text, each of which adds more than white space.
 
-
-def _find_overlap_start(measured: MeasuredDocument, start: int, stop: int, covered: int, overlap: int) -> int:
-    """The first word start such that at most `overlap` tokens lie before `stop`."""
-    surplus = measured.count_tokens(start, stop) - overlap
-    if overlap <= 0 or surplus <= 0:
-        return covered
-    text = measured.document.text
-    at = measured.find_token_limit(start, surplus)
-    while at < stop and at > start and not text[at - 1].isspace() and not text[at].isspace():
-        at += 1
-    return _skip_whitespace(text, max(at, start + 1), covered)
+    Args:
+        find_end: where the window that starts at a character ends, at least a character on.
+        find_next: where the window after the given one starts, and where the text that it adds starts.
+    """
+    (start, end_char), covered = span, span[0]
+    while covered < end_char:
+        stop = find_end(start)
+        if stop <= covered:  # the text that follows does not fit with the overlap
+            start, stop = covered, find_end(covered)
+        if not text[covered:stop].isspace():
+            yield start, stop
+        start, covered = find_next(start, stop)
 
 
 def _skip_whitespace(text: str, at: int, end_char: int) -> int:

@@ -1,4 +1,4 @@
-"""Windows, sentences and paragraphs as chunks; where the text has headings, they are named."""
+"""Windows, sentences and paragraphs as chunks; headings name them where the text has some."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.headings import HeadingOutline, build_heading_header, format_heading_anchor
-from knowledge_pipeline.chunking.pack import pack, split_span, split_windows
+from knowledge_pipeline.chunking.pack import pack_to_limits, split_span, split_windows
 from knowledge_pipeline.chunking.sentences import Range, split_paragraphs, split_sentences
 from knowledge_pipeline.config.settings import ChunkingSettings
 
@@ -28,11 +28,11 @@ def chunk_sentences(
     """Whole sentences, packed, the last ones repeated; a sentence is cut only if it alone is too long."""
     text = measured.document.text
     found = (
-        piece
+        part
         for sentence in split_sentences(text, 0, len(text))
-        for piece in split_span(measured, sentence, limits.max_tokens, ())
+        for part in split_span(measured, sentence, limits.max_tokens, ())
     )
-    return _build_spans(measured, chunking, _pack_ranges(found, measured, limits))
+    return _build_spans(measured, chunking, pack_to_limits(found, measured, limits))
 
 
 def chunk_paragraphs(
@@ -41,17 +41,11 @@ def chunk_paragraphs(
     """Whole paragraphs, packed; one that alone is too long is cut into sentences."""
     text = measured.document.text
     found = (
-        piece
+        part
         for paragraph in split_paragraphs(text, 0, len(text))
-        for piece in split_span(measured, paragraph, limits.max_tokens, (split_sentences,))
+        for part in split_span(measured, paragraph, limits.max_tokens, (split_sentences,))
     )
-    return _build_spans(measured, chunking, _pack_ranges(found, measured, limits))
-
-
-def _pack_ranges(ranges: Iterable[Range], measured: MeasuredDocument, limits: TokenLimits) -> Iterator[Range]:
-    return pack(
-        ranges, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
-    )
+    return _build_spans(measured, chunking, pack_to_limits(found, measured, limits))
 
 
 def _build_spans(
@@ -60,6 +54,5 @@ def _build_spans(
     outline = HeadingOutline(measured.document, chunking.max_section_depth)
     for start, end in ranges:
         trail = outline.trail_at(start)
-        yield ChunkSpan(
-            start, end, format_heading_anchor(trail), build_heading_header(measured.document, trail)
-        )
+        header = build_heading_header(measured.document, trail)
+        yield ChunkSpan(start, end, format_heading_anchor(trail), header)

@@ -1,4 +1,4 @@
-"""From a document and its source's settings to chunks: picks the chunker, the limits and the extractors."""
+"""Cuts a document as its source's settings say: picks the chunker, the limits and the extractors."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import importlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
-from knowledge_pipeline.chunking.base import Chunker, ChunkSpan, MeasuredDocument, TokenLimits
+from knowledge_pipeline.chunking.base import Chunker, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.custom_extractors import fingerprint_extractor
 from knowledge_pipeline.chunking.headings import has_headings
-from knowledge_pipeline.chunking.metadata_extractors import add_metadata
+from knowledge_pipeline.chunking.metadata_extractors import add_metadata, load_coverage
 from knowledge_pipeline.config.settings import ChunkingSettings, ChunkingStrategy, SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.languages import PARSED_LANGUAGES, is_code
@@ -28,7 +28,7 @@ _ChunkerName = ChunkingStrategy | Literal["lines"]
 
 @dataclass(frozen=True, slots=True)
 class _ChunkerEntry:
-    module: str  # imported when it is needed: not every process cuts code or OpenAPI
+    module: str  # imported when needed: not every process cuts code or OpenAPI
     function: str
     max_tokens: int = 512
     min_tokens: int = 0
@@ -64,14 +64,14 @@ _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
 def chunk_document(
     document: Document, source: SourceConfig, *, tokenize: Tokenize, model_tokens: int
 ) -> list[Chunk]:
-    """Cut a document as its source's settings say; at least one chunk for any text that is not white.
+    """Cut a document as its source's settings say; any text but white space gives at least one chunk.
 
-    A document that its chunker cannot take (an unparsable OpenAPI file) is cut in the
-    next best way, and the reason is in each chunk's `metadata["note"]`.
+    A document that its chunker refuses (an invalid OpenAPI file) is cut in the next best way, and
+    each chunk's `metadata["note"]` holds the reason.
 
     Args:
         tokenize: the tokenizer of the source's embedding model.
-        model_tokens: what that model reads of one text; caps the default limits.
+        model_tokens: how much that model reads of one text; caps the default limits.
 
     Raises:
         ConfigError: a custom extractor or the coverage report cannot be loaded.
@@ -85,7 +85,7 @@ def chunk_document(
 
 
 def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> str:
-    """Changes whenever `chunk_document` could cut or describe the same document otherwise.
+    """Changes whenever `chunk_document` could cut or describe the same document differently.
 
     Args:
         tokenizer: a name that changes with the tokenizer.
@@ -93,18 +93,26 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
     Raises:
         ConfigError: a custom extractor or the coverage report cannot be read.
     """
+    modules = (
+        "registry",
+        "metadata_extractors",
+        "document_metadata",
+        *{e.module: 0 for e in _CHUNKERS.values()},
+    )
+    imported = (importlib.import_module(f"knowledge_pipeline.chunking.{name}") for name in modules)
+    load_coverage(source)  # a report that cannot be read is refused here, before any work
     coverage = source.metadata.coverage
-    known = {
-        "versions": _list_versions(),
+    inputs = {
+        "versions": [int(module.VERSION) for module in imported],  # a module without one is a mistake
         "type": source.type,
         "chunking": source.chunking.model_dump(mode="json"),
         "metadata": source.metadata.model_dump(mode="json", exclude={"coverage"}),
         "model_tokens": model_tokens,
         "tokenizer": tokenizer,
-        "coverage": _hash_coverage(source) if coverage else "",
+        "coverage": hashlib.sha256(coverage.read_bytes()).hexdigest() if coverage else "",
         "custom": [fingerprint_extractor(name) for name in source.metadata.custom],
     }
-    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
 def compute_limits(
@@ -112,38 +120,40 @@ def compute_limits(
 ) -> tuple[TokenLimits, int]:
     """The limits of a chunk's text, and the limit of text and header together.
 
-    A limit in the config is honoured even where the model reads less; a default is not
-    larger than what the model reads, and its overlap shrinks with it.
+    A limit in the config holds even where the model reads less. A default never exceeds what the
+    model reads, and its overlap shrinks with it.
     """
     entry = _CHUNKERS[chunker_name]
     total = chunking.max_tokens or max(16, min(entry.max_tokens, model_tokens))
     max_tokens = total - min(MAX_HEADER_TOKENS, total // 3)
-    overlap, least = chunking.overlap_tokens, chunking.min_tokens
+    overlap, min_tokens = chunking.overlap_tokens, chunking.min_tokens
     if overlap is None:
         overlap = entry.overlap_tokens * total // entry.max_tokens
-    if least is None:
-        least = entry.min_tokens
-    return TokenLimits(max_tokens, min(least, max_tokens // 2), min(overlap, max_tokens // 2)), total
+    if min_tokens is None:
+        min_tokens = entry.min_tokens
+    return TokenLimits(max_tokens, min(min_tokens, max_tokens // 2), min(overlap, max_tokens // 2)), total
 
 
 def _run_chunkers(
     measured: MeasuredDocument, source: SourceConfig, model_tokens: int
 ) -> tuple[list[Chunk], int, str]:
-    """The chunks, the limit of each with its header, and why another way than the first was taken."""
+    """The chunks, the limit of each with its header, and why the first chunker was not used."""
     notes: list[str] = []
-    for way in _list_chunker_names(measured.document, source):
-        limits, total = compute_limits(way, source.chunking, model_tokens)
+    names: list[_ChunkerName] = [*_list_chunker_names(measured.document, source), "fixed_size"]
+    for name in names:
+        limits, total = compute_limits(name, source.chunking, model_tokens)
+        entry = _CHUNKERS[name]
+        module = importlib.import_module(f"knowledge_pipeline.chunking.{entry.module}")
+        chunker: Chunker = getattr(module, entry.function)
         try:
-            chunks = list(_build_chunks(measured, _load_chunker(way)(measured, source.chunking, limits)))
+            chunks = [measured.build_chunk(span) for span in chunker(measured, source.chunking, limits)]
         except (DocumentSkipped, RecursionError) as error:
             reason = str(error) if isinstance(error, DocumentSkipped) else "it is nested too deep"
-            notes.append(f"not cut by {way!r}: {reason}")
+            notes.append(f"not cut by {name!r}: {reason}")
             continue
-        if chunks:
+        if chunks := [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]:
             return chunks, total, "; ".join(notes)
-    limits, total = compute_limits("fixed_size", source.chunking, model_tokens)
-    spans = _load_chunker("fixed_size")(measured, source.chunking, limits)
-    return list(_build_chunks(measured, spans)), total, "; ".join(notes)
+    return [], 0, "; ".join(notes)
 
 
 def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_ChunkerName]:
@@ -172,19 +182,6 @@ def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerN
     return _DEFAULT_CHUNKERS[source.type]
 
 
-def _load_chunker(chunker_name: _ChunkerName) -> Chunker:
-    entry = _CHUNKERS[chunker_name]
-    module = importlib.import_module(f"knowledge_pipeline.chunking.{entry.module}")
-    return cast("Chunker", getattr(module, entry.function))
-
-
-def _build_chunks(measured: MeasuredDocument, spans: Iterable[ChunkSpan]) -> Iterator[Chunk]:
-    for span in spans:
-        chunk = measured.build_chunk(span)
-        if chunk.text and not chunk.text.isspace():
-            yield chunk
-
-
 def _truncate_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -> Iterator[Chunk]:
     """Cut a header at its end where header and text together exceed the limit."""
     token_starts: dict[str, list[int]] = {}
@@ -194,22 +191,3 @@ def _truncate_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -
         starts, room = token_starts[chunk.header], max(0, total - chunk.tokens)
         fits = len(starts) <= room
         yield chunk if fits else replace(chunk, header=chunk.header[: starts[room]].rstrip())
-
-
-def _list_versions() -> list[int]:
-    modules = (
-        "registry",
-        "metadata_extractors",
-        "document_metadata",
-        *{e.module: 0 for e in _CHUNKERS.values()},
-    )
-    found = (importlib.import_module(f"knowledge_pipeline.chunking.{name}") for name in modules)
-    return [int(module.VERSION) for module in found]  # one without a version is a mistake
-
-
-def _hash_coverage(source: SourceConfig) -> str:
-    from knowledge_pipeline.chunking.metadata_extractors import load_coverage
-
-    load_coverage(source)  # a report that cannot be read is refused here, before any work
-    path = source.metadata.coverage
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path else ""

@@ -1,11 +1,10 @@
-"""reStructuredText as blocks: titles by their underlines, paragraphs, and what is indented under them."""
+"""reStructuredText as blocks: titles by their underlines, paragraphs with the text indented below them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Literal
 
 from knowledge_pipeline.chunking.blocks import Block, close_gaps, find_line_starts, normalize_title
 
@@ -28,18 +27,18 @@ def parse_rst(text: str) -> Iterator[Block]:
     found: list[Block] = []
     number = 0
     while number < len(rows):
-        taken = _parse_title(rows, number)
-        if taken:
-            title, style, height = taken
+        if parsed := _parse_title(rows, number):
+            title, style, height = parsed
             if style not in styles:
                 styles.append(style)
             level = min(styles.index(style) + 1, 6)
             found.append(Block(starts[number], starts[number + height], "heading", level, title))
             number += height
         else:
-            behind = _find_block_end(rows, number)
-            found.append(Block(starts[number], starts[behind], _classify_block(rows[number])))
-            number = behind
+            end = _find_block_end(rows, number)
+            kind = "verbatim" if rows[number].startswith(_VERBATIM) else "prose"
+            found.append(Block(starts[number], starts[end], kind))
+            number = end
     yield from close_gaps(found, 0, len(text))
 
 
@@ -68,7 +67,7 @@ def _match_adornment(rows: list[str], number: int) -> str:
 
 
 def _find_block_end(rows: list[str], number: int) -> int:
-    """The line behind a block: the first after a blank one that is not indented."""
+    """The line after a block: the first after a blank one that is not indented."""
     blank = not rows[number].strip()
     for at in range(number + 1, len(rows)):
         if not rows[at].strip():
@@ -76,10 +75,6 @@ def _find_block_end(rows: list[str], number: int) -> int:
         elif blank and not rows[at][0].isspace():
             return at
     return len(rows)
-
-
-def _classify_block(row: str) -> Literal["prose", "verbatim"]:
-    return "verbatim" if row.startswith(_VERBATIM) else "prose"
 
 
 def _strip_markup(text: str) -> str:

@@ -1,17 +1,18 @@
-"""Sections of a document as chunks: cut at headings, code and tables left whole, small siblings joined."""
+"""Sections of a document as chunks: cut at headings, code and tables whole, small siblings joined."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
-from knowledge_pipeline.chunking.blocks import Block, Section, parse_blocks, split_sections
+from knowledge_pipeline.chunking.blocks import Block, Section, split_sections
 from knowledge_pipeline.chunking.headings import (
     build_heading_header,
     find_common_trail,
     format_heading_anchor,
+    parse_blocks,
 )
-from knowledge_pipeline.chunking.pack import Splitter, pack, split_span
+from knowledge_pipeline.chunking.pack import Splitter, pack_to_limits, split_span
 from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
 from knowledge_pipeline.config.settings import ChunkingSettings
 
@@ -42,21 +43,17 @@ def _group_sections(
 ) -> list[_SectionGroup]:
     """Groups of neighbours: a small section takes in the next, or else joins the one before."""
     groups: list[_SectionGroup] = []
-    for section in ungrouped:
-        if groups and _count_tokens(groups[-1], measured) < limits.min_tokens:
-            if _can_join(groups[-1], [section], measured, limits):
-                groups[-1].append(section)
+    for section in [*ungrouped, None]:
+        last = groups[-1] if groups else []
+        if last and measured.count_tokens(last[0].start_char, last[-1].end_char) < limits.min_tokens:
+            if section and _can_join(last, [section], measured, limits):
+                last.append(section)
                 continue
-            _join_to_previous(groups, measured, limits)
-        groups.append([section])
-    if groups and _count_tokens(groups[-1], measured) < limits.min_tokens:
-        _join_to_previous(groups, measured, limits)
+            if len(groups) > 1 and _can_join(groups[-2], last, measured, limits):
+                groups[-2].extend(groups.pop())
+        if section:
+            groups.append([section])
     return groups
-
-
-def _join_to_previous(groups: list[_SectionGroup], measured: MeasuredDocument, limits: TokenLimits) -> None:
-    if len(groups) > 1 and _can_join(groups[-2], groups[-1], measured, limits):
-        groups[-2].extend(groups.pop())
 
 
 def _can_join(
@@ -64,14 +61,9 @@ def _can_join(
 ) -> bool:
     """Whether the follower is a sibling of the group, or its first descendant, and both fit together."""
     above, below = group[0].trail, follower[0].trail
-    is_related = above[:-1] == below[:-1] or below[: len(above)] == above
-    return (
-        is_related and measured.count_tokens(group[0].start_char, follower[-1].end_char) <= limits.max_tokens
-    )
-
-
-def _count_tokens(group: _SectionGroup, measured: MeasuredDocument) -> int:
-    return measured.count_tokens(group[0].start_char, group[-1].end_char)
+    if above[:-1] != below[:-1] and below[: len(above)] != above:
+        return False
+    return measured.count_tokens(group[0].start_char, follower[-1].end_char) <= limits.max_tokens
 
 
 def _pack_blocks(blocks: Sequence[Block], measured: MeasuredDocument, limits: TokenLimits) -> Iterator[Range]:
@@ -80,10 +72,7 @@ def _pack_blocks(blocks: Sequence[Block], measured: MeasuredDocument, limits: To
         if not measured.document.text[start:end].isspace():
             yield start, end
         return
-    ranges = _split_blocks(blocks, measured, limits)
-    yield from pack(
-        ranges, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
-    )
+    yield from pack_to_limits(_split_blocks(blocks, measured, limits), measured, limits)
 
 
 def _split_blocks(
@@ -92,29 +81,23 @@ def _split_blocks(
     """Blocks, cut where one alone exceeds the limit; a heading goes with what follows it."""
     heading: Range | None = None
     for block in blocks:
-        pieces = list(_split_block(block, heading, measured, limits))
-        if heading and pieces:
-            if measured.count_tokens(heading[0], pieces[0][1]) <= limits.max_tokens:
-                pieces[0] = heading[0], pieces[0][1]
+        limit = limits.max_tokens
+        if heading and block.kind == "prose":  # leave room for the heading
+            limit = max(limit - measured.count_tokens(*heading), limit // 2)
+        span = (block.start_char, block.end_char)
+        parts = list(split_span(measured, span, limit, _list_splitters(block)))
+        if heading and parts:
+            if measured.count_tokens(heading[0], parts[0][1]) <= limits.max_tokens:
+                parts[0] = heading[0], parts[0][1]
             else:
                 yield heading
             heading = None
-        if block.kind == "heading" and len(pieces) == 1:
-            heading = pieces[0]
+        if block.kind == "heading" and len(parts) == 1:
+            heading = parts[0]
         else:
-            yield from pieces
+            yield from parts
     if heading:
         yield heading
-
-
-def _split_block(
-    block: Block, heading: Range | None, measured: MeasuredDocument, limits: TokenLimits
-) -> Iterator[Range]:
-    """The pieces of a block; those of prose leave room for a heading that waits before it."""
-    limit = limits.max_tokens
-    if heading and block.kind == "prose":
-        limit = max(limit - measured.count_tokens(*heading), limit // 2)
-    return split_span(measured, (block.start_char, block.end_char), limit, _list_splitters(block))
 
 
 def _list_splitters(block: Block) -> tuple[Splitter, ...]:

@@ -1,7 +1,7 @@
 """Where sentences and paragraphs begin, as ranges of characters.
 
-sentencex finds the boundaries (docs/decisions/0004-sentences.md). Its cost grows with the square of what it
-is given at once, so it reads a paragraph at a time, and long ones through a window.
+sentencex finds the boundaries (docs/decisions/0004-sentences.md). Its cost grows with the square of the
+text's length, so it reads one paragraph at a time, and long ones through a window.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
+
+from knowledge_pipeline.strings import replace_surrogates
 
 Range = tuple[int, int]
 """A half-open range of characters."""
@@ -47,7 +49,7 @@ def split_sentences(text: str, start_char: int, end_char: int) -> Iterator[Range
 
 
 def _split_paragraph(text: str, start_char: int, end_char: int) -> Iterator[Range]:
-    """A window's last sentence may go on behind it, so the next window begins with that sentence."""
+    """A window's last sentence may continue after it, so the next window begins with that sentence."""
     at, window = start_char, _WINDOW_CHARS
     while at < end_char:
         stop = min(at + window, end_char)
@@ -64,9 +66,8 @@ def _split_paragraph(text: str, start_char: int, end_char: int) -> Iterator[Rang
 
 def _find_sentence_starts(text: str) -> list[int]:
     """Starts of all sentences but the first; lone surrogates, which Rust refuses, read as "?"."""
-    known = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-    found = _SENTENCEX.get_sentence_boundaries("en", known)
-    return sorted({int(sentence["start_index"]) for sentence in found} - {0})
+    sentences = _SENTENCEX.get_sentence_boundaries("en", replace_surrogates(text))
+    return sorted({int(sentence["start_index"]) for sentence in sentences} - {0})
 
 
 def _skip_blank(text: str, start_char: int, end_char: int) -> Iterator[Range]:

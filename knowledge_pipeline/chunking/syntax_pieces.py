@@ -1,8 +1,8 @@
-"""Sibling nodes as pieces: what belongs together before anything is cut or merged.
+"""Groups sibling nodes into pieces that belong together, before anything is cut or merged.
 
-Pieces begin where a line begins: nodes that share a line stay together, a comment or
-attribute stays with what it stands before, a closing bracket with what it closes.
-Pieces of one level follow each other without a gap.
+Pieces begin where a line begins: nodes that share a line stay together, a comment or attribute
+stays with what follows it, a closing bracket with what it closes. Pieces of one level follow each
+other without a gap.
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ _COMMENTS = frozenset({"comment", "line_comment", "block_comment", "multiline_co
 _ATTRIBUTES = frozenset({"attribute_item", "decorator", "php_tag"})
 _FILE_COMMENT_PREFIXES = ("#!", "//!", "/*!")
 _WRAPPERS = frozenset(
-    {
-        "decorated_definition",
-        "export_statement",
-        "template_declaration",
-        "type_declaration",
+    [
+        *("decorated_definition", "export_statement", "template_declaration", "type_declaration"),
         "lexical_declaration",
-    }
+    ]
 )
 _BLOCK_SUFFIXES = (
     "block",
@@ -50,14 +47,14 @@ class SyntaxPiece:
     nodes: list[Node]
     start_char: int
     end_char: int
-    code: Node | None  # its first node that is no comment
-    code_end_char: int  # closing brackets of what is around the piece left off
+    code: Node | None  # its first node that is not a comment
+    code_end_char: int  # without the closing brackets of what contains the piece
     definition: OutlineDefinition | None = None
     is_import: bool = False
 
     @property
     def is_comment(self) -> bool:
-        """Whether the piece is a comment that stands alone."""
+        """Whether the piece is a comment alone."""
         return self.code is None
 
 
@@ -69,7 +66,7 @@ def build_pieces(
     Args:
         nodes: siblings, or descendants of siblings, in the order of the text.
         span: start and end, in characters.
-        inside: the definition that the nodes are parts of, which is not found again.
+        enclosing: the definition that contains the nodes, which is not found again.
     """
     joined = _attach_comments(outline, _group_by_line(outline.tree, nodes))
     if joined:
@@ -87,7 +84,7 @@ def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     """The nodes within a piece's nodes, so that it can be cut between them.
 
     Blocks, and whatever leads to the body of the piece's definition, are opened at
-    once. None where every node is a line of its own already.
+    once. None where every node is a line of its own.
     """
     syntax = outline.tree
     body = piece.definition.body_start_char if piece.definition else None
@@ -173,15 +170,12 @@ def _find_own_definition(
 ) -> OutlineDefinition | None:
     """The definition that a piece consists of, with its decorators and modifiers."""
     start_char = outline.tree.start(code)
-    found = [
-        each for each in outline.definitions_within(start_char, piece.code_end_char) if each is not enclosing
-    ]
-    if not found or found[-1].start_char >= found[0].end_char:
+    inside = outline.definitions_within(start_char, piece.code_end_char)
+    found = [each for each in inside if each is not enclosing]
+    if not found or found[-1].start_char >= found[0].end_char or found[0].end_char > piece.code_end_char:
         return None
-    first, text = found[0], outline.tree.text
-    if first.end_char > piece.code_end_char:
-        return None
-    if text[first.end_char : piece.code_end_char].strip(" \t\r\n\f;,"):
+    first = found[0]
+    if outline.tree.text[first.end_char : piece.code_end_char].strip(" \t\r\n\f;,"):
         return None
     is_near = first.start_char - start_char <= _MAX_HEAD_CHARS or first.node.start_byte == code.start_byte
     return first if is_near or code.type in _WRAPPERS else None

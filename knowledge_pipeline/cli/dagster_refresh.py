@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline import errors
 from knowledge_pipeline.cli.exit_codes import FAILED, INTERRUPTED, SUCCESS, print_error
@@ -15,12 +17,13 @@ from knowledge_pipeline.cli.interrupts import restore_interrupt_handler
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 
+if TYPE_CHECKING:
+    from knowledge_pipeline.stages.context import RefreshOptions
+
 _RECORD_MODULE = "knowledge_pipeline.defs.runs.refresh_command"
 
 
-def run_recorded_refresh(
-    session: Session, sources: Sequence[str], *, full: bool, reembed: bool, allow_empty: bool
-) -> int:
+def run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
     """Refresh sources as a recorded run, and return the exit code.
 
     Raises:
@@ -35,9 +38,7 @@ def run_recorded_refresh(
     request = {
         "config": str(session.config_path),
         "sources": list(sources),
-        "full": full,
-        "reembed": reembed,
-        "allow_empty": allow_empty,
+        "options": asdict(options),
     }
     code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])
     if code == INTERRUPTED:

@@ -18,7 +18,7 @@ from knowledge_pipeline.contract.types import MAX_DEPTH, MAX_NODES, CallDirectio
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import GraphResponse
-    from knowledge_pipeline.query.code_graph.interface import GraphQueries
+    from knowledge_pipeline.query.code_graph.interface import Graph
 
 Target = Annotated[
     str, typer.Argument(metavar="TARGET", help="A name, a path, PATH:LINE or PATH:NAME, or a folder.")
@@ -193,7 +193,7 @@ def _answer(
     session: Session,
     target: str,
     options: GraphOptions,
-    query: Callable[[GraphQueries[GraphResponse], str, Filters], GraphResponse],
+    query: Callable[[Graph, str, Filters], GraphResponse],
 ) -> int | None:
     from knowledge_pipeline.cli.render.graph import show_candidates, show_ranked, show_tree
     from knowledge_pipeline.query.code_graph.diagrams import render_dot, render_mermaid

@@ -34,14 +34,16 @@ def index(
     files, history) to knowledge.yaml, and indexes them. Creates the file in the current
     folder if there is none. Running it again indexes only what changed.
     """
+    from knowledge_pipeline.stages.context import ORDINARY_REFRESH
+
     if repo is None:
         if branch or token_env:
             raise WrongUsage("--branch and --token-env need --repo")
-        return run_refresh(session, (), dagster=dagster)
+        return run_refresh(session, (), ORDINARY_REFRESH, dagster=dagster)
     from knowledge_pipeline.cli.sources.source_entries import RepositoryLocation, declare_sources
 
     session.screen.print_note(f"Inspecting {repo}")
     declared, ids = declare_sources(session, RepositoryLocation(repo, branch, token_env))
     if declared:
         session.screen.print_note(f"Added {', '.join(declared)} to {session.config_path}")
-    return run_refresh(session, ids, dagster=dagster, declared=declared)
+    return run_refresh(session, ids, ORDINARY_REFRESH, dagster=dagster, declared=declared)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline.cli.options import AllowEmpty, Dagster, Sources
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.stages.context import RefreshOptions
 
 
 @example("""
@@ -22,16 +26,16 @@ def refresh(
     Reads, chunks, embeds and indexes what changed. A source that fails keeps its last
     content, and the others continue.
     """
-    return run_refresh(session, source or (), dagster=dagster, allow_empty=allow_empty)
+    from knowledge_pipeline.stages.context import RefreshOptions
+
+    return run_refresh(session, source or (), RefreshOptions(allow_empty=allow_empty), dagster=dagster)
 
 
 def run_refresh(
     session: Session,
     ids: Sequence[str],
+    options: RefreshOptions,
     *,
-    full: bool = False,
-    reembed: bool = False,
-    allow_empty: bool = False,
     dagster: bool = False,
     declared: Sequence[str] = (),
 ) -> int:
@@ -55,15 +59,13 @@ def run_refresh(
         from knowledge_pipeline.cli.dagster_refresh import run_recorded_refresh
 
         source_ids = [source.id for source in sources]
-        return run_recorded_refresh(session, source_ids, full=full, reembed=reembed, allow_empty=allow_empty)
+        return run_recorded_refresh(session, source_ids, options)
     with show_progress(session.screen) as report_for:
         outcome = pipeline.refresh(
             session.lake,
             session.settings,
             sources,
-            full=full,
-            reembed=reembed,
-            allow_empty=allow_empty,
+            options,
             report=lambda source: report_for(source.id),
         )
     return show_outcome(session, outcome, declared=list(declared))

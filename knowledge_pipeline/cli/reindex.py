@@ -30,7 +30,8 @@ def reindex(
     Queries see the last release until the new one is complete. Vectors of unchanged
     texts are reused, unless --reembed is given.
     """
+    from knowledge_pipeline.stages.context import RefreshOptions
+
     del full
-    return run_refresh(
-        session, source or (), full=True, reembed=reembed, dagster=dagster, allow_empty=allow_empty
-    )
+    options = RefreshOptions(full=True, reembed=reembed, allow_empty=allow_empty)
+    return run_refresh(session, source or (), options, dagster=dagster)

@@ -1,4 +1,4 @@
-"""Ask a knowledge base that `knowledge serve` answers for. Needs none of what the server needs.
+"""A client of `knowledge serve`, without the dependencies of the server.
 
 with KnowledgeClient("https://knowledge.example.org", token) as client:
     for result in client.search("how are sessions signed")["results"]:

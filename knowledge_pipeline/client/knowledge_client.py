@@ -1,11 +1,10 @@
-"""The questions of `KnowledgeBase`, asked of a server: each at once, and to be awaited with an `a` before."""
+"""The methods of `KnowledgeBase` against a server; those with an `a` before the name are awaitable."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 from knowledge_pipeline.client.responses import (
@@ -16,44 +15,33 @@ from knowledge_pipeline.client.responses import (
     StatusResponseDict,
 )
 from knowledge_pipeline.client.transport import ApiRequest, Transport
+from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
+from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
+from knowledge_pipeline.contract.types import CallDirection, Judgement, SearchType, TaskKind
 
 API_PREFIX = "/api/v1/knowledge"
 
-GraphQuery = Literal[
-    "find_usages",
-    "find_references",
-    "get_call_graph",
-    "get_class_hierarchy",
-    "get_dependencies",
-    "analyze_dependencies",
-    "find_related_code",
-]
-_GRAPH_PATHS: Mapping[GraphQuery, str] = {
-    "find_usages": "usages",
-    "find_references": "references",
-    "get_call_graph": "calls",
-    "get_class_hierarchy": "hierarchy",
-    "get_dependencies": "dependencies",
-    "analyze_dependencies": "impact",
-    "find_related_code": "related",
-}
+FiltersLike = Filters | Mapping[str, Any]
+"""Filters, or a dictionary with the names of their fields."""
+
+_STATUS_REQUEST = ApiRequest("GET", f"{API_PREFIX}/status")
 
 
 class KnowledgeClient:
-    """One server, asked as the holder of a token. Threads may share it; tasks of one event loop, too.
+    """One server, queried as the holder of a token. Threads may share it; tasks of one event loop, too.
 
     Args:
-        url: where the server is: `https://knowledge.example.org`.
-        token: of `knowledge token create`; None: without one.
-        timeout_s: how long one try may take.
-        tries: how often a question is asked at most, where trying again may help: no connection, too
-            many requests, a server that cannot answer now.
+        url: the server: `https://knowledge.example.org`.
+        token: from `knowledge token create`; None: anonymous.
+        timeout_s: how long one attempt may take.
+        tries: how many attempts at most, if another may help: no connection, too many requests, a server
+            that cannot answer now.
 
-    Every method takes `filters` as `Filters` or a plain dictionary of the same names.
+    A parameter that is None has the server's default.
 
     Raises (all methods):
-        KnowledgeError: as the server tells it: `NotFound`, `QuestionRefused`, `Unauthenticated`, …;
-            `TransientError`, where the server does not answer.
+        KnowledgeError: as the server reports it: `NotFound`, `InvalidQuery`, `Unauthenticated`, …;
+            `TransientError` if the server does not answer.
     """
 
     def __init__(
@@ -61,80 +49,186 @@ class KnowledgeClient:
     ) -> None:
         self._transport = Transport(url, token, timeout_s=timeout_s, max_attempts=tries)
 
-    def search(self, query: str, **options: Any) -> SearchResponseDict:
-        """The passages that answer a question best; `how`: type, filters, limit, explain."""
-        return self._transport.send(_build_post("/search", query=query, **options))
+    def search(
+        self,
+        query: str,
+        *,
+        type: SearchType | None = None,
+        filters: FiltersLike | None = None,
+        limit: int | None = None,
+        explain: bool | None = None,
+    ) -> SearchResponseDict:
+        """The results that answer a query best."""
+        return self._transport.send(
+            _post("search", query=query, type=type, filters=filters, limit=limit, explain=explain)
+        )
 
-    def similar(self, **options: Any) -> SearchResponseDict:
-        """What is like a `text`, or like the file at a `path`; `how`: source, filters, limit, explain."""
-        return self._transport.send(_build_post("/similar", **options))
+    def similar(
+        self,
+        *,
+        text: str | None = None,
+        path: str | None = None,
+        source: str | None = None,
+        filters: FiltersLike | None = None,
+        limit: int | None = None,
+        explain: bool | None = None,
+    ) -> SearchResponseDict:
+        """Results similar to a `text`, or to the file at a `path`."""
+        return self._transport.send(
+            _post(
+                "similar", text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
+            )
+        )
 
     def get(self, id: str) -> SearchResponseDict:
         """One chunk by its id, or all chunks of a document by "source:uri"."""
-        return self._transport.send(_build_get(id))
+        return self._transport.send(_get(id))
 
     def related(self, target: str) -> RelationsResponseDict:
-        """What a document closes, implements, references; what says so of it."""
-        return self._transport.send(_build_related(target))
+        """What a document closes, implements, references, and the documents that do so with it."""
+        return self._transport.send(_post("related", target=target))
 
-    def context(self, task: str, **options: Any) -> ContextResponseDict:
-        """What to read before a task; `how`: kind, file, source, snippet, filters, max_tokens, template."""
-        return self._transport.send(_build_post("/context", task=task, **options))
+    def context(
+        self,
+        task: str,
+        *,
+        kind: TaskKind | None = None,
+        file: str | None = None,
+        source: str | None = None,
+        snippet: str | None = None,
+        filters: FiltersLike | None = None,
+        max_tokens: int | None = None,
+        template: str | None = None,
+    ) -> ContextResponseDict:
+        """What an agent should read before a task."""
+        return self._transport.send(
+            _post(
+                "context",
+                task=task,
+                kind=kind,
+                file=file,
+                source=source,
+                snippet=snippet,
+                filters=filters,
+                max_tokens=max_tokens,
+                template=template,
+            )
+        )
 
-    def graph(self, question: GraphQuery, target: str, **options: Any) -> GraphResponseDict:
-        """A question to the code graph; `how`: depth, direction, filters, limit, as the question has them."""
-        return self._transport.send(_build_graph_request(question, target, options))
+    def graph(
+        self,
+        method: GraphMethod,
+        target: str,
+        *,
+        filters: FiltersLike | None = None,
+        limit: int | None = None,
+        depth: int | None = None,
+        direction: CallDirection | None = None,
+    ) -> GraphResponseDict:
+        """One operation of the code graph; not all follow a `depth` or a `direction`."""
+        return self._transport.send(_graph(method, target, filters, limit, depth, direction))
 
     def status(self) -> StatusResponseDict:
-        """What is live, as far as the token may see it."""
-        return self._transport.send(ApiRequest("GET", f"{API_PREFIX}/status"))
+        """The live release, as far as the token may see it."""
+        return self._transport.send(_STATUS_REQUEST)
 
-    def feedback(
-        self, query_id: str, result_id: str, judgement: Literal["clicked", "useful", "useless"]
-    ) -> None:
-        """Say what a result of an answer was worth."""
-        self._transport.send(_build_feedback(query_id, result_id, judgement))
+    def feedback(self, query_id: str, result_id: str, judgement: Judgement) -> None:
+        """Report what a result was worth."""
+        self._transport.send(_feedback(query_id, result_id, judgement))
 
-    async def asearch(self, query: str, **options: Any) -> SearchResponseDict:
+    async def asearch(
+        self,
+        query: str,
+        *,
+        type: SearchType | None = None,
+        filters: FiltersLike | None = None,
+        limit: int | None = None,
+        explain: bool | None = None,
+    ) -> SearchResponseDict:
         """See `search`."""
-        return await self._transport.asend(_build_post("/search", query=query, **options))
+        return await self._transport.asend(
+            _post("search", query=query, type=type, filters=filters, limit=limit, explain=explain)
+        )
 
-    async def asimilar(self, **options: Any) -> SearchResponseDict:
+    async def asimilar(
+        self,
+        *,
+        text: str | None = None,
+        path: str | None = None,
+        source: str | None = None,
+        filters: FiltersLike | None = None,
+        limit: int | None = None,
+        explain: bool | None = None,
+    ) -> SearchResponseDict:
         """See `similar`."""
-        return await self._transport.asend(_build_post("/similar", **options))
+        return await self._transport.asend(
+            _post(
+                "similar", text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
+            )
+        )
 
     async def aget(self, id: str) -> SearchResponseDict:
         """See `get`."""
-        return await self._transport.asend(_build_get(id))
+        return await self._transport.asend(_get(id))
 
     async def arelated(self, target: str) -> RelationsResponseDict:
         """See `related`."""
-        return await self._transport.asend(_build_related(target))
+        return await self._transport.asend(_post("related", target=target))
 
-    async def acontext(self, task: str, **options: Any) -> ContextResponseDict:
+    async def acontext(
+        self,
+        task: str,
+        *,
+        kind: TaskKind | None = None,
+        file: str | None = None,
+        source: str | None = None,
+        snippet: str | None = None,
+        filters: FiltersLike | None = None,
+        max_tokens: int | None = None,
+        template: str | None = None,
+    ) -> ContextResponseDict:
         """See `context`."""
-        return await self._transport.asend(_build_post("/context", task=task, **options))
+        return await self._transport.asend(
+            _post(
+                "context",
+                task=task,
+                kind=kind,
+                file=file,
+                source=source,
+                snippet=snippet,
+                filters=filters,
+                max_tokens=max_tokens,
+                template=template,
+            )
+        )
 
-    async def agraph(self, question: GraphQuery, target: str, **options: Any) -> GraphResponseDict:
+    async def agraph(
+        self,
+        method: GraphMethod,
+        target: str,
+        *,
+        filters: FiltersLike | None = None,
+        limit: int | None = None,
+        depth: int | None = None,
+        direction: CallDirection | None = None,
+    ) -> GraphResponseDict:
         """See `graph`."""
-        return await self._transport.asend(_build_graph_request(question, target, options))
+        return await self._transport.asend(_graph(method, target, filters, limit, depth, direction))
 
     async def astatus(self) -> StatusResponseDict:
         """See `status`."""
-        return await self._transport.asend(ApiRequest("GET", f"{API_PREFIX}/status"))
+        return await self._transport.asend(_STATUS_REQUEST)
 
-    async def afeedback(
-        self, query_id: str, result_id: str, judgement: Literal["clicked", "useful", "useless"]
-    ) -> None:
+    async def afeedback(self, query_id: str, result_id: str, judgement: Judgement) -> None:
         """See `feedback`."""
-        await self._transport.asend(_build_feedback(query_id, result_id, judgement))
+        await self._transport.asend(_feedback(query_id, result_id, judgement))
 
     def close(self) -> None:
         """Close the connections."""
         self._transport.close()
 
     async def aclose(self) -> None:
-        """Close the connections, those of asynchronous questions too."""
+        """Close the connections, those of asynchronous calls too."""
         await self._transport.aclose()
 
     def __enter__(self) -> Self:
@@ -150,35 +244,35 @@ class KnowledgeClient:
         await self.aclose()
 
 
-def _build_post(route: str, /, **body: Any) -> ApiRequest:
-    """What is not given is left to the server."""
-    given = {name: _to_json_value(value) for name, value in body.items() if value is not None}
-    return ApiRequest("POST", f"{API_PREFIX}{route}", given)
+def _post(route: str, /, *, filters: FiltersLike | None = None, **body: object) -> ApiRequest:
+    """A request without what is None, for which the server has defaults; only filters that are set."""
+    if isinstance(filters, Filters):
+        filters = {name: value for name in FILTER_NAMES if (value := getattr(filters, name))}
+    if filters is not None:
+        body["filters"] = {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in filters.items()
+        }
+    given = {name: value for name, value in body.items() if value is not None}
+    return ApiRequest("POST", f"{API_PREFIX}/{route}", given)
 
 
-def _build_get(id_: str) -> ApiRequest:
+def _get(id_: str) -> ApiRequest:
     return ApiRequest("GET", f"{API_PREFIX}/{quote(id_, safe='')}")
 
 
-def _build_related(target: str) -> ApiRequest:
-    return _build_post("/related", target=target)
+def _graph(
+    method: GraphMethod,
+    target: str,
+    filters: FiltersLike | None,
+    limit: int | None,
+    depth: int | None,
+    direction: CallDirection | None,
+) -> ApiRequest:
+    path = f"graph/{GRAPH_OPERATIONS[method].path}"
+    return _post(path, target=target, filters=filters, limit=limit, depth=depth, direction=direction)
 
 
-def _build_graph_request(operation: GraphQuery, target: str, options: Mapping[str, Any]) -> ApiRequest:
-    return _build_post(f"/graph/{_GRAPH_PATHS[operation]}", target=target, **options)
-
-
-def _build_feedback(query_id: str, result_id: str, judgement: str) -> ApiRequest:
+def _feedback(query_id: str, result_id: str, judgement: Judgement) -> ApiRequest:
     body = {"query_id": query_id, "result_id": result_id, "judgement": judgement}
     return ApiRequest("POST", f"{API_PREFIX}/feedback", body, idempotent=False)
-
-
-def _to_json_value(value: Any) -> Any:
-    """As JSON has it; of a `Filters` only what is set."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {name: _to_json_value(inner) for name, inner in asdict(value).items() if inner}
-    if isinstance(value, Mapping):
-        return {name: _to_json_value(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_to_json_value(inner) for inner in value]
-    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,12 +1,17 @@
-"""What a server answers: plain dictionaries, typed for editors. A newer server may tell more."""
+"""Responses of a server: the dictionaries that `contract.responses` become as JSON, typed for editors.
+
+A test compares their keys with the contract. A newer server may send more.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from knowledge_pipeline.contract.types import NodeRole, SearchName, SearchType, TaskKind
+
 
 class CitationDict(TypedDict):
-    """Where a passage is from."""
+    """See `Citation`."""
 
     source: str
     path: str
@@ -15,38 +20,61 @@ class CitationDict(TypedDict):
     url: str | None
 
 
+class RelatedDocumentDict(TypedDict):
+    """See `RelatedDocument`."""
+
+    source: str
+    source_type: str
+    uri: str
+    path: str
+    title: str | None
+    url: str | None
+    status: str | None
+    last_modified: str | None
+
+
+class RelationDict(TypedDict):
+    """See `Relation`."""
+
+    kind: str
+    direction: str  # "to", "from"
+    target: str
+    document: RelatedDocumentDict
+
+
 class SearchResultDict(TypedDict):
-    """One retrieved passage."""
+    """See `SearchResult`."""
 
     id: str
     content: str
-    score: float  # in [0, 1], comparable within one answer
+    score: float  # in [0, 1], comparable within one response
     metadata: dict[str, Any]
     citation: CitationDict
-    related: list[dict[str, Any]]
-    graph: NotRequired[dict[str, Any]]  # of the best code: what it calls, what calls it, …
-    explain: NotRequired[dict[str, Any]]
+    related: list[RelationDict]
+    graph: NotRequired[dict[str, Any]]  # see `CodeNeighbours`
+    explain: NotRequired[dict[str, Any]]  # see `ScoreExplanation`
 
 
 class QueryResponseDict(TypedDict):
-    """What every answer says of itself."""
+    """See `QueryResponse`."""
 
     query_id: str  # for `feedback`
     took_ms: float
     release: int
-    degraded: list[str]  # steps that the answer had to do without: "vector", "rerank", …
+    degraded: list[str]  # skipped steps: "vector", "rerank", …
 
 
 class SearchResponseDict(QueryResponseDict):
-    """What a question gets, the best result first."""
+    """See `SearchResponse`."""
 
     results: list[SearchResultDict]
     timings_ms: dict[str, float]
+    cached: bool
     explain: NotRequired[dict[str, Any]]
 
 
 class GraphNodeDict(TypedDict):
-    """A definition, a file, or a name outside of everything that is indexed."""
+    """See `GraphNode`."""
 
     id: str
     name: str
@@ -58,13 +86,13 @@ class GraphNodeDict(TypedDict):
     language: str | None
     signature: str
     url: str | None
-    side: str  # "target", "used_by", "uses", "member"
+    role: NodeRole
     distance: int
     score: float | None
 
 
 class GraphEdgeDict(TypedDict):
-    """One node has to do with another."""
+    """See `GraphEdge`."""
 
     kind: str
     source: str  # id of a node
@@ -75,42 +103,94 @@ class GraphEdgeDict(TypedDict):
 
 
 class GraphResponseDict(QueryResponseDict):
-    """Nodes and links; several candidates and nothing else where the target is ambiguous."""
+    """See `GraphResponse`."""
 
-    question: str
+    operation: str
     target: str
     nodes: list[GraphNodeDict]
-    links: list[GraphEdgeDict]
+    edges: list[GraphEdgeDict]
     candidates: list[GraphNodeDict]
     notes: list[str]
+    timings_ms: dict[str, float]
+
+
+class ContextExcerptDict(TypedDict):
+    """See `ContextExcerpt`."""
+
+    number: int
+    text: str
+    citation: CitationDict
+    score: float
+    tokens: int
+    found_by: list[str]
+    symbols: list[str]
+    metadata: dict[str, Any]
+    chunks: list[str]
+    missing_lines: int
+    near_duplicates: list[CitationDict]
+
+
+class OmittedChunkDict(TypedDict):
+    """See `OmittedChunk`."""
+
+    id: str
+    citation: CitationDict
+    score: float
+    tokens: int
+
+
+class SearchRunDict(TypedDict):
+    """See `SearchRun`."""
+
+    name: SearchName
+    type: SearchType
+    query: str
+    source_types: list[str]
+    found: int
+    shown: int
+    took_ms: float
+    degraded: dict[str, Any]
+    problem: str | None
 
 
 class ContextResponseDict(QueryResponseDict):
-    """What an agent should read before it does a task."""
+    """See `ContextResponse`."""
 
-    task: str
+    kind: TaskKind
     text: str  # the prompt
     tokens: int
     max_tokens: int
-    passages: list[dict[str, Any]]
-    left_out: list[dict[str, Any]]
-    searches: list[dict[str, Any]]
+    tokenizer: str
+    template: str
+    excerpts: list[ContextExcerptDict]
+    omitted: list[OmittedChunkDict]
+    searches: list[SearchRunDict]
+
+
+class MentionDict(TypedDict):
+    """See `Mention`."""
+
+    kind: str
+    target: str
+    name: str
 
 
 class RelationsResponseDict(QueryResponseDict):
-    """What a document has to do with others."""
+    """See `RelationsResponse`."""
 
-    documents: list[dict[str, Any]]
-    relations: list[dict[str, Any]]
-    elsewhere: list[dict[str, Any]]
-    cut: bool
+    documents: list[RelatedDocumentDict]
+    relations: list[RelationDict]
+    unresolved_mentions: list[MentionDict]
+    is_truncated: bool
 
 
 class StatusResponseDict(TypedDict):
-    """What is live, as far as the caller may see it."""
+    """See `StatusResponse`."""
 
     release: int
-    created_at: str
+    released_at: str
     rows: int
     by_source: dict[str, int]
     by_type: dict[str, int]
+    by_space: dict[str, int]
+    unindexed_rows: dict[str, int]

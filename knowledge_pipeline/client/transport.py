@@ -1,4 +1,4 @@
-"""Requests and answers: tries again what may help, and raises what the server says as our errors."""
+"""Sends requests, retries where that may help, and raises the server's problems as our errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ApiRequest:
 
 
 class _AttemptFailed(Exception):
-    """One try that did not work, and how it is told if it was the last."""
+    """A failed attempt, with the error to raise if it was the last."""
 
     def __init__(self, error: KnowledgeError, *, retry: bool, wait_s: float = 0.0) -> None:
         super().__init__(str(error))
@@ -45,7 +45,7 @@ class _AttemptFailed(Exception):
 
 
 class Transport:
-    """Sends requests to one server, from plain or from asynchronous code."""
+    """Sends requests to one server, from synchronous or asynchronous code."""
 
     def __init__(self, url: str, token: str | None, *, timeout_s: float, max_attempts: int) -> None:
         self._url = url.rstrip("/")
@@ -67,10 +67,10 @@ class Transport:
         self._async_client: httpx.AsyncClient | None = None
 
     def send(self, request: ApiRequest) -> Any:
-        """The JSON that the server answers; None for an empty answer.
+        """The JSON of the response; None if it is empty.
 
         Raises:
-            KnowledgeError: as the server tells it, or `TransientError` where it does not answer.
+            KnowledgeError: as the server reports it; `TransientError` if it does not answer.
         """
         self._sync_client = self._sync_client or httpx.Client(**self._client_options)
         client = self._sync_client
@@ -103,37 +103,37 @@ class Transport:
 
     def _send_once(self, client: httpx.Client, request: ApiRequest) -> Any:
         try:
-            answer = client.request(request.method, request.path, json=request.body)
+            response = client.request(request.method, request.path, json=request.body)
         except httpx.TransportError as error:
             raise self._to_attempt_failure(error, request) from None
-        return _parse_response(answer, request)
+        return _parse_response(response, request)
 
     async def _asend_once(self, client: httpx.AsyncClient, request: ApiRequest) -> Any:
         try:
-            answer = await client.request(request.method, request.path, json=request.body)
+            response = await client.request(request.method, request.path, json=request.body)
         except httpx.TransportError as error:
             raise self._to_attempt_failure(error, request) from None
-        return _parse_response(answer, request)
+        return _parse_response(response, request)
 
     def _to_attempt_failure(self, error: httpx.TransportError, request: ApiRequest) -> _AttemptFailed:
-        """A server that was not reached; one that was, and is slow, is not asked the same again."""
+        """Retry a server that was not reached; a slow one does not get the same request again."""
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT_ERRORS):
             slow = errors.ResponseTimeout(
-                f"{self._url} did not answer within {self._client_options['timeout']:g} s: allow more by timeout_s"
+                f"{self._url} did not answer within {self._client_options['timeout']:g} s: raise timeout_s"
             )
             return _AttemptFailed(slow, retry=False)
-        said = TransientError(
+        unreachable = TransientError(
             f"{self._url} does not answer ({type(error).__name__}): check the address, and whether the "
             "server runs"
         )
-        return _AttemptFailed(said, retry=request.idempotent or isinstance(error, _NOT_SENT_ERRORS))
+        return _AttemptFailed(unreachable, retry=request.idempotent or isinstance(error, _NOT_SENT_ERRORS))
 
 
 def _compute_pause_s(state: tenacity.RetryCallState) -> float:
-    """As long as the server asks for, and at least a random time that grows with each try."""
+    """The time that the server asks for, and a random time that grows with each attempt."""
     error = state.outcome.exception() if state.outcome else None
-    asked_s = error.wait_s if isinstance(error, _AttemptFailed) else 0.0
-    return asked_s + tenacity.wait_random_exponential(multiplier=0.25, max=10)(state)
+    requested_s = error.wait_s if isinstance(error, _AttemptFailed) else 0.0
+    return requested_s + tenacity.wait_random_exponential(multiplier=0.25, max=10)(state)
 
 
 def _parse_response(response: httpx.Response, request: ApiRequest) -> Any:
@@ -141,31 +141,33 @@ def _parse_response(response: httpx.Response, request: ApiRequest) -> Any:
         try:
             return response.json() if response.content else None
         except ValueError:
-            said = KnowledgeError(f"{response.url} answers no JSON: check the address")
-            raise _AttemptFailed(said, retry=False) from None
+            not_json = KnowledgeError(f"{response.url} does not answer with JSON: check the address")
+            raise _AttemptFailed(not_json, retry=False) from None
     wait_s = parse_retry_after(response.headers.get("Retry-After")) or 0.0
-    again = response.status_code in _RETRY_STATUSES and wait_s <= MAX_WAIT_S
+    retry = response.status_code in _RETRY_STATUSES and wait_s <= MAX_WAIT_S
     if response.status_code in (502, 504) and not request.idempotent:
-        again = False
-    raise _AttemptFailed(_to_error(response, wait_s), retry=again, wait_s=wait_s)
+        retry = False
+    raise _AttemptFailed(_to_error(response, wait_s), retry=retry, wait_s=wait_s)
 
 
 def _to_error(response: httpx.Response, wait_s: float) -> KnowledgeError:
-    """The problem that an answer tells, as the error that the server itself had."""
-    told = _parse_problem(response)
-    sentence = str(told.get("detail") or f"{response.url} answers {response.status_code}: check the address")
+    """The error that the server had itself, from the problem in a response."""
+    problem = _parse_problem(response)
+    sentence = str(
+        problem.get("detail") or f"{response.url} answers {response.status_code}: check the address"
+    )
     if response.status_code == 429:
         return errors.TooManyRequests(sentence, wait_s)
-    named = getattr(errors, str(told.get("code")), None)
-    if isinstance(named, type) and issubclass(named, KnowledgeError):
-        return named(sentence)
+    error_type = getattr(errors, str(problem.get("code")), None)
+    if isinstance(error_type, type) and issubclass(error_type, KnowledgeError):
+        return error_type(sentence)
     transient = TransientError if response.status_code in _RETRY_STATUSES else KnowledgeError
     return _BY_STATUS.get(response.status_code, transient)(sentence)
 
 
 def _parse_problem(response: httpx.Response) -> Mapping[str, Any]:
     try:
-        told = response.json()
+        problem = response.json()
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return problem if isinstance(problem, dict) else {}

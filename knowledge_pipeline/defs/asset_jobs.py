@@ -1,17 +1,13 @@
 """The asset jobs: one for each type, launched for a partition, for a backfill, or by a sensor."""
 
-from typing import TYPE_CHECKING
-
 import dagster as dg
 
 from knowledge_pipeline.checks.registry import list_blocking_checks
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.assets import stage_asset_keys
+from knowledge_pipeline.defs.dagster_internals import AssetJob
 from knowledge_pipeline.defs.evaluation import EVALUATION, QUALITY_CHECK
 from knowledge_pipeline.defs.runs.event_log import RELEASE
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 _RELEASE_SELECTION = dg.AssetSelection.assets(
     EVALUATION, RELEASE
@@ -20,14 +16,14 @@ _RELEASE_SELECTION = dg.AssetSelection.assets(
 RELEASE_JOB = dg.define_asset_job(
     "release",
     selection=_RELEASE_SELECTION,
-    description="Make what the index holds live, if the checks allow it.",
+    description="Make live what the index holds, if the checks allow it.",
 )
 
 
-def build_refresh_job(source_type: SourceType) -> "UnresolvedAssetJobDefinition":
-    """The asset job of one type: its chain for a partition or several, what guards the release, and that.
+def build_refresh_job(source_type: SourceType) -> AssetJob:
+    """The asset job of one type: its chain for some partitions, the blocking checks, and the release.
 
-    The informing checks are left to the schedule: they look at the whole store.
+    The informational checks have a schedule of their own: they look at the whole store.
     """
     keys = stage_asset_keys(source_type)
     guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in list_blocking_checks(source_type)]
@@ -36,6 +32,6 @@ def build_refresh_job(source_type: SourceType) -> "UnresolvedAssetJobDefinition"
         selection=dg.AssetSelection.assets(*keys.values()).without_checks()
         | dg.AssetSelection.checks(*guards)
         | _RELEASE_SELECTION,
-        description=f"Refresh sources of the type {source_type} and release what they gave.",
+        description=f"Refresh sources of the type {source_type} and release what changed.",
         tags={"knowledge/type": source_type},
     )

@@ -1,8 +1,7 @@
 """The assets: for each configured type the chain snapshot, chunks, embeddings, index; then the release.
 
-Of code there is the code graph beside the index. A chain is one step with all its assets, as a dbt
-project is (docs/decisions/0006-dagster-shape.md): a source that fails stops itself alone, and a source
-costs one step.
+Code also has the code graph. A chain is one step with all its assets, as a dbt project is
+(docs/decisions/0006-dagster-shape.md): a source costs one step, and one that fails stops only itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,9 +12,10 @@ from knowledge_pipeline.checks.registry import run_blocking_checks
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.checks import build_check_specs, to_check_result
+from knowledge_pipeline.defs.dagster_internals import STORAGE_KIND, URI
 from knowledge_pipeline.defs.evaluation import EVALUATION
 from knowledge_pipeline.defs.failures import translate_failures
-from knowledge_pipeline.defs.freshness import build_release_freshness_policy
+from knowledge_pipeline.defs.freshness import build_freshness_policy
 from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
 from knowledge_pipeline.defs.metadata.provenance import track_refresh_inputs
 from knowledge_pipeline.defs.partitions import source_partitions
@@ -66,16 +66,18 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
         context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         tag_process(context)
+        selected = {key.path[-1] for key in context.selected_asset_keys}
+        stages = [stage for stage in STAGES if stage in selected]
         with translate_failures(context, project.retry_policy()):
             if len(context.partition_keys) == 1:
-                yield from _materialize_source(context, config, project)
+                yield from _materialize_source(context, project, config, stages)
             else:
-                # Logged and not yielded, because Dagster would tell one provenance for all partitions of a
-                # run. What waits for a yield is then skipped, so a run that was to release does so here.
-                ids, released = list(context.partition_keys), _is_release_selected(context)
-                refresh_and_record(
-                    context, project, config, ids, _list_selected_stages(context), release=released
-                )
+                # Logged, not yielded: Dagster would record one provenance for all partitions of a run. It
+                # then skips what waits for a yield, so a run that selects the release makes it here.
+                selection = context.run.asset_selection
+                release = selection is None or RELEASE in selection
+                ids = list(context.partition_keys)
+                refresh_and_record(context, project, config.options, ids, stages, release=release)
             yield from _run_blocking_checks(context, project, source_type)
 
     return refresh
@@ -83,22 +85,18 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
 
 def build_release_asset(types: Sequence[SourceType], settings: Settings) -> dg.AssetsDefinition:
     """The asset that makes all spaces live together, after the index of every type and their evaluation."""
-
     spec = dg.AssetSpec(
         RELEASE,
         deps=[EVALUATION, *released_asset_keys(types)],
         group_name="release",
         kinds={"lancedb"},
         description="One row per release: the version of each space's index table, and of the code graph, "
-        "that queries read. Made from all of them together, once their blocking checks passed; readers see "
-        "the one before until then. `knowledge releases` lists them, `knowledge rollback` goes back to one.",
+        "that queries read. All of them are released together once their blocking checks pass; until then "
+        "readers see the last one. `knowledge releases` lists them, `knowledge rollback` returns to one.",
         code_version=schemas.VERSION,
         owners=list(settings.owners),
-        freshness_policy=build_release_freshness_policy(settings),
-        metadata={
-            "dagster/uri": str(Lake(settings.store).releases().path),
-            "dagster/storage_kind": "lancedb",
-        },
+        freshness_policy=build_freshness_policy(settings),
+        metadata={URI: str(Lake(settings.store).releases().path), STORAGE_KIND: "lancedb"},
     )
 
     @dg.multi_asset(name="publish", specs=[spec], pool="release")  # the job has the name `release`
@@ -113,19 +111,14 @@ def build_release_asset(types: Sequence[SourceType], settings: Settings) -> dg.A
 
 
 def _materialize_source(
-    context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
+    context: dg.AssetExecutionContext, project: ProjectResource, config: RefreshConfig, stages: Sequence[str]
 ) -> Iterator[dg.MaterializeResult]:
-    """Each asset is recorded as soon as its stage is done."""
+    """Record each asset as soon as its stage is done."""
     settings, source = project.load_settings(), context.partition_key
     provenance = track_refresh_inputs(context.instance, settings, select_sources(settings, [source]))
-    for done in refresh_source(context, project, settings, config, source, _list_selected_stages(context)):
-        tags = provenance.build_tags(done.key, source, done.version)
-        yield dg.MaterializeResult(asset_key=done.key, metadata=done.metadata, tags=tags)
-
-
-def _is_release_selected(context: dg.AssetExecutionContext) -> bool:
-    selected = context.run.asset_selection
-    return selected is None or RELEASE in selected
+    for result in refresh_source(context, project, settings, config.options, source, stages):
+        tags = provenance.build_tags(result.key, source, result.version)
+        yield dg.MaterializeResult(asset_key=result.key, metadata=result.metadata, tags=tags)
 
 
 def _run_blocking_checks(
@@ -135,10 +128,6 @@ def _run_blocking_checks(
     if wanted:
         settings = project.load_settings()
         lake = Lake(settings.store)
-        for check, finding in run_blocking_checks(lake, settings, source_type):
+        for check, result in run_blocking_checks(lake, settings, source_type):
             if check.name in wanted:
-                yield to_check_result(check, finding, source_type, lake)
-
-
-def _list_selected_stages(context: dg.AssetExecutionContext) -> list[str]:
-    return [stage for stage in STAGES if any(key.path[-1] == stage for key in context.selected_asset_keys)]
+                yield to_check_result(check, result, source_type, lake)

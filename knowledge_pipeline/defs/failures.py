@@ -1,22 +1,25 @@
-"""Our errors in Dagster's words: fail at once, or ask for a retry.
+"""Translates our errors for Dagster: fail at once, retry, or skip a tick.
 
-Only what a retry can help is retried; an error that we did not foresee is a bug, and
-fails at once with its traceback.
+Only transient errors are retried; an unforeseen error is a bug, and fails at once with its traceback.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import dagster as dg
 
-from knowledge_pipeline.errors import KnowledgeError, PermanentError, TransientError
+from knowledge_pipeline.errors import ConfigError, KnowledgeError, PermanentError, TransientError
+
+_P, _R = ParamSpec("_P"), TypeVar("_R")
 
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
 
 
 @contextmanager
 def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Iterator[None]:
-    """Let a permanent error fail the step at once, and a transient one be tried again."""
+    """Fail the step at once for a permanent error; request a retry for a transient one."""
     try:
         yield
     except PermanentError as error:
@@ -32,15 +35,31 @@ def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Iterat
 
 @contextmanager
 def translate_load_errors() -> Iterator[None]:
-    """Let a wrong configuration be the one sentence that the UI shows of a code location."""
+    """Show a wrong configuration as one sentence where the UI shows the code location."""
     try:
         yield
     except PermanentError as error:
         raise dg.DagsterInvalidDefinitionError(str(error)) from None
 
 
+def skip_on_config_error(consequence: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R | dg.SkipReason]]:
+    """Skip a sensor's tick while `knowledge.yaml` is wrong, with what that leaves undone and why."""
+
+    def decorate(tick: Callable[_P, _R]) -> Callable[_P, _R | dg.SkipReason]:
+        @wraps(tick)
+        def skip_or_tick(*args: _P.args, **kwargs: _P.kwargs) -> _R | dg.SkipReason:
+            try:
+                return tick(*args, **kwargs)
+            except ConfigError as error:
+                return dg.SkipReason(f"{consequence}: {error}")
+
+        return skip_or_tick
+
+    return decorate
+
+
 def combine_failures(failed: Mapping[str, KnowledgeError], *, total: int) -> KnowledgeError:
-    """One error for the sources of a run that failed; transient if any of them is."""
+    """One error for the failed sources of a run; transient if any of them is."""
     reasons = "; ".join(f"{source}: {error}" for source, error in failed.items())
     transient = any(isinstance(error, TransientError) for error in failed.values())
     kind = TransientError if transient else PermanentError

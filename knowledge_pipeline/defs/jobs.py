@@ -1,8 +1,8 @@
 """The jobs over sources of any type: refresh, full reindex, purge.
 
-A run of an asset job has partitions of one set, and each type has a set of its own. So
-`refresh_<type>` is the asset job to launch for a partition or a backfill, and the jobs here take
-sources of any type by their ids: one run, one process, one step, whatever the number of sources.
+A run of an asset job has partitions of one set, and each type has a set of its own: `refresh_<type>` is
+the asset job to launch for a partition or a backfill. The jobs here take sources of any type by their
+ids: one run, one process, one step, whatever the number of sources.
 """
 
 import dagster as dg
@@ -24,14 +24,9 @@ class SourcesConfig(RefreshConfig):
 
     sources: list[str] = Field(default=[], description="Ids of sources; none means all that are configured.")
 
-    @property
-    def refresh_config(self) -> RefreshConfig:
-        """The part that is not about which."""
-        return RefreshConfig(full=self.full, reembed=self.reembed, allow_empty=self.allow_empty)
-
 
 @dg.op(
-    description="Refreshes one source after the other, records each, and releases what they gave.",
+    description="Refreshes one source after the other, records each, and releases what changed.",
     tags=SOURCE_STEP_TAGS,
 )
 def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, project: ProjectResource) -> None:
@@ -39,18 +34,18 @@ def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, proje
     tag_process(context)
     with translate_failures(context, project.retry_policy()):
         ids = [source.id for source in pipeline.select_sources(project.load_settings(), config.sources)]
-        refresh_and_record(context, project, config.refresh_config, ids, release=True)
+        refresh_and_record(context, project, config.options, ids, release=True)
 
 
 class PurgeConfig(dg.Config):
-    """What is erased."""
+    """What to erase."""
 
     sources: list[str] = Field(description="Ids of stored sources that are no longer configured.")
 
 
-@dg.op(description="Erases all that is stored of sources that are no longer configured.")
+@dg.op(description="Erases everything stored of sources that are no longer configured.")
 def purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project: ProjectResource) -> None:
-    """Of a source that is configured again by now, erase only what it was as another type."""
+    """Of a source that is configured again by now, erase only what is left of its former type."""
     with translate_failures(context, project.retry_policy()):
         settings = project.load_settings()
         lake = Lake(settings.store)
@@ -60,22 +55,22 @@ def purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project: 
             context.log.info(f"{source}: {erase(lake, settings, source)} documents erased")
 
 
-@dg.job(description="Refresh sources of any type, all where none is named, and release what they gave.")
+@dg.job(description="Refresh sources of any type, all where none is named, and release what changed.")
 def refresh() -> None:
-    """A refresh of any sources."""
+    """Refresh any sources."""
     refresh_sources()
 
 
 @dg.job(
-    description="Read sources of any type anew and make all their rows again, vectors aside; then release.",
+    description="Read sources of any type again, rebuild all rows except vectors, and release them.",
     config={"ops": {"refresh_sources": {"config": {"full": True}}}},
 )
 def full_reindex() -> None:
-    """A refresh of any sources that takes nothing as done."""
+    """Refresh any sources as if nothing were stored."""
     refresh_sources()
 
 
-@dg.job(description="Erase all that is stored of sources that are no longer configured.")
+@dg.job(description="Erase everything stored of sources that are no longer configured.")
 def purge() -> None:
-    """What `knowledge purge` does."""
+    """Erase sources, as `knowledge purge` does."""
     purge_sources()

@@ -1,7 +1,6 @@
-"""One source is one partition; each source type has a set of partitions of its own.
+"""One source is one partition; each source type has its own set of partitions.
 
-A set for each type, and not one for all, so that an asset's page shows the partitions
-that it can have and no others.
+With a set for each type, an asset's page shows only the partitions that it can have.
 """
 
 import dagster as dg
@@ -11,8 +10,13 @@ from knowledge_pipeline.contract.types import SourceType
 
 
 def source_partitions(source_type: str) -> dg.DynamicPartitionsDefinition:
-    """The partitions of one type: `code_sources`, a key for every configured source id."""
+    """The partitions of one type: `code_sources`, with a key for every configured source id."""
     return dg.DynamicPartitionsDefinition(name=f"{source_type}_sources")
+
+
+def list_partitions(instance: dg.DagsterInstance, source_type: str) -> list[str]:
+    """The ids of one type that have a partition."""
+    return list(instance.get_dynamic_partitions(str(source_partitions(source_type).name)))
 
 
 def list_source_types(settings: Settings) -> list[SourceType]:

@@ -1,4 +1,4 @@
-"""What assets open: the settings of `knowledge.yaml` and the tables it names."""
+"""The resource that assets open: the settings of `knowledge.yaml` and the tables that it names."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -12,19 +12,19 @@ from knowledge_pipeline.store.lake import Lake
 
 
 class ProjectResource(dg.ConfigurableResource):
-    """One `knowledge.yaml` and its store, read anew where it was edited, so that an edit needs no reload."""
+    """One `knowledge.yaml` and its store. An edited file is read again, without a reload."""
 
     config_path: str = Field(
         default="",
-        description="Path of knowledge.yaml; empty: KNOWLEDGE_CONFIG, else the nearest one upwards.",
+        description="Path of knowledge.yaml; if empty, KNOWLEDGE_CONFIG, or the nearest file upwards.",
     )
-    max_retries: int = Field(default=3, ge=0, description="Tries after a failure that a retry may help.")
+    max_retries: int = Field(default=3, ge=0, description="Retries of a transient failure.")
     retry_delay_s: float = Field(
-        default=15.0, ge=0, description="Seconds before the first retry; doubled for each one after."
+        default=15.0, ge=0, description="Seconds before the first retry; each further one doubles them."
     )
     pools: bool = Field(
         default=True,
-        description="Whether a step waits for turns in Dagster's pools; off where no monitor frees them.",
+        description="Whether a step claims slots in Dagster's pools; off where no monitor frees them.",
     )
 
     @property
@@ -37,7 +37,7 @@ class ProjectResource(dg.ConfigurableResource):
         return Path(self.config_path) if self.config_path else file.find_config(Path.cwd())
 
     def load_settings(self) -> Settings:
-        """What the file says now. One of 2,000 sources takes a second to read: it is not, if untouched.
+        """The settings of the file now. It is read again only after a change: 2,000 sources take a second.
 
         Raises:
             ConfigError: it is missing or wrong.
@@ -46,15 +46,15 @@ class ProjectResource(dg.ConfigurableResource):
         try:
             status = path.stat()
         except OSError:
-            return file.load_settings(path)  # says what is wrong with it
+            return file.load_settings(path)  # raises the error that says why
         return _load_cached(path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
 
     def open_lake(self) -> Lake:
-        """The tables; opening none."""
+        """The store; opens no table."""
         return Lake(self.load_settings().store)
 
     def retry_policy(self) -> dg.RetryPolicy:
-        """How often and how long to wait for what may come back."""
+        """How often to retry a transient failure, and after how long."""
         return dg.RetryPolicy(
             max_retries=self.max_retries,
             delay=self.retry_delay_s,

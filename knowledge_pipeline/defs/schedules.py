@@ -1,4 +1,4 @@
-"""Schedules: what is due by the clock. When they tick, `knowledge.yaml` says, under `schedules`."""
+"""Schedules: what is due by the clock. `schedules` in `knowledge.yaml` sets their times."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -10,47 +10,47 @@ import dagster as dg
 from knowledge_pipeline.config.operation import ScheduleSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
 from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.stages.schedules import Schedule, list_scheduled_sources
 
 _REFRESH_SCHEDULES: dict[Schedule, tuple[str, str]] = {
     "hourly": ("Refreshes the sources whose trigger is hourly.", "no source has the trigger hourly"),
     "daily": (
-        "Refreshes the sources whose trigger is daily, and goes through those that commits, changed files "
-        "or the hour refresh, to heal what was missed.",
+        "Refreshes the sources whose trigger is daily, and those that commits, changed files or the hour "
+        "refresh, to catch up on what was missed.",
         "no source is refreshed daily or more often",
     ),
     "weekly": ("Refreshes the sources whose trigger is weekly.", "no source has the trigger weekly"),
     "weekly_reindex": (
-        "Makes all rows anew of the sources whose full_reindex is weekly, vectors aside.",
+        "Rebuilds all rows, except vectors, of the sources whose full_reindex is weekly.",
         "no source has full_reindex: weekly",
     ),
     "monthly_reindex": (
-        "Makes all rows anew of the sources whose full_reindex is monthly, vectors aside.",
+        "Rebuilds all rows, except vectors, of the sources whose full_reindex is monthly.",
         "no source has full_reindex: monthly",
     ),
 }
 _STORE_SCHEDULES: dict[str, str] = {
-    "maintenance": "Compacts the tables, brings their indexes up to date, drops what is no longer needed.",
-    "checks": "Looks at everything that is stored: duplicates, skipped documents, sizes, age, cost.",
+    "maintenance": "Compacts the tables, updates their indexes, deletes what is no longer needed.",
+    "checks": "Checks everything that is stored: duplicates, skipped documents, sizes, age, cost.",
     "sql_models": "Runs the models and tests of dbt_like_sql, and writes the marts.",
 }
-"""Jobs without sources, each with a schedule of its name."""
+"""Jobs without sources; each has a schedule of its name."""
 
 
 def build_schedules(
     settings: Settings, *, jobs: Sequence[str] = tuple(_STORE_SCHEDULES)
 ) -> list[dg.ScheduleDefinition]:
-    """All schedules, running unless someone stops them.
+    """All schedules; they run unless someone stops them.
 
     Args:
-        settings: as the code location was loaded; only the times are taken from it.
-        jobs: those of the jobs without sources that exist.
+        settings: give only the times; a tick reads the file again.
+        jobs: the jobs without sources that exist.
 
     Raises:
-        ConfigError: a time zone or a cron expression that does not exist.
+        ConfigError: a time zone or a cron expression does not exist.
     """
     times = settings.schedules
     _check_timezone(times.timezone)
@@ -62,15 +62,14 @@ def build_schedules(
 
 def _build_refresh_schedule(schedule: Schedule, times: ScheduleSettings) -> dg.ScheduleDefinition:
     description, nothing_due = _REFRESH_SCHEDULES[schedule]
-    how = RefreshConfig(full=schedule.endswith("_reindex"))
+    options = RefreshOptions(full=schedule.endswith("_reindex"))
 
     def tick(
         context: dg.ScheduleEvaluationContext, project: ProjectResource
     ) -> Sequence[dg.RunRequest] | dg.SkipReason:
         sources = list_scheduled_sources(project.load_settings(), schedule)
-        requests = list(
-            build_refresh_requests(sources, trigger=schedule, run_key=_run_key(context), refresh_config=how)
-        )
+        key = _run_key(context)
+        requests = list(build_refresh_requests(sources, trigger=schedule, run_key=key, options=options))
         return requests or dg.SkipReason(nothing_due)
 
     return _build_schedule(tick, schedule, times, job="refresh", description=description)
@@ -106,20 +105,20 @@ def _build_schedule(
             return decorator(tick)
     except (dg.DagsterInvalidDefinitionError, UserWarning) as error:
         raise ConfigError(
-            f"schedules.{name}: {cron!r} is no cron expression, or never ticks as it says: write minute, "
-            "hour, day of month, month and day of week, as in '0 3 * * *'"
+            f"schedules.{name}: {cron!r} is not a cron expression, or does not tick as it says: write "
+            "minute, hour, day of month, month and day of week, as in '0 3 * * *'"
         ) from error
 
 
 def _run_key(context: dg.ScheduleEvaluationContext) -> str:
-    """The same for the same tick, so that one that is evaluated again starts nothing twice."""
+    """The same for the same tick, so that a tick that is evaluated again starts no second run."""
     return context.scheduled_execution_time.isoformat()
 
 
 def _check_timezone(name: str) -> None:
     try:
         ZoneInfo(name)
-    except (ValueError, OSError, KeyError) as error:  # as zoneinfo raises them for odd and unknown names
+    except (ValueError, OSError, KeyError) as error:  # zoneinfo raises any of them for unknown names
         close = get_close_matches(name, available_timezones(), n=1)
         hint = f"did you mean {close[0]!r}?" if close else "use a name like 'Europe/Berlin' or 'UTC'"
         raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error

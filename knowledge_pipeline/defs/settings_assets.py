@@ -1,8 +1,8 @@
-"""The configuration of each source as assets at the root of the graph: why a partition is stale.
+"""The settings of each source as assets at the root of the graph; they explain why a partition is stale.
 
-A code version is one for all partitions of an asset, but settings differ by source. So each type has
-external assets, partitioned as its sources are, whose data version is a hash of what a stage was told.
-A pass reports the settings that it is about to use; the sensor reports those that changed since.
+All partitions of an asset share a code version, but settings differ by source. So each type has external
+assets, partitioned by source, whose data version is a hash of the settings. A refresh reports the settings
+that it is about to use; the sensor reports those that changed since.
 (docs/decisions/0010-settings-as-assets.md)
 """
 
@@ -14,38 +14,37 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import dagster as dg
-from dagster import DagsterEventType
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.defs.dagster_internals import DATA_VERSION, read_partition_versions
+from knowledge_pipeline.defs.failures import skip_on_config_error
 from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import hash_strings
 
-DATA_VERSION = "dagster/data_version"
 STAGE_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "snapshot": ("source",),
     "chunks": ("chunking", "model"),  # limits and lengths are those of the model's tokenizer
     "embeddings": ("model",),
     "index": ("access",),
-    "graph": ("chunking", "access"),  # what is redacted is told with how it is cut
+    "graph": ("chunking", "access"),  # `chunking` includes what is redacted
 }
-"""Which settings decide a stage's rows, beside those of the stages before it."""
+"""The settings that decide a stage's rows, besides those of the stages before it."""
 
 REPORTS_PER_TICK = 300
-_RECHECK_S = 600  # a run may have reported older settings just after the sensor did
+_RECHECK_S = 600  # a run may report older settings just after the sensor did
 
 _DESCRIPTIONS = {
-    "source": "One row per source: what is read. Connection, patterns, filters and limits, as configured.",
-    "chunking": "One row per source: how its documents are cut, described and redacted, as configured.",
-    "model": "One row per source: the embedding model of its texts, as configured.",
+    "source": "One row per source: what it reads, by connection, patterns, filters and limits.",
+    "chunking": "One row per source: how its documents are cut, described and redacted.",
+    "model": "One row per source: the embedding model of its texts.",
     "access": "One row per source: who may find its content, its tags, and the repository of its links.",
 }
 _COMMON_DESCRIPTION = (
-    "Lives in knowledge.yaml, not in a table. When it changes for a source, the stages that it decides "
-    "become stale in that partition; materializing them clears it. Secrets are no part of it."
+    "It is part of knowledge.yaml, not a table. When it changes for a source, the stages that depend on it "
+    "become stale in that partition; materializing them clears that. Secrets are not part of it."
 )
 
 
@@ -71,24 +70,24 @@ def build_settings_specs(source_type: SourceType, owners: Sequence[str] = ()) ->
 
 
 def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
-    """A hash of each kind of settings of a source; secrets have no part in any."""
+    """A hash of each kind of settings of a source, without secrets."""
     return {
-        name: hash_strings(json.dumps(told(settings, source), sort_keys=True))[:16]
-        for name, told in _SETTINGS_READERS.items()
+        name: hash_strings(json.dumps(read(settings, source), sort_keys=True))[:16]
+        for name, read in _SETTINGS_READERS.items()
     }
 
 
 def iter_unreported(
     instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig], *, include_unseen: bool
 ) -> Iterator[dg.AssetObservation]:
-    """Observations of what the instance does not know yet.
+    """Observations of settings that the instance does not know yet.
 
     Args:
         instance: whose newest observations are compared.
         settings: as just read.
         sources: of any types.
-        unseen: also of what was never reported. A pass does so, and gives the changes after it
-            something to differ from; what no pass used cannot be stale.
+        include_unseen: also of settings that were never reported. A refresh reports them, so that later
+            changes have something to differ from; settings that no refresh used cannot be stale.
     """
     by_type: dict[SourceType, list[SourceConfig]] = {}
     for source in sources:
@@ -97,43 +96,33 @@ def iter_unreported(
         wanted = {source.id: compute_settings_digests(settings, source) for source in mine}
         for name in _SETTINGS_READERS:
             key = settings_key(source_type, name)
-            known = read_latest_versions(instance, key, DagsterEventType.ASSET_OBSERVATION, list(wanted))
-            for id_, digest_of in wanted.items():
-                if known.get(id_, "" if include_unseen else digest_of[name]) != digest_of[name]:
-                    yield dg.AssetObservation(key, partition=id_, tags={DATA_VERSION: digest_of[name]})
+            event = dg.DagsterEventType.ASSET_OBSERVATION
+            known = read_partition_versions(instance, key, event, list(wanted))
+            for id_, digests in wanted.items():
+                if known.get(id_, "" if include_unseen else digests[name]) != digests[name]:
+                    yield dg.AssetObservation(key, partition=id_, tags={DATA_VERSION: digests[name]})
 
 
 def report_settings(instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig]) -> int:
-    """Say which settings a pass is about to use, where they are not those last reported; return how many."""
+    """Report the settings of a refresh that differ from the last report, and return how many."""
     reported = list(iter_unreported(instance, settings, sources, include_unseen=True))
     for observation in reported:
         instance.report_runless_asset_event(observation)
     return len(reported)
 
 
-def read_latest_versions(
-    instance: dg.DagsterInstance, key: dg.AssetKey, event: DagsterEventType, partitions: Sequence[str] | None
-) -> dict[str, str]:
-    """The newest data version of every partition that has one; one query."""
-    chosen = partitions if partitions is not None and len(partitions) <= 500 else None
-    found = instance.event_log_storage.get_latest_tags_by_partition(key, event, [DATA_VERSION], chosen)
-    return {partition: tags[DATA_VERSION] for partition, tags in found.items()}
-
-
 @dg.sensor(
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Reports settings of knowledge.yaml that changed since a source was last refreshed, "
-    "so that what they decide is shown as stale.",
+    "so that the UI shows as stale what depends on them.",
 )
+@skip_on_config_error("the settings cannot be read")
 def changed_settings(
     context: dg.SensorEvaluationContext, project: ProjectResource
 ) -> dg.SensorResult | dg.SkipReason:
     """Compare the file with what was reported, unless it is the file of the last tick."""
-    try:
-        settings = project.load_settings()
-    except ConfigError as error:
-        return dg.SkipReason(f"the settings cannot be read: {error}")
+    settings = project.load_settings()
     cursor = _compute_cursor(settings)
     if context.cursor == cursor:
         return dg.SkipReason("no settings changed")
@@ -149,12 +138,12 @@ def changed_settings(
 
 
 def _compute_cursor(settings: Settings) -> str:
-    """Of all settings, and of the time: now and then the instance is looked at though nothing changed."""
-    of_all = [
+    """A digest of all settings and of the time, to look again periodically although nothing changed."""
+    digests = [
         f"{source.id} {sorted(compute_settings_digests(settings, source).items())}"
         for source in settings.sources
     ]
-    return f"{hash_strings(*of_all)} {int(time.time() // _RECHECK_S)}"
+    return f"{hash_strings(*digests)} {int(time.time() // _RECHECK_S)}"
 
 
 def _source_settings(settings: Settings, source: SourceConfig) -> dict[str, Any]:
@@ -165,36 +154,35 @@ def _source_settings(settings: Settings, source: SourceConfig) -> dict[str, Any]
 
 def _chunking_settings(settings: Settings, source: SourceConfig) -> dict[str, Any]:
     del settings
-    told = source.model_dump(mode="json", include={"chunking", "metadata"})
-    return {**told, "sanitize": resolve_sanitize(source).model_dump(mode="json")}
+    chunking = source.model_dump(mode="json", include={"chunking", "metadata"})
+    return {**chunking, "sanitize": resolve_sanitize(source).model_dump(mode="json")}
 
 
 def _model_settings(settings: Settings, source: SourceConfig) -> dict[str, Any]:
     model = settings.resolve_embedding(source)
-    told = model.model_dump(mode="json", include={"provider", "model", "dimensions"})
+    fields = model.model_dump(mode="json", include={"provider", "model", "dimensions"})
     if model.provider == "local":
-        return told
-    return {**told, "place": _strip_secrets(model.base_url), "max_input_tokens": model.max_input_tokens}
+        return fields
+    return {**fields, "place": _strip_secrets(model.base_url), "max_input_tokens": model.max_input_tokens}
 
 
 def _access_settings(settings: Settings, source: SourceConfig) -> dict[str, Any]:
     del settings
-    access = source.access.model_dump(mode="json")
     return {
-        "access": access,
+        "access": source.access.model_dump(mode="json"),
         "tags": sorted(source.metadata.tags),
         "connection": _connection_settings(source),
     }
 
 
 def _connection_settings(source: SourceConfig) -> dict[str, Any]:
-    """Where the source is read, without as whom."""
+    """Where the source is read, without the identity that reads it."""
     plain = source.connection.model_dump(mode="json", exclude=_IDENTITY_FIELDS)
     return plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
 
 
 def _strip_secrets(url: str) -> str:
-    """Host, port and path of an address: what it asks, and as whom, may hold a token."""
+    """Host, port and path of an address; the other parts may hold a token."""
     parts = urlsplit(url)
     return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
 

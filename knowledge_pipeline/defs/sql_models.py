@@ -1,6 +1,6 @@
-"""The SQL models as assets with the lineage that their SQL has, and the SQL tests as checks.
+"""The SQL models as assets with the lineage of their SQL, and the SQL tests as checks.
 
-All run in one step, over one in-memory DuckDB; a model that is chosen alone is run with what it reads.
+All run in one step, over one in-memory DuckDB; a model that is selected alone runs with what it reads.
 """
 
 import warnings
@@ -8,17 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.assets import stage_asset_keys
+from knowledge_pipeline.defs.dagster_internals import (
+    CODE_REFERENCES,
+    COLUMN_LINEAGE,
+    COLUMN_SCHEMA,
+    ROW_COUNT,
+)
 from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.metadata.plots import render_plot
+from knowledge_pipeline.defs.metadata.tables import build_arrow_table
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.event_log import RELEASE
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sql_models import run as sql
-from knowledge_pipeline.sql_models.files import FOLDER, Column, Model, load_models
+from knowledge_pipeline.sql_models.files import FOLDER, load_models
+from knowledge_pipeline.sql_models.model import Column, Model
 from knowledge_pipeline.sql_models.run import ModelRun
 
 SQL_MODELS_JOB = dg.define_asset_job(
@@ -37,18 +44,18 @@ _STAGE_OF_RAW_TABLE = {
     "raw_llm_calls": "embeddings",
 }
 _RAW_TABLES_WITH_LINEAGE = {"raw_documents", "raw_chunks", "raw_index", "raw_symbols", "raw_releases"}
-"""Raw tables with the columns of their assets."""
+"""Raw tables that have the columns of their assets."""
 _PARTITION_COLUMNS = {"raw_documents": ("source", "source_type"), "raw_chunks": ("source", "source_type")}
 _MAX_CELL_CHARS = 200
 
 _UpstreamKeys = Mapping[str, Sequence[dg.AssetKey]]
-"""By the name of a model or raw table: the assets that it is."""
+"""Name of a model or raw table -> its assets."""
 
 
 def build_model_assets(
     types: Sequence[SourceType], *, owners: Sequence[str] = (), evaluation: dg.AssetKey | None = None
 ) -> dg.AssetsDefinition:
-    """One step that runs models and tests; each model is an asset, and can be run alone.
+    """One step that runs models and tests; each model is an asset, and can run alone.
 
     Args:
         types: source types that have assets.
@@ -73,15 +80,12 @@ def build_model_assets(
     def dbt_like_sql(
         context: dg.AssetExecutionContext, project: ProjectResource
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        chosen = {key.path[-1] for key in context.selected_asset_keys}
-        chosen |= {key.name for key in context.selected_asset_check_keys}
+        selected = {key.path[-1] for key in context.selected_asset_keys}
+        selected |= {key.name for key in context.selected_asset_check_keys}
         with translate_failures(context, project.retry_policy()):
-            for made in sql.refresh(project.open_lake(), loaded, chosen):
-                yield (
-                    _to_check_result(made, models)
-                    if made.model.name in tests
-                    else _to_materialize_result(made)
-                )
+            for run in sql.refresh(project.open_lake(), loaded, selected):
+                is_test = run.model.name in tests
+                yield _to_check_result(run, models) if is_test else _to_materialize_result(run)
 
     return dbt_like_sql
 
@@ -93,12 +97,16 @@ def _asset_key(model: Model) -> dg.AssetKey:
 def _map_upstream(
     models: Mapping[str, Model], types: Sequence[SourceType], evaluation: dg.AssetKey | None
 ) -> _UpstreamKeys:
-    keys = [stage_asset_keys(type_) for type_ in types]
-    stages = {
-        raw: [each[stage] for each in keys if stage in each] for raw, stage in _STAGE_OF_RAW_TABLE.items()
+    keys_by_stage = [stage_asset_keys(type_) for type_ in types]
+    return {
+        **{
+            raw: [keys[stage] for keys in keys_by_stage if stage in keys]
+            for raw, stage in _STAGE_OF_RAW_TABLE.items()
+        },
+        "raw_releases": [RELEASE],
+        "raw_evaluations": [evaluation] if evaluation else [],
+        **{name: [_asset_key(model)] for name, model in models.items()},
     }
-    own = {name: [_asset_key(model)] for name, model in models.items()}
-    return {**stages, "raw_releases": [RELEASE], "raw_evaluations": [evaluation] if evaluation else [], **own}
 
 
 def _build_asset_spec(model: Model, upstream: _UpstreamKeys, owners: Sequence[str]) -> dg.AssetSpec:
@@ -112,10 +120,7 @@ def _build_asset_spec(model: Model, upstream: _UpstreamKeys, owners: Sequence[st
         owners=list(owners),
         code_version=hash_strings(model.sql)[:8],
         tags={"knowledge/layer": model.layer},
-        metadata={
-            **_build_schema_metadata(model, upstream),
-            "dagster/code_references": _build_code_reference(model),
-        },
+        metadata={**_build_schema_metadata(model, upstream), CODE_REFERENCES: _build_code_reference(model)},
     )
 
 
@@ -129,26 +134,26 @@ def _build_code_reference(model: Model) -> dg.CodeReferencesMetadataValue:
 
 
 def _build_schema_metadata(model: Model, upstream: _UpstreamKeys) -> dict[str, Any]:
-    """The columns with their comments, and what each is made of."""
+    """The columns with their comments and origins."""
     columns = [
         dg.TableColumn(name, column.type.lower(), _describe_column(column))
         for name, column in model.columns.items()
     ]
     deps = {name: _list_column_deps(column, upstream) for name, column in model.columns.items()}
     return {
-        "dagster/column_schema": dg.TableSchema(columns),
-        "dagster/column_lineage": dg.TableColumnLineage({name: d for name, d in deps.items() if d}),
+        COLUMN_SCHEMA: dg.TableSchema(columns),
+        COLUMN_LINEAGE: dg.TableColumnLineage({name: d for name, d in deps.items() if d}),
     }
 
 
 def _describe_column(column: Column) -> str | None:
-    """The comment, and the origins: the open-source UI shows no lineage of columns anywhere else."""
+    """The comment and the origins, which the open-source UI shows nowhere else."""
     origins = ", ".join(f"{table}.{name}" for table, name in column.origins)
     return " ".join(part for part in (column.comment, origins and f"← {origins}") if part) or None
 
 
 def _list_column_deps(column: Column, upstream: _UpstreamKeys) -> list[dg.TableColumnDep]:
-    """Columns of assets; a log is written by an asset, but its columns are none of the asset's."""
+    """Columns of assets; a log has an asset that writes it, but other columns than that asset."""
     return [
         dg.TableColumnDep(asset_key=key, column_name=name)
         for table, name in column.origins
@@ -159,7 +164,7 @@ def _list_column_deps(column: Column, upstream: _UpstreamKeys) -> list[dg.TableC
 
 
 def _tested_asset(test: Model, models: Mapping[str, Model]) -> dg.AssetKey:
-    """The asset that a test is shown beside: the first model it reads."""
+    """The asset whose page shows a test: the first model that it reads."""
     return _asset_key(next(models[read] for read in test.reads if read in models))
 
 
@@ -176,7 +181,7 @@ def _to_materialize_result(result: ModelRun) -> dg.MaterializeResult:
     return dg.MaterializeResult(
         asset_key=_asset_key(result.model),
         metadata={
-            "dagster/row_count": result.rows,
+            ROW_COUNT: result.rows,
             **{f"plot of {plot.y}": picture for plot, picture in pictures if picture},
             **_sample_metadata("preview", result),
             "seconds": result.seconds,
@@ -197,28 +202,5 @@ def _to_check_result(result: ModelRun, models: Mapping[str, Model]) -> dg.AssetC
 
 
 def _sample_metadata(name: str, result: ModelRun) -> dict[str, Any]:
-    """The first rows, with a schema that says how to show them."""
-    rows = [{key: _to_cell(value) for key, value in row.items()} for row in result.sample.to_pylist()]
-    if not rows:
-        return {}
-    schema = dg.TableSchema(
-        [dg.TableColumn(field.name, _column_type(field.type)) for field in result.sample.schema]
-    )
-    return {name: dg.MetadataValue.table([dg.TableRecord(row) for row in rows], schema)}
-
-
-def _column_type(type_: pa.DataType) -> str:
-    if pa.types.is_boolean(type_):
-        return "bool"
-    if pa.types.is_integer(type_):
-        return "int"
-    return "float" if pa.types.is_floating(type_) else "string"
-
-
-def _to_cell(value: Any) -> str | int | float | bool | None:
-    if isinstance(value, float):
-        return round(value, 6)
-    if isinstance(value, int) or value is None:
-        return value
-    text = str(value)
-    return text if len(text) <= _MAX_CELL_CHARS else f"{text[: _MAX_CELL_CHARS - 1]}…"
+    """The first rows, if there are any."""
+    return {name: build_arrow_table(result.sample, max_chars=_MAX_CELL_CHARS)} if result.rows else {}

@@ -1,7 +1,7 @@
-"""Code versions: what decides a stage's rows beside its input and its settings.
+"""Code versions: what decides a stage's rows besides its input and its settings.
 
-When one changes, the UI marks the stage's partitions stale, and a refresh makes anew
-exactly the rows whose fingerprints changed with it.
+When one changes, the UI marks the stage's partitions as stale, and a refresh rebuilds exactly the rows
+whose fingerprints changed with it.
 """
 
 from knowledge_pipeline.chunking import registry as chunking

@@ -1,4 +1,4 @@
-"""What every embedding provider offers.
+"""The interface of every embedding provider.
 
 A space is one model at one revision with one text template: its name is part of
 paths and its vectors are never compared with another space's.
@@ -24,10 +24,8 @@ class Space:
     name: str  # fit for a file name: "all-minilm-l6-v2-1f2e3d4c"; changes with model, revision or template
     model: str
     dimensions: int
-    max_tokens: int  # what the model reads of one text; the rest is cut
-    baseline_score: float = (
-        0.0  # cosine, below 1, of texts that have nothing in common, where it is not near 0
-    )
+    max_tokens: int  # how much the model reads of one text; the rest is cut
+    baseline_score: float = 0.0  # cosine, below 1, of texts that have nothing in common
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Embedder(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """What was consumed since the embedder was opened."""
+        """What the embedder consumed since it was opened."""
         ...
 
     def tokenizer(self) -> Tokenize:
@@ -61,7 +59,7 @@ class Embedder(Protocol):
         """float32, shape (texts, dimensions), rows of length 1, in the order given.
 
         Raises:
-            ModelMissing: the model cannot be loaded, or the endpoint refuses us.
+            ModelError: the model cannot be loaded, or the endpoint refuses access.
             EmbeddingUnavailable: the endpoint did not answer within the bounded tries.
         """
         ...

@@ -1,4 +1,4 @@
-"""Requests that fit an endpoint: how many texts go together."""
+"""Splits texts into requests that fit an endpoint."""
 
 from __future__ import annotations
 

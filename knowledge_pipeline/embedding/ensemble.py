@@ -1,9 +1,8 @@
-"""Several models read the same text, and their vectors are put side by side.
+"""Several models read the same text, and their vectors are concatenated.
 
 The cosine of two such vectors is the weighted mean of the models' own cosines. Small models err in
-different places, so that two of them together find more than each alone. A text may be as long as the
-model reads that reads most; of a longer one than it reads another takes the beginning
-(docs/decisions/0016-two-small-models.md).
+different places, so two of them together find more than each alone. A text may be as long as the model
+with the longest window reads; the others read its beginning (docs/decisions/0016-two-small-models.md).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ MODEL_SEPARATOR = "+"
 """Between the models' names: "all-MiniLM-L6-v2+bge-small-en-v1.5"."""
 
 _WEIGHTS = {"bge-small-en-v1.5": 2.0}
-"""Of a model's cosines, others having 1: those of bge-small-en-v1.5 lie half as far apart as those of
-all-MiniLM-L6-v2, so that it takes twice as much for an equal say."""
+"""Weights of cosines, by default 1: those of bge-small-en-v1.5 lie half as far apart as those of
+all-MiniLM-L6-v2, so they count twice for an equal influence."""
 
 
 def is_ensemble(settings: EmbeddingSettings) -> bool:
@@ -52,7 +51,7 @@ def split_member_settings(settings: EmbeddingSettings) -> list[EmbeddingSettings
 
 
 def build_ensemble_space(model: str, spaces: Sequence[Space]) -> Space:
-    """The space of vectors put side by side."""
+    """The space of the concatenated vectors."""
     weights = [_weight_of(space) for space in spaces]
     return Space(
         name=space_name(model, *(space.name for space in spaces), weights),
@@ -64,8 +63,8 @@ def build_ensemble_space(model: str, spaces: Sequence[Space]) -> Space:
 
 
 class EnsembleEmbedder:
-    """Embeds texts by each of its models, one after the other, since each uses all cores; a question by
-    all at once, since one text uses one core."""
+    """Embeds texts with one model after another, since each uses all cores, and queries with all models
+    at once, since one text uses one core."""
 
     def __init__(self, model: str, embedders: Sequence[Embedder]) -> None:
         self._embedders = embedders
@@ -81,7 +80,7 @@ class EnsembleEmbedder:
         return replace(used[0], tokens=sum(each.tokens for each in used))
 
     def tokenizer(self) -> Tokenize:
-        """That of the model that reads most: limits are counted with it."""
+        """The tokenizer of the model with the longest window, which limits count with."""
         return max(self._embedders, key=lambda each: each.space.max_tokens).tokenizer()
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A sentence-transformers model in memory, run by torch or, in the same place, by onnxruntime."""
+"""A sentence-transformers model in memory, run by torch or by onnxruntime."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from knowledge_pipeline.embedding.onnx_export import export_to_onnx, is_exportable
 from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
+from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     import torch
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
 _CPU_BATCH_TEXTS = 4  # on a CPU bigger batches pay for padding and cache misses
 _GPU_BATCH_TEXTS = 64
 _GROUP_TEXTS = 8  # texts that a thread takes at a time
-_SPECIAL_TOKENS = 2  # of every text, one before and one after it
 
 
 class LoadedModel:
-    """One model. Threads may share it; each that computes has a copy but for the weights.
+    """One model. Threads may share it: each that computes has a copy of everything but the weights.
 
-    A fast tokenizer that two threads use at once raises "Already borrowed", and torch uses all cores
-    by itself: it has one copy. onnxruntime has one for each core, each computing a text by itself.
+    A fast tokenizer that two threads use at once raises "Already borrowed". Torch uses all cores by
+    itself, so it has one copy; onnxruntime has one for each core, which computes one text at a time.
     """
 
     def __init__(self, model: SentenceTransformer) -> None:
@@ -47,36 +47,43 @@ class LoadedModel:
             method: `encode_document` or `encode_query`.
             batch_size: texts that are padded to one length; None: the best for where it runs.
         """
-        if not self.uses_onnx:
-            copy_ = self._idle_copies.get()
-            try:
-                return copy_.encode(
-                    texts, method, batch_size or (_CPU_BATCH_TEXTS if self.on_cpu else _GPU_BATCH_TEXTS)
-                )
-            finally:
-                self._idle_copies.put(copy_)
-        return self._encode_in_parallel(texts, method, batch_size or 1)
+        if self.uses_onnx:
+            return self._encode_in_parallel(texts, method, batch_size or 1)
+        best = _CPU_BATCH_TEXTS if self.on_cpu else _GPU_BATCH_TEXTS
+        return self._encode_by_copy(texts, method, batch_size or best)
+
+    def _encode_by_copy(self, texts: Sequence[str], method: str, batch_size: int) -> tuple[np.ndarray, int]:
+        model_copy = self._idle_copies.get()
+        try:
+            return model_copy.encode(texts, method, batch_size)
+        finally:
+            self._idle_copies.put(model_copy)
 
     def switch_to_onnx(self, path: Path, *, int8: bool) -> None:
-        """Go on with an exported file in the place of torch's weights, which are dropped.
+        """Replace torch's weights with an exported file, and drop them.
 
         Args:
-            path: as `exports.export_path` tells; exported first where it is not there.
+            path: of the file, which is exported first where it does not exist; see `build_export_path`.
             int8: whether the exported weights are quantised.
 
         Raises:
-            ModelMissing: it cannot be exported; torch goes on.
+            ModelError: it cannot be exported; torch still runs the model.
         """
         with self._switch_lock:
             if self.uses_onnx:
                 return
-            copies = [taken] = [self._idle_copies.get()]
-            inner: Any = taken.model[0]
+            copies = [first] = [self._idle_copies.get()]
+            inner: Any = first.model[0]
+            torch_model = inner.model
             try:
                 export_to_onnx(inner, path, int8=int8)
-                inner.model = build_onnx_module(path, inner.model.config)
-                copies += [_ModelCopy(copy.deepcopy(taken.model)) for _ in range(count_usable_cores() - 1)]
+                inner.model = build_onnx_module(path, torch_model.config)
+                copies += [_ModelCopy(copy.deepcopy(first.model)) for _ in range(count_usable_cores() - 1)]
                 self.uses_onnx = True
+            except BaseException:
+                inner.model = torch_model
+                copies = [first]
+                raise
             finally:
                 for each in copies:
                     self._idle_copies.put(each)
@@ -84,17 +91,13 @@ class LoadedModel:
     def _encode_in_parallel(
         self, texts: Sequence[str], method: str, batch_size: int
     ) -> tuple[np.ndarray, int]:
-        """Longest first, in small groups, so that no core waits long for another at the end."""
+        """Longest texts first, in small groups, so that no core waits long for another at the end."""
         order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
         size = max(batch_size, min(_GROUP_TEXTS, -(-len(texts) // count_usable_cores())))
         groups = [order[start : start + size] for start in range(0, len(order), size)]
 
         def encode_group(group: list[int]) -> tuple[np.ndarray, int]:
-            copy_ = self._idle_copies.get()
-            try:
-                return copy_.encode([texts[at] for at in group], method, batch_size)
-            finally:
-                self._idle_copies.put(copy_)
+            return self._encode_by_copy([texts[at] for at in group], method, batch_size)
 
         parts = map_on_cores(encode_group, groups)
         vectors = np.empty((len(texts), parts[0][0].shape[1]), np.float32)
@@ -104,16 +107,20 @@ class LoadedModel:
 
 
 class _ModelCopy:
-    """A model that one thread at a time uses, and the tokens that it read."""
+    """A model that one thread at a time uses, and the number of tokens that it read."""
 
     def __init__(self, model: SentenceTransformer) -> None:
         self.model = model
         self._token_count = 0
-        preprocess = type(model).preprocess  # counted where they are made: counting anew costs as much
+        preprocess = type(model).preprocess  # tokens are counted here, because tokenizing again costs as much
 
-        def preprocess_and_count(*given: Any, **named: Any) -> Any:
-            features = preprocess(model, *given, **named)
-            self._token_count += _count_tokens(features)
+        def preprocess_and_count(*args: Any, **kwargs: Any) -> Any:  # as sentence-transformers calls it
+            features = preprocess(model, *args, **kwargs)
+            mask = features.get("attention_mask")
+            if mask is None:  # of a static model: no special tokens, no padding
+                self._token_count += int(features["input_ids"].numel())
+            else:
+                self._token_count += int(mask.sum()) - SPECIAL_TOKENS * len(mask)
             return features
 
         model.preprocess = preprocess_and_count
@@ -126,15 +133,8 @@ class _ModelCopy:
         return np.asarray(vectors, dtype=np.float32), self._token_count
 
 
-def _count_tokens(features: dict[str, Any]) -> int:
-    mask = features.get("attention_mask")
-    if mask is not None:
-        return int(mask.sum()) - _SPECIAL_TOKENS * len(mask)
-    return int(features["input_ids"].numel())  # of a static model: no special tokens, no padding
-
-
 def build_onnx_module(path: Path, config: Any) -> torch.nn.Module:
-    """A module that stands where sentence-transformers has the transformer; copies share its session."""
+    """A module that replaces the transformer of a sentence-transformers model; copies share its session."""
     import torch
     from transformers.modeling_outputs import BaseModelOutput
 

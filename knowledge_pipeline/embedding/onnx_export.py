@@ -1,7 +1,7 @@
-"""Transformers exported to ONNX, once a machine, for onnxruntime to run in the place of torch.
+"""Exports transformers to ONNX, once on each machine, for onnxruntime to run instead of torch.
 
-The files lie in the user's cache, named after all that decides their bytes: they are derived from the
-model and can be deleted at any time.
+The files are in the user's cache, named after everything that determines their bytes. They are derived
+from the model and can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ if TYPE_CHECKING:
     import torch
 
 _MODEL_TYPES = frozenset({"bert", "distilbert", "mpnet", "roberta", "xlm-roberta"})
-_MAX_WEIGHT_BYTES = 1 << 30  # of weights: a larger file is more than ONNX holds in one
+_MAX_WEIGHT_BYTES = 1 << 30  # ONNX holds no more in one file
 _OPSET = 20  # the first with Gelu as one operation
 _RECIPE = f"opset {_OPSET}, eager attention, int8 per channel"
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_MIN_COSINE = {False: 0.9999, True: 0.9}  # of a few texts, by whether it is quantised: else it is broken
+_MIN_COSINE = {
+    False: 0.9999,
+    True: 0.9,
+}  # by whether it is quantised; below it, the export is broken
 _SAMPLE_TOKENS = (7, 60)
 
 
 def build_export_path(name: str, *identity: object, int8: bool) -> Path:
-    """Where the exported file of a model lies, made or not.
+    """The path of a model's exported file, whether it exists or not.
 
     Args:
         name: the model's.
-        identity: all that decides its vectors.
+        identity: everything that determines its vectors.
         int8: whether the weights are quantised.
     """
     from platformdirs import user_cache_path
@@ -60,11 +63,11 @@ def export_to_onnx(transformer: Any, path: Path, *, int8: bool) -> None:
 
     Args:
         transformer: the first module of a sentence-transformers model, on the CPU.
-        path: as `export_path` tells.
+        path: see `build_export_path`.
         int8: quantise the weights, channel by channel.
 
     Raises:
-        ModelMissing: the export fails, gives other vectors, or cannot be written.
+        ModelError: the export fails, gives other vectors, or cannot be written.
     """
     from filelock import FileLock
 
@@ -79,24 +82,24 @@ def export_to_onnx(transformer: Any, path: Path, *, int8: bool) -> None:
         raise
     except Exception as error:  # whatever torch, onnx and onnxruntime raise, and a full disk
         raise ModelError(
-            f"the model cannot be exported to {path.name} ({type(error).__name__}): see that the user's "
-            "cache folder can be written and the disk is not full, or set embedding.backend to torch"
+            f"the model cannot be exported to {path.name} ({type(error).__name__}): make sure that the "
+            "user's cache folder can be written and the disk is not full, or set embedding.backend to torch"
         ) from error
 
 
 def _export_verified(model: torch.nn.Module, path: Path, *, int8: bool) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / "model.onnx"
+        exported = Path(folder) / "model.onnx"
         with _silence_exporters(), _use_eager_attention(model):
-            names = _write_onnx(model, made)
+            input_names = _write_onnx(model, exported)
             if int8:
-                made = _quantize(made)
-            _require_similar_vectors(model, made, names, min_cosine=_MIN_COSINE[int8])
-        made.replace(path)
+                exported = _quantize(exported)
+            _require_similar_vectors(model, exported, input_names, min_cosine=_MIN_COSINE[int8])
+        exported.replace(path)
 
 
 def _write_onnx(model: Any, path: Path) -> list[str]:
-    """Export; the names of the inputs."""
+    """Export a model; the names of its inputs."""
     import torch
 
     class Hidden(torch.nn.Module):
@@ -135,7 +138,7 @@ def _quantize(path: Path) -> Path:
 
     model = onnx.load(str(path))
     note = model.metadata_props.add()
-    note.key, note.value = "onnx.quant.pre_process", "onnxruntime.quant"  # else the root logger is written to
+    note.key, note.value = "onnx.quant.pre_process", "onnxruntime.quant"  # otherwise the root logger is used
     target = path.with_name("int8.onnx")
     quantize_dynamic(
         model,
@@ -148,7 +151,7 @@ def _quantize(path: Path) -> Path:
 
 
 def _require_similar_vectors(model: Any, path: Path, names: list[str], *, min_cosine: float) -> None:
-    """Both give like vectors to a few texts of arbitrary tokens."""
+    """Raise `ModelError` unless both give a few arbitrary texts similar vectors."""
     import torch
 
     session: Any = open_onnx_session(str(path))
@@ -158,9 +161,9 @@ def _require_similar_vectors(model: Any, path: Path, names: list[str], *, min_co
         fed = {name: given[name] for name in names}
         with torch.inference_mode():
             expected = model(**{name: torch.from_numpy(value) for name, value in fed.items()})
-        one = expected.last_hidden_state.numpy().mean(axis=1)[0]
-        other = session.run(None, fed)[0].mean(axis=1)[0]
-        cosine = float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+        reference = expected.last_hidden_state.numpy().mean(axis=1)[0]
+        vector = session.run(None, fed)[0].mean(axis=1)[0]
+        cosine = float(reference @ vector / (np.linalg.norm(reference) * np.linalg.norm(vector)))
         if not cosine >= min_cosine:  # NaN compares false
             raise ModelError(
                 f"the model exported to {path.name} gives other vectors (cosine {cosine:.4f}): "
@@ -170,7 +173,7 @@ def _require_similar_vectors(model: Any, path: Path, names: list[str], *, min_co
 
 @contextmanager
 def _use_eager_attention(model: Any) -> Iterator[None]:
-    """Attention as single operations, which onnxruntime fuses."""
+    """Attention as separate operations, which onnxruntime fuses."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
@@ -181,7 +184,7 @@ def _use_eager_attention(model: Any) -> Iterator[None]:
 
 @contextmanager
 def _silence_exporters() -> Iterator[None]:
-    """Exporters tell of operators that no text model has."""
+    """Exporters log operators that no text model has."""
     logger = logging.getLogger("torch")
     before = logger.level
     logger.setLevel(logging.ERROR)

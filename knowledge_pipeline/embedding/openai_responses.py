@@ -1,4 +1,4 @@
-"""The vectors in the answer of an embedding endpoint, and what it bills for them."""
+"""The vectors in the response of an embedding endpoint, and the tokens that it bills."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def parse_vectors(payload: dict[str, Any], count: int, dimensions: int) -> np.nd
     """float32, shape (count, dimensions), rows of length 1, in the order of the texts.
 
     Raises:
-        Trouble: not one finite vector for each text.
-        Refusal: vectors of another length.
+        EndpointUnavailable: not one finite vector for each text.
+        EndpointRefused: vectors of another length.
     """
     entries = payload.get("data")
     if not isinstance(entries, list) or len(entries) != count:
@@ -32,23 +32,19 @@ def parse_vectors(payload: dict[str, Any], count: int, dimensions: int) -> np.nd
             f"answers with vectors of {rows.shape[1]} dimensions, not {dimensions}: "
             f"set embedding.dimensions to {rows.shape[1]}"
         )
-    vectors = np.empty_like(rows)
-    vectors[order] = rows
-    return _normalize(vectors)
-
-
-def parse_billed_tokens(payload: dict[str, Any], estimate: int) -> int:
-    """The tokens that the answer bills, or the estimate where it tells none."""
-    usage = payload.get("usage")
-    told = usage.get("total_tokens") or usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return told if isinstance(told, int) and told > 0 else estimate
-
-
-def _normalize(vectors: np.ndarray) -> np.ndarray:
-    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
     bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 1e-12)))
     if bad.size:
         raise EndpointUnavailable(
-            f"answered with an empty or infinite vector of text {bad[0]} of {len(vectors)} (from 0)"
+            f"answered with an empty or infinite vector of text {order[bad[0]]} of {count} (from 0)"
         )
-    return (vectors / lengths[:, None]).astype(np.float32)
+    vectors = np.empty_like(rows)
+    vectors[order] = rows / lengths[:, None]
+    return vectors
+
+
+def parse_billed_tokens(payload: dict[str, Any], estimate: int) -> int:
+    """The tokens that the response bills; the estimate where it names none."""
+    usage = payload.get("usage")
+    billed = usage.get("total_tokens") or usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return billed if isinstance(billed, int) and billed > 0 else estimate

@@ -1,7 +1,7 @@
-"""Work spread over the cores of this machine, one thread a text.
+"""Spreads work over the cores of this machine, one text to a thread.
 
-A small model's operations are too short to be cut in two: two threads with a text each make a quarter
-more than one text on two threads (docs/decisions/0025-embedding-backends.md).
+A small model's operations are too short to be split: two threads with a text each do a quarter more
+than two threads with one text (docs/decisions/0025-embedding-backends.md).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Output = TypeVar("Output")
 
 
 def count_usable_cores() -> int:
-    """How many cores this process may use, no more than OMP_NUM_THREADS says; at least 1."""
+    """How many cores this process may use, at most OMP_NUM_THREADS; at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    told = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return max(1, min(cores, int(told)) if told.isdecimal() else cores)
+    limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return max(1, min(cores, int(limit)) if limit.isdecimal() else cores)
 
 
 def map_on_cores(function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
-    """What `make` makes of each, in order; after an error the rest is not begun."""
+    """The function's result for each input, in order; after an error no other input is started."""
     workers = min(count_usable_cores(), len(inputs))
     if workers < 2:
         return [function(each) for each in inputs]
@@ -37,7 +37,7 @@ def map_on_cores(function: Callable[[Input], Output], inputs: Sequence[Input]) -
 def open_onnx_session(path: str) -> object:
     """An onnxruntime session that computes in the calling thread, and that threads may share.
 
-    Nothing spins while it waits: the cores are also for whatever else runs.
+    Waiting threads do not spin, so that other work can use the cores.
     """
     import onnxruntime
 

@@ -1,8 +1,8 @@
-"""Vectors by processes of a Ray cluster, each with the model in its memory.
+"""Vectors computed by processes of a Ray cluster, each with the model in its memory.
 
-Ray starts the workers, gives them batches, and gives a dead one's batch to another. Texts wait in
-Ray's object store, which moves to disk what does not fit, and vectors come back as they are made, in
-whatever order: the memory of this process does not grow with the number of texts.
+Ray starts the workers, gives them batches, and gives a dead worker's batch to another. Texts wait in
+Ray's object store, which spills to disk, and vectors come back in any order as soon as they are ready:
+the memory of this process does not grow with the number of texts.
 """
 
 from __future__ import annotations
@@ -36,30 +36,26 @@ OpenEmbedder = Callable[[EmbeddingSettings], Embedder]
 
 
 class RayEmbedder:
-    """An embedder that can give a stream of texts to a cluster; a few texts it embeds itself."""
+    """Embeds a stream of texts on a cluster, and a few texts in this process."""
 
     def __init__(
         self, settings: EmbeddingSettings, pool: RayPool, local: Embedder, open_embedder: OpenEmbedder
     ) -> None:
-        """Take how each worker opens the model, in settings without a pool, and one for this process."""
+        """Workers open `settings`, which have no pool, with `open_embedder`; this process uses `local`."""
         self._settings, self.pool = settings, pool
         self._local, self._open = local, open_embedder
         self._cluster_usage = Usage()
 
     @property
     def space(self) -> Space:
-        """That of the model: who computes makes no difference."""
+        """The model's space, wherever it is computed."""
         return self._local.space
 
     @property
     def usage(self) -> Usage:
-        """What this process and the cluster's consumed."""
-        alone = self._local.usage
-        return replace(
-            alone,
-            texts=alone.texts + self._cluster_usage.texts,
-            tokens=alone.tokens + self._cluster_usage.tokens,
-        )
+        """What this process and the cluster consumed."""
+        local, cluster = self._local.usage, self._cluster_usage
+        return replace(local, texts=local.texts + cluster.texts, tokens=local.tokens + cluster.tokens)
 
     def tokenizer(self) -> Tokenize:
         """See `base.Embedder.tokenizer`."""
@@ -77,13 +73,13 @@ class RayEmbedder:
         """Embed keyed texts by the cluster's workers.
 
         Args:
-            texts: key and text; read as far as the object store takes them, then held by it.
+            texts: key and text of each; the object store holds them all.
 
         Yields:
             Keys, and float32 of shape (keys, dimensions) with rows of length 1; in no order.
 
         Raises:
-            ModelMissing: a worker cannot load the model, or Ray is not installed.
+            ModelError: a worker cannot load the model, or Ray is not installed.
             EmbeddingUnavailable: the cluster cannot be reached, or failed.
         """
         with _connect_cluster(self.pool) as ray:
@@ -97,24 +93,20 @@ class RayEmbedder:
                 num_gpus=self.pool.gpus,
                 compute=ray.data.ActorPoolStrategy(min_size=1, max_size=self.pool.workers),
             )
-            for made in _translate_errors(spread.iter_batches(batch_size=None, batch_format="pyarrow")):
-                yield self._collect_batch(made)
+            for batch in _translate_errors(spread.iter_batches(batch_size=None, batch_format="pyarrow")):
+                yield self._collect_batch(batch)
 
     def _collect_batch(self, result: pa.Table) -> tuple[list[str], np.ndarray]:
-        tokens = int(np.sum(result["tokens"].to_numpy()))
-        self._cluster_usage = replace(
-            self._cluster_usage,
-            texts=self._cluster_usage.texts + result.num_rows,
-            tokens=self._cluster_usage.tokens + tokens,
-        )
+        used, tokens = self._cluster_usage, int(np.sum(result["tokens"].to_numpy()))
+        self._cluster_usage = replace(used, texts=used.texts + result.num_rows, tokens=used.tokens + tokens)
         flat = pa.concat_arrays([chunk.flatten() for chunk in result["vector"].chunks])
         return result["key"].to_pylist(), flat.to_numpy().reshape(result.num_rows, -1)
 
 
 class _RayWorker:
-    """One process's model: loaded once, for the first batch.
+    """One process's model, loaded for the first batch.
 
-    What it cannot do it gives back as a sentence: Ray would keep the text of an error, not its kind.
+    Errors are returned as rows, because Ray keeps the text of an error, but not its class.
     """
 
     def __init__(self, settings: EmbeddingSettings, open_embedder: OpenEmbedder) -> None:
@@ -122,7 +114,7 @@ class _RayWorker:
         self._embedder: Embedder | None = None
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """From columns `key` and `text` to those of `_MADE`."""
+        """From columns `key` and `text` to those of `_RESULT_SCHEMA`."""
         try:
             return self._embed_batch(batch)
         except KnowledgeError as error:
@@ -135,7 +127,7 @@ class _RayWorker:
         before = self._embedder.usage.tokens
         vectors = self._embedder.embed(batch["text"].to_pylist())
         tokens = np.zeros(len(vectors), np.int64)
-        tokens[0] = self._embedder.usage.tokens - before  # of all of them
+        tokens[0] = self._embedder.usage.tokens - before  # of the whole batch
         flat = pa.array(vectors.reshape(-1), pa.float32())
         ends = pa.array(np.arange(len(vectors) + 1) * vectors.shape[1], pa.int32())
         column = pa.ListArray.from_arrays(ends, flat)
@@ -146,7 +138,7 @@ class _RayWorker:
 
 
 def _build_blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
-    """A batch of texts each."""
+    """Tables of one batch of texts each."""
     texts = iter(texts)
     while block := sorted(islice(texts, _SORTED_TEXTS), key=lambda each: len(each[1])):
         for start in range(0, len(block), _BATCH_TEXTS):
@@ -155,30 +147,30 @@ def _build_blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
 
 
 def _translate_errors(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Let a worker's own error through, and tell any other of Ray's in a sentence."""
+    """Raise the errors that workers returned, and turn those of Ray into a sentence."""
     from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
     try:
-        for made in batches:
-            for failure in made["failure"].drop_null().to_pylist():
+        for batch in batches:
+            for failure in batch["failure"].drop_null().to_pylist():
                 permanent = failure.startswith(_PERMANENT_PREFIX)
                 text = failure.removeprefix(_PERMANENT_PREFIX).removeprefix(_TRANSIENT_PREFIX)
                 raise ModelError(text) if permanent else EmbeddingUnavailable(text)
-            yield made
+            yield batch
     except RayError as error:
         raise EmbeddingUnavailable(
-            f"the Ray cluster did not finish ({type(error).__name__}): look at its logs, then refresh again; "
+            f"the Ray cluster did not finish ({type(error).__name__}): check its logs, then refresh again; "
             "nothing of this partition was written"
         ) from error
 
 
 @contextmanager
 def _connect_cluster(pool: RayPool) -> Iterator[Any]:
-    """Ray's module, connected: to a cluster in use, that of `RAY_ADDRESS`, or one on this machine.
+    """Ray's module, connected to the current cluster, that of `RAY_ADDRESS`, or one on this machine.
 
-    One of this machine has room for all workers that are wanted, and ends with the block.
+    A cluster on this machine has room for all workers of the pool, and ends with the block.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send who uses it and how
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise Ray reports who uses it and how
     try:
         import ray  # pyright: ignore[reportMissingImports]
         import ray.data  # pyright: ignore[reportMissingImports]
@@ -187,25 +179,27 @@ def _connect_cluster(pool: RayPool) -> Iterator[Any]:
             "embedding.ray is set and Ray is not installed: pip install 'knowledge-pipeline[ray]', "
             "or remove the setting"
         ) from error
-    begun = not ray.is_initialized()
-    if begun:
-        _init_ray(ray, pool)
+    started = not ray.is_initialized()
+    if started:
+        address = os.environ.get("RAY_ADDRESS")
+        cpus = None if address else max(os.cpu_count() or 1, int(pool.workers * pool.cpus))
+        try:
+            ray.init(
+                address=address,
+                num_cpus=cpus,
+                log_to_driver=False,
+                logging_level="ERROR",
+                include_dashboard=False,
+            )
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            raise EmbeddingUnavailable(
+                f"the Ray cluster {address or 'of this machine'} cannot be used ({type(error).__name__}): "
+                "start it, or correct RAY_ADDRESS"
+            ) from error
     ray.data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.WARNING)
     try:
         yield ray
     finally:
-        if begun:
+        if started:
             ray.shutdown()
-
-
-def _init_ray(ray: Any, pool: RayPool) -> None:
-    remote = os.environ.get("RAY_ADDRESS")
-    room = {} if remote else {"num_cpus": max(os.cpu_count() or 1, int(pool.workers * pool.cpus))}
-    try:
-        ray.init(address=remote, log_to_driver=False, logging_level="ERROR", include_dashboard=False, **room)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise EmbeddingUnavailable(
-            f"the Ray cluster {remote or 'of this machine'} cannot be used ({type(error).__name__}): "
-            "start it, or correct RAY_ADDRESS"
-        ) from error

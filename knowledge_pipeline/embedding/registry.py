@@ -1,4 +1,4 @@
-"""From settings to the provider that they name."""
+"""Opens the provider that the settings name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
     """The embedder that the settings name; it loads weights, or connects, at the first text.
 
     Raises:
-        ModelMissing: there is no such model on this machine.
-        ConfigError: the settings of an endpoint are incomplete, or those of several models make no sense.
+        ModelError: there is no such model on this machine.
+        ConfigError: the settings of an endpoint are incomplete, or those of several models are invalid.
     """
     if settings.ray is not None:
         from knowledge_pipeline.embedding.ray_embedder import RayEmbedder

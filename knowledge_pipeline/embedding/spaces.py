@@ -6,7 +6,7 @@ import hashlib
 import re
 
 TEXT_TEMPLATE = "header, empty line, text; vectors of length 1"
-"""What `records.embedded_text` and the providers do; a change here makes every space a new one."""
+"""What `records.build_embedded_text` and the providers do; a change makes every space a new one."""
 
 
 def space_name(model: str, *identity: object) -> str:
@@ -14,7 +14,7 @@ def space_name(model: str, *identity: object) -> str:
 
     Args:
         model: a name, a hub name ("owner/name"), or the path of a folder.
-        identity: all that decides the vectors; the text template is always part of it.
+        identity: everything that determines the vectors; the text template is always part of it.
     """
     last = re.split(r"[/\\]", model.rstrip("/\\"))[-1]
     slug = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:40] or "model"

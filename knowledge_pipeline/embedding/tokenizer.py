@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
-from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts, replace_surrogates
+from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.records import Tokenize
+from knowledge_pipeline.strings import replace_surrogates
+
+SPECIAL_TOKENS = 2  # of every text that a model reads: one before it and one after it
 
 _MAX_TOKEN_CHARS = 32  # a longer token counts as several: WordPiece makes one of 1 MB of hex digits
 
@@ -20,6 +24,13 @@ def load_model_tokenizer(folder: Path) -> Tokenize:
     )
     if path is None:
         return estimate_token_starts
+    stat = path.stat()
+    return _load_tokenizer(path, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _load_tokenizer(path: Path, *_stamp: int) -> Tokenize:
+    """Loaded once, and again when the file changes."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))

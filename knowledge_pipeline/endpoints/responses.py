@@ -1,13 +1,14 @@
-"""What an endpoint's answer means: something good, a refusal for good, or trouble that may pass.
+"""What an endpoint's response means: a result, a permanent refusal, or a failure that may pass.
 
-Of what an endpoint says, only short error codes reach a message: its sentences may quote keys and texts.
+Only an endpoint's short error codes reach a message: its sentences may quote keys and texts.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import httpx
 
@@ -39,16 +40,16 @@ class EndpointUnavailable(Exception):
 
 
 class EndpointRefused(Exception):
-    """The endpoint will answer the same request the same way again."""
+    """The endpoint will refuse the same request again."""
 
     def __init__(self, message: str, *, status: int = 200, detail: str = "") -> None:
         super().__init__(message)
         self.status = status
-        self._detail = detail  # by the endpoint, in lower case; it is read here and never told
+        self._detail = detail  # the endpoint's words in lower case, which never reach a message
 
     @property
     def is_request_specific(self) -> bool:
-        """Whether another request may be taken, since this one alone was wrong."""
+        """Whether only this request was wrong, so that the endpoint may take another."""
         return self.status == 413 or self.status in _INVALID_REQUEST_STATUSES
 
     @property
@@ -64,66 +65,53 @@ class EndpointRefused(Exception):
 
 
 def parse_response(response: httpx.Response, section: ConfigSection) -> dict[str, Any]:
-    """The JSON object of a good answer.
+    """The JSON object of a good response.
 
     Raises:
-        Trouble, Refusal: the answer is not good; the message completes "the … endpoint …".
+        EndpointUnavailable, EndpointRefused: any other response; the message completes "the … endpoint …".
     """
-    answer = _parse_json_object(response)
+    try:
+        payload: Any = response.json()
+    except ValueError:
+        payload = None
     if response.is_success:
-        if answer is None and "html" in response.headers.get("Content-Type", ""):
+        if isinstance(payload, dict):
+            return cast("dict[str, Any]", payload)
+        if payload is None and "html" in response.headers.get("Content-Type", ""):
             raise EndpointRefused(
                 f"answers with a web page: check {section.name}.base_url, which often ends in /v1"
             )
-        if answer is None:
-            raise EndpointUnavailable("sent an answer that is cut off or no JSON")
-        return answer
-    status, error = response.status_code, _find_error(answer)
-    code = _find_error_code(error)
+        raise EndpointUnavailable("sent a response that is cut off or not a JSON object")
+    status, error = response.status_code, _find_error(payload)
+    codes = (error.get("code"), error.get("type"))
+    code = next((code for code in codes if isinstance(code, str) and _ERROR_CODE.fullmatch(code)), "")
+    shown = f"{status} ({code})" if code else str(status)
     if (status in _TRANSIENT_STATUSES or status >= 500) and code != "insufficient_quota":
-        raise EndpointUnavailable(
-            f"answered {status}{_format_error_code(code)}",
-            retry_after_s=parse_retry_after(response.headers.get("Retry-After")) or 0.0,
-        )
+        retry_after_s = parse_retry_after(response.headers.get("Retry-After")) or 0.0
+        raise EndpointUnavailable(f"answered {shown}", retry_after_s=retry_after_s)
     raise EndpointRefused(
-        f"refuses with {status}{_format_error_code(code)}: {_suggest_fix(status, section)}",
+        f"refuses with {shown}: {_suggest_fix(status, section)}",
         status=status,
         detail=str(error.get("message", "")).lower(),
     )
 
 
-def _parse_json_object(response: httpx.Response) -> dict[str, Any] | None:
-    try:
-        answer = response.json()
-    except ValueError:
-        return None
-    return answer if isinstance(answer, dict) else None
-
-
-def _find_error(payload: dict[str, Any] | None) -> dict[str, Any]:
-    error = (payload or {}).get("error", payload)
-    return error if isinstance(error, dict) else {"message": error or ""}
-
-
-def _find_error_code(error: dict[str, Any]) -> str:
-    codes = (error.get("code"), error.get("type"))
-    return next((code for code in codes if isinstance(code, str) and _ERROR_CODE.fullmatch(code)), "")
-
-
-def _format_error_code(code: str) -> str:
-    return f" ({code})" if code else ""
+def _find_error(payload: Any) -> Mapping[str, Any]:
+    """The error object of a response; its message alone where the endpoint sends a bare text."""
+    error: Any = payload.get("error", payload) if isinstance(payload, dict) else {}
+    return cast("Mapping[str, Any]", error) if isinstance(error, dict) else {"message": error or ""}
 
 
 def _suggest_fix(status: int, section: ConfigSection) -> str:
     name, model = section.name, section.model
     if status == 401:
-        return f"set {name}.api_key to a valid key, by a variable of the environment"
+        return f"set {name}.api_key to a valid key, through an environment variable"
     if status == 403:
         return f"the key may not use the model {model!r}; ask for access, or set another {name}.model"
     if status == 404:
         return f"check {name}.base_url, and that the endpoint has the model {model!r}"
     if status in (402, 429):
-        return "the account has no quota left; see to its billing"
+        return "the account has no quota left; check its billing"
     if 300 <= status < 400:
-        return f"it has moved; set {name}.base_url to its new place"
+        return f"it has moved; set {name}.base_url to its new address"
     return f"check {name}.model ({model!r}), {section.limit_keys} against what the endpoint offers"

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, create_model, model_validator
 
 from knowledge_pipeline.config.file import format_problems, read_config
 from knowledge_pipeline.config.problems import to_problem
 from knowledge_pipeline.config.settings import SettingsModel, SourceId
 from knowledge_pipeline.config.yaml_lines import ConfigProblem, ParsedConfig, parse_config
+from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.beir import read_beir
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
 
-
-class GoldenFilters(SettingsModel):
-    """What a question is narrowed to: the fields of `query.filters.Filters`."""
-
-    languages: tuple[str, ...] = ()
-    extensions: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    source_types: tuple[str, ...] = ()
-    repos: tuple[str, ...] = ()
-    branches: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-    authors: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    projects: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
-    spaces: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    include_archived: bool = False
+GoldenFilters = create_model(  # the fields of `Filters`, read like other settings
+    "GoldenFilters",
+    __base__=SettingsModel,
+    **{
+        name: (type_, Filters.__dataclass_fields__[name].default)
+        for name, type_ in get_type_hints(Filters, include_extras=True).items()
+        if name in FILTER_NAMES
+    },
+)
 
 
 class AnswerEntry(SettingsModel):
@@ -50,11 +39,12 @@ class AnswerEntry(SettingsModel):
 class _QuestionDefaults(SettingsModel):
     type: SearchType | None = None
     source: SourceId | None = None  # short for filters.sources
-    filters: GoldenFilters = GoldenFilters()
+    filters: GoldenFilters = GoldenFilters()  # pyright: ignore[reportInvalidTypeForm]
 
     def to_filters(self) -> dict[str, Any]:
         """The filters that are set."""
-        given = {name: getattr(self.filters, name) for name in self.filters.model_fields_set}
+        filters: SettingsModel = self.filters
+        given = {name: getattr(filters, name) for name in filters.model_fields_set}
         return {**given, "sources": (self.source,)} if self.source else given
 
 

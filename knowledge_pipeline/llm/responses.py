@@ -1,4 +1,4 @@
-"""The text in the answer of a `/chat/completions` endpoint, and what it bills for it."""
+"""The text in the response of a `/chat/completions` endpoint, and the tokens that it bills."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _END_OF_THINKING = re.compile(r"\A.*</think>", re.DOTALL)  # templates may put t
 
 @dataclass(frozen=True, slots=True)
 class ChatChoice:
-    """One choice of an answer."""
+    """One choice of a response."""
 
     text: str  # without thinking
     raw_text: str  # with it: it is billed
@@ -23,9 +23,10 @@ class ChatChoice:
 
 @dataclass(frozen=True, slots=True)
 class RequestDialect:
-    """How a model wants its request: what one requires, another refuses.
+    """Which parameters a model takes: what one requires, another refuses.
 
-    Models that think before they answer take `max_completion_tokens` for `max_tokens`, and no temperature.
+    Models that think before they answer take `max_completion_tokens` instead of `max_tokens`, and no
+    temperature.
     """
 
     limit_key: str = "max_tokens"
@@ -33,7 +34,7 @@ class RequestDialect:
     effort: bool = True
 
     def build_body(self, max_tokens: int, effort: str | None) -> dict[str, Any]:
-        """The fields of a request beside model and messages."""
+        """The fields of a request, other than model and messages."""
         fields: dict[str, Any] = {self.limit_key: max_tokens}
         if self.temperature:
             fields["temperature"] = 0
@@ -53,22 +54,27 @@ class RequestDialect:
 
 
 def parse_choice(payload: dict[str, Any]) -> ChatChoice:
-    """What the first choice says; nothing is an answer as well.
+    """The first choice; its text may be empty.
 
     Raises:
-        Trouble: there is no choice, or it has no text.
+        EndpointUnavailable: there is no choice, or it has no text.
     """
     try:
         choice = payload["choices"][0]
         content = choice["message"]["content"]
     except (KeyError, IndexError, TypeError):
         raise EndpointUnavailable("answered without a message") from None
-    whole = _join_content(content)
-    return ChatChoice(_strip_thinking(whole), whole, choice.get("finish_reason") == "length")
+    if isinstance(content, list):  # some endpoints send parts
+        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    if not isinstance(content, str | None):
+        raise EndpointUnavailable("answered with a message that is not text")
+    text = content or ""
+    shown = _END_OF_THINKING.sub("", _THINKING.sub("", text)).strip()
+    return ChatChoice(shown, text, choice.get("finish_reason") == "length")
 
 
 def parse_billed_tokens(payload: dict[str, Any]) -> tuple[int, int] | None:
-    """Prompt and completion tokens that the answer bills; None where it does not tell both."""
+    """Prompt and completion tokens that the response bills; None where it lacks either."""
     usage = payload.get("usage")
     if not isinstance(usage, dict):
         return None
@@ -76,16 +82,3 @@ def parse_billed_tokens(payload: dict[str, Any]) -> tuple[int, int] | None:
     if not isinstance(prompt, int) or not isinstance(completion, int):
         return None
     return (prompt, completion) if prompt > 0 <= completion else None
-
-
-def _join_content(content: Any) -> str:
-    """A message's content as one text: some endpoints send parts, and None for nothing."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    raise EndpointUnavailable("answered with a message that is no text")
-
-
-def _strip_thinking(text: str) -> str:
-    return _END_OF_THINKING.sub("", _THINKING.sub("", text)).strip()

@@ -1,9 +1,8 @@
-"""Maintenance: the store stays small and fast, and says the same as before.
+"""Maintenance: keeps the store small and fast, without changing what it says.
 
-It never changes what should exist, only how it lies on disk, so it may be killed at any
-moment and repeated at will. Each step is one commit, or the renaming of a folder, under the
-lock of what it touches; a source that is being refreshed is left for the next time. Which
-vectors are collected, and when versions go: docs/decisions/0009-maintenance.md.
+It changes only how data is stored, so it may be killed at any moment and repeated at will. Each step is one
+commit, or the renaming of a folder, under the lock of what it touches; it skips a source that is being
+refreshed. docs/decisions/0009-maintenance.md says which vectors and versions it deletes.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pyarrow as pa
 
@@ -21,7 +21,6 @@ from knowledge_pipeline.maintenance.garbage_collection import discard_leftovers,
 from knowledge_pipeline.maintenance.work import MaintenanceOptions, MaintenanceReport, MaintenanceRun
 from knowledge_pipeline.stages.context import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, logs, schemas
-from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import acquire_lock
@@ -43,19 +42,19 @@ def refresh(
     options: MaintenanceOptions | None = None,
     report: ProgressCallback = ignore_progress,
 ) -> MaintenanceReport:
-    """Collect what nobody needs, and rewrite the tables that are scattered.
+    """Delete what nobody needs, and rewrite the tables that need it.
 
-    Only tables that need it are opened for writing: a second maintenance does next to nothing.
+    It opens only those tables for writing, so a second maintenance does next to nothing.
 
     Args:
         lake: the store.
-        settings: how many releases and log entries are kept, which unused share of vectors is
-            tolerated (`checks.orphaned_share`), and which repositories are still read.
-        asked: what to do; by default everything.
-        report: told of sources done.
+        settings: how many releases and log entries to keep, which share of unused vectors to tolerate
+            (`checks.orphaned_share`), and which repositories are in use.
+        options: what to do; by default everything.
+        report: receives the number of finished sources.
 
     Raises:
-        Busy: another maintenance is at work.
+        Busy: another maintenance is running.
     """
     work, started = MaintenanceRun(lake, options or MaintenanceOptions()), time.perf_counter()
     if lake.root.is_dir():
@@ -86,13 +85,12 @@ def _run_maintenance(run: MaintenanceRun, settings: Settings, report: ProgressCa
 
 
 def _list_source_tables(lake: Lake) -> dict[str, list[Table]]:
-    """Snapshots, chunks and facts by source; of every type that a source ever was."""
-    found: dict[str, list[Table]] = {}
-    opening = {"snapshot": lake.snapshot, "chunks": lake.chunks, "facts": lake.facts}
-    for stage, open_table in opening.items():
+    """Snapshots, chunks and facts by source, of every type that a source ever had."""
+    tables: dict[str, list[Table]] = {}
+    for stage, open_table in (("snapshot", lake.snapshot), ("chunks", lake.chunks), ("facts", lake.facts)):
         for path in sorted((lake.root / stage).glob("*/*.lance")):
-            found.setdefault(path.stem, []).append(open_table(path.parent.name, path.stem))
-    return found
+            tables.setdefault(path.stem, []).append(open_table(path.parent.name, path.stem))
+    return tables
 
 
 def _maintain_source(
@@ -102,12 +100,12 @@ def _maintain_source(
     source_tables: list[Table],
     source_vectors: list[Table],
 ) -> None:
-    """Look without the lock, because most sources need nothing, then do it with the lock."""
-    looking = MaintenanceRun(run.lake, replace(run.options, dry_run=True))
-    _run_source_steps(looking, settings, source, source_tables, source_vectors)
+    """Look without the lock first, because most sources need nothing."""
+    preview = MaintenanceRun(run.lake, replace(run.options, dry_run=True))
+    _run_source_steps(preview, settings, source, source_tables, source_vectors)
     if run.options.dry_run:
-        run.merge(looking)
-    elif looking.report.has_changes:
+        run.merge(preview)
+    elif preview.report.has_changes:
         try:
             with run.lake.lock_source(source, timeout_s=0):
                 _run_source_steps(run, settings, source, source_tables, source_vectors)
@@ -122,7 +120,9 @@ def _run_source_steps(
     source_tables: list[Table],
     source_vectors: list[Table],
 ) -> None:
-    source_tables, source_vectors = _reopen_tables(source_tables), _reopen_tables(source_vectors)
+    # At their newest versions, because a refresh may have written since they were opened.
+    source_tables = [Table(table.path, table.schema) for table in source_tables]
+    source_vectors = [Table(table.path, table.schema) for table in source_vectors]
     configured = any(source == each.id for each in settings.sources)
     source_vectors = discard_unused_spaces(run, source, source_tables, source_vectors, configured=configured)
     chunks = [table for table in source_tables if table.path.parent.parent.name == "chunks" and table.exists]
@@ -135,45 +135,36 @@ def _run_source_steps(
         run.forget_old_versions(table)
 
 
-def _reopen_tables(tables: Iterable[Table]) -> list[Table]:
-    """The tables at their newest versions, because a refresh may have gone on since they were opened."""
-    return [Table(table.path, table.schema) for table in tables]
-
-
 def _collect_vectors(
     run: MaintenanceRun, vectors: Table, chunks: Iterable[Table], *, max_unused_share: float
 ) -> None:
-    """Delete all vectors that no chunk of the source uses, once they are more than the tolerated share."""
-    held = vectors.read_rows(["text_key"])["text_key"]
+    """Delete the vectors that no chunk of the source uses, once they exceed the tolerated share."""
+    stored = vectors.read_rows(["text_key"])["text_key"]
     used = pa.concat_tables([table.read_rows(["text_key"]) for table in chunks])["text_key"]
-    unused = exclude_keys(held, used)
-    if len(unused) > max_unused_share * len(held):
+    unused = exclude_keys(stored, used)
+    if len(unused) > max_unused_share * len(stored):
         delete = lambda: vectors.delete_keys_in_one_commit(unused)  # noqa: E731
         run.run_action("vectors", vectors.path, delete, removed_count=len(unused))
 
 
 def _maintain_index(run: MaintenanceRun, settings: Settings) -> None:
     """Releases, index tables and the code graph: tags first, because they decide which versions stay."""
-    with run.lake.lock_index():
+    lake = run.lake
+    with lake.lock_index():
         _trim_releases(run, keep=settings.releases.keep)
-        tables = [run.lake.index(space, size) for space, size in run.lake.list_spaces().items()]
-        for table in tables:
+        tables = [lake.index(space, size) for space, size in lake.list_spaces().items()]
+        graph = list(lake.graph_tables().values())
+        steps = [(table, indexes.needs_maintenance, indexes.merge_segments) for table in tables]
+        steps += [(table, indexes.needs_maintenance, indexes.maintain_indexes) for table in graph]
+        for table, needs_maintenance, maintain in steps:
             run.forget_old_versions(table)
             run.compact_table(table)
-            if run.options.indexes and indexes.needs_maintenance(table):
-                run.run_action("indexes", table.path, lambda table=table: indexes.merge_segments(table))
-        graph = list(run.lake.graph_tables().values())
-        for table in graph:
-            run.forget_old_versions(table)
-            run.compact_table(table)
-            if run.options.indexes and graph_indexes.needs_maintenance(table):
-                run.run_action(
-                    "indexes", table.path, lambda table=table: graph_indexes.maintain_indexes(table)
-                )
+            if run.options.indexes and needs_maintenance(table):
+                run.run_action("indexes", table.path, partial(maintain, table))
         if not run.options.dry_run and (run.options.compact or run.options.indexes):
-            run.report.release = publish_if_same_rows(run.lake, keep=settings.releases.keep)
-        run.compact_table(run.lake.releases())
-        for table in [*tables, *graph, run.lake.releases()]:
+            run.report.release = publish_if_same_rows(lake, keep=settings.releases.keep)
+        run.compact_table(lake.releases())
+        for table in [*tables, *graph, lake.releases()]:
             run.forget_old_versions(table)
 
 

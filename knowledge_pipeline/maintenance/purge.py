@@ -1,4 +1,4 @@
-"""Purge: erase for good, from every table, every kept version and every index.
+"""Purge: erases for good, from every table, every kept version and every index.
 
 Earlier releases go too, because they hold what is to be erased.
 """
@@ -9,7 +9,6 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.stages.pipeline import select_sources, select_stages
 from knowledge_pipeline.store import indexes
-from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import remove_path
@@ -38,7 +37,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
 
 
 def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
-    """Erase what a source left that is now of another type, and return its number of documents.
+    """Erase what is left of the former types of a source, and return the number of documents.
 
     Its rows in the index are those of its present type, and stay.
 
@@ -50,10 +49,12 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
     documents = 0
     with lake.lock_source(source):
         former_types = [former for former in lake.list_stored_types(source) if former != found.type]
-        if former_types and "graph" not in select_stages(found.type) and _has_graph(lake, source):
+        graph, mine = list(lake.graph_tables().values()), eq("source", source)
+        has_graph = any(table.count_rows(mine) for table in graph)
+        if former_types and "graph" not in select_stages(found.type) and has_graph:
             with lake.lock_index():
-                _erase_graph_rows(lake, [eq("source", source)])
-                _drop_old_releases(lake, settings, list(lake.graph_tables().values()))
+                _erase_graph_rows(lake, [mine])
+                _drop_old_releases(lake, settings, graph)
         for former in former_types:
             documents += lake.snapshot(former, source).count_rows()
             for stage in _STAGES:
@@ -62,10 +63,9 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
 
 
 def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | None = None) -> int:
-    """Erase one document of a source, or all its archived ones; return how many documents.
+    """Erase one document of a source, or all its archived ones, and return their number.
 
-    A document that the source still has comes back with the next refresh, unless it is
-    excluded there.
+    A document that the source still has comes back with the next refresh, unless it is excluded there.
 
     Raises:
         NotFound: no such source or document is stored.
@@ -74,18 +74,18 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
     source_type = _find_stored_type(lake, source)
     with lake.lock_source(source), lake.lock_index():
         snapshot, chunks = lake.snapshot(source_type, source), lake.chunks(source_type, source)
-        which = eq("uri", uri) if uri is not None else ~is_null("archived_at")
-        uris = snapshot.read_rows(["uri"], which)["uri"].to_pylist()
+        selected = eq("uri", uri) if uri is not None else ~is_null("archived_at")
+        uris = snapshot.read_rows(["uri"], selected)["uri"].to_pylist()
         if not uris and uri is not None:
             raise NotFound(f"source {source!r} holds no document {uri!r}")
-        wheres = [one_of("uri", portion) for portion in split_batches(uris)]
+        filters = [one_of("uri", batch) for batch in split_batches(uris)]
         if uris:
-            _detach_graph_edges(lake, source_type, source, wheres)
-            _erase_shared_rows(lake, settings, [eq("source", source) & where for where in wheres])
-            _erase_rows(lake.facts(source_type, source), wheres)
-            _erase_rows(chunks, wheres)
+            _detach_graph_edges(lake, source_type, source, filters)
+            _erase_shared_rows(lake, settings, [eq("source", source) & where for where in filters])
+            _erase_rows(lake.facts(source_type, source), filters)
+            _erase_rows(chunks, filters)
             _erase_unused_vectors(lake, chunks, source)
-            _erase_rows(snapshot, wheres)
+            _erase_rows(snapshot, filters)
     return len(uris)
 
 
@@ -97,18 +97,16 @@ def _find_stored_type(lake: Lake, source: str) -> str:
 
 
 def _erase_shared_rows(lake: Lake, settings: Settings, filters: list[Filter]) -> None:
-    """From the index and the code graph, and from all releases."""
+    """Erase rows from the index, the code graph and all releases."""
     tables = [lake.index(space, dimensions) for space, dimensions in lake.list_spaces().items()]
     for table in tables:
-        for where in filters:
-            table.delete_where(where)
-        table.purge_deleted_rows()
+        _delete_rows(table, filters)
         indexes.rebuild_indexes(table)
     _drop_old_releases(lake, settings, [*tables, *_erase_graph_rows(lake, filters)])
 
 
 def _detach_graph_edges(lake: Lake, source_type: str, source: str, filters: list[Filter]) -> None:
-    """Delete the edges that lead into some documents, and let the next refresh resolve the others anew."""
+    """Delete the edges that lead into some documents, and let the next refresh resolve the others again."""
     mine, facts = eq("source", source), lake.facts(source_type, source)
     for where in filters if lake.graph_tables() else ():
         paths = facts.read_rows(["path"], where)["path"].to_pylist()
@@ -120,15 +118,15 @@ def _detach_graph_edges(lake: Lake, source_type: str, source: str, filters: list
 def _erase_graph_rows(lake: Lake, filters: list[Filter]) -> list[Table]:
     tables = list(lake.graph_tables().values())
     for table in tables:
-        for where in filters:
-            table.delete_where(where)
-        table.purge_deleted_rows()
-        graph_indexes.rebuild_indexes(table)
+        _delete_rows(table, filters)
+        indexes.rebuild_indexes(table)
     return tables
 
 
-def _has_graph(lake: Lake, source: str) -> bool:
-    return any(table.count_rows(eq("source", source)) for table in lake.graph_tables().values())
+def _delete_rows(table: Table, filters: list[Filter]) -> None:
+    for where in filters:
+        table.delete_where(where)
+    table.purge_deleted_rows()
 
 
 def _drop_old_releases(lake: Lake, settings: Settings, tables: list[Table]) -> None:
@@ -140,10 +138,8 @@ def _drop_old_releases(lake: Lake, settings: Settings, tables: list[Table]) -> N
 
 
 def _erase_rows(table: Table, filters: list[Filter]) -> None:
-    for where in filters:
-        table.delete_where(where)
     if table.exists:
-        table.purge_deleted_rows()
+        _delete_rows(table, filters)
         table.delete_old_versions(keep=1)
 
 
@@ -152,4 +148,4 @@ def _erase_unused_vectors(lake: Lake, chunks: Table, source: str) -> None:
     for space, dimensions in lake.list_spaces().items():
         vectors = lake.embeddings(space, source, dimensions)
         unused = [key for key in vectors.read_rows(["text_key"])["text_key"].to_pylist() if key not in used]
-        _erase_rows(vectors, [one_of("text_key", portion) for portion in split_batches(unused)])
+        _erase_rows(vectors, [one_of("text_key", batch) for batch in split_batches(unused)])

@@ -1,4 +1,4 @@
-"""What a maintenance is asked to do, what it did, and the one way in which it does a thing."""
+"""The options, the report and the actions of a maintenance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from knowledge_pipeline.store.tables import Table
 
 Action = Literal["vectors", "compaction", "indexes", "releases", "versions", "logs", "leftovers"]
 GRACE_S = 600.0
-"""A version that is out of date for so long is read by nobody any more."""
+"""After so long, nobody reads an out-of-date version any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class MaintenanceOptions:
     logs: bool = True
     leftovers: bool = True
     grace_s: float = GRACE_S  # how long a version stays after another one took its place
-    dry_run: bool = False  # only tell what would be done
+    dry_run: bool = False  # only report what would be done
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class ActionResult:
     action: Action
     touched: list[str] = field(default_factory=list[str])  # paths within the store, in order
     removed: int = 0  # vectors, log entries, releases or versions
-    bytes_before: int = 0  # of what was touched
+    bytes_before: int = 0  # of the touched paths
     bytes_after: int = 0
     seconds: float = 0.0
 
@@ -74,18 +74,18 @@ class MaintenanceReport:
     dry_run: bool = False
     sources: int = 0  # looked at
     actions: dict[Action, ActionResult] = field(default_factory=dict[Action, ActionResult])
-    skipped: dict[str, str] = field(default_factory=dict[str, str])  # source, or what else, and why
-    release: Release | None = None  # made because the index was rewritten, with the same rows
+    skipped: dict[str, str] = field(default_factory=dict[str, str])  # source or table -> reason
+    release: Release | None = None  # of the same rows, because the index was rewritten
     seconds: float = 0.0
 
     @property
     def freed_bytes(self) -> int:
-        """Bytes less than before; below 0 while old versions of what was rewritten are still kept."""
+        """Bytes saved; negative while old versions of rewritten tables are kept."""
         return sum(done.bytes_before - done.bytes_after for done in self.actions.values())
 
     @property
     def has_changes(self) -> bool:
-        """Whether anything was done."""
+        """Whether there was anything to do."""
         return bool(self.actions)
 
     def as_metadata(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class MaintenanceReport:
 
 
 class MaintenanceRun:
-    """Does, measures and records one thing after the other, or only records what would be done."""
+    """Does, measures and records actions, or only records them in a dry run."""
 
     def __init__(self, lake: Lake, options: MaintenanceOptions) -> None:
         self.lake, self.options = lake, options
@@ -111,14 +111,14 @@ class MaintenanceRun:
     def run_action(
         self, action: Action, path: StorePath, run: Callable[[], object], *, removed_count: int = 0
     ) -> None:
-        """Do one thing to a table, folder or file of the store."""
+        """Do one action on a table, folder or file of the store."""
         before, started = compute_size(path), time.perf_counter()
         if not self.options.dry_run:
             run()
         done = self.report.actions.setdefault(action, ActionResult(action))
         name = self.lake.relative_name(path)
         if self.options.dry_run and name in done.touched:
-            return  # a second look found what the first one did
+            return  # recorded by the first look
         done.touched.append(name)
         done.removed += removed_count
         done.bytes_before += before
@@ -127,12 +127,12 @@ class MaintenanceRun:
 
     @contextmanager
     def skip_on_error(self, name: str) -> Iterator[None]:
-        """Let what goes wrong with one source, or another thing, be noted, and not stop the rest."""
+        """Record an error of one source or table, and go on with the rest."""
         try:
             yield
-        except (KnowledgeError, OSError, RuntimeError) as error:  # the last two: what Lance raises
-            told = str(error) or type(error).__name__
-            self.record_skip(name, told.splitlines()[0][:500])
+        except (KnowledgeError, OSError, RuntimeError) as error:  # Lance raises the last two
+            message = str(error) or type(error).__name__
+            self.record_skip(name, message.splitlines()[0][:500])
 
     def discard(self, path: StorePath) -> None:
         """Remove a whole table, folder or file."""
@@ -150,20 +150,20 @@ class MaintenanceRun:
         self.report.skipped.update(other.report.skipped)
 
     def record_skip(self, name: str, reason: object) -> None:
-        """Note what was not done."""
+        """Record what was not done."""
         self.report.skipped[name] = str(reason)
 
     def compact_table(self, table: Table) -> None:
-        """Merge the fragments of a table that is scattered."""
+        """Merge the fragments of a table that needs it."""
         if self.options.compact and table.exists and may_need_compaction(table) and table.needs_compaction:
             self.run_action("compaction", table.path, table.merge_fragments)
 
     def forget_old_versions(self, table: Table, *, exclusive: bool = True) -> None:
-        """Drop versions that nobody reads, and what killed writers left.
+        """Delete versions that nobody reads, and what killed writers left.
 
         Args:
-            table: whose.
-            alone: no other process writes it meanwhile.
+            table: any of the store.
+            exclusive: no other process writes it meanwhile.
         """
         if not (self.options.versions and table.exists):
             return

@@ -25,6 +25,21 @@ _KINDS = {
 }
 
 
+_SKIPPED_STEPS = {
+    "vector": "Searched by words alone: the embedding model could not be used.",
+    "hyde": "Searched without a hypothetical answer: the language model did not write one.",
+    "expansion": "Searched without related terms: the language model did not name any.",
+    "decompose": "Searched as one question: the language model did not split it.",
+    "graph": "Without callers and callees of code: there is no code graph to read.",
+    "rerank": "Without reranking: the reranker could not be used or took too long.",
+}
+
+
+def describe_skipped_step(step: str) -> str:
+    """What an answer lacks that had to skip a step, in a sentence."""
+    return _SKIPPED_STEPS.get(step, f"Answered without {step}.")
+
+
 def describe_relation(relation: Relation) -> str:
     """`closes`, or `closed by`: what the document that was asked about has to do with the other one."""
     return relation.kind if relation.direction == "to" else _INCOMING_KINDS[relation.kind]

@@ -7,12 +7,12 @@ import shutil
 import uuid
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.responses import ComponentHealth
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.open_release import LiveIndex
@@ -21,19 +21,8 @@ from knowledge_pipeline.store.lake import Lake
 if TYPE_CHECKING:
     from knowledge_pipeline.query.search.engine import Engine
 
-HealthState = Literal["ok", "ill", "off", "unknown"]
-"""off: not configured; unknown: not told in time."""
-
 TIMEOUT_S = 3.0  # for each part that may have to be waited for
 MIN_FREE_SHARE, MIN_FREE_BYTES = 0.02, 200_000_000  # of the store's disk; less is too little
-
-
-@dataclass(frozen=True, slots=True)
-class ComponentHealth:
-    """One part; `detail` says what it means, where it is not well."""
-
-    status: HealthState
-    detail: str | None = None
 
 
 async def check_health(settings: Settings, lake: Lake, engine: Engine) -> Mapping[str, ComponentHealth]:
@@ -60,38 +49,38 @@ async def check_store(lake: Lake) -> ComponentHealth:
     try:
         await (await LiveIndex(lake).open_release()).open_readers()
     except NotFound:
-        return ComponentHealth("ill", "nothing is released yet")
+        return ComponentHealth("unhealthy", "nothing is released yet")
     except (KnowledgeError, OSError, RuntimeError, ValueError):
-        return ComponentHealth("ill", "the live release cannot be opened")
+        return ComponentHealth("unhealthy", "the live release cannot be opened")
     return ComponentHealth("ok")
 
 
 async def _check_embedder(engine: Engine) -> ComponentHealth:
     answer = await engine.similar(Access.public(), text=uuid.uuid4().hex, limit=1)
     if "vector" in answer.degraded:
-        return ComponentHealth("ill", "no vectors can be made: searches are by words alone")
+        return ComponentHealth("unhealthy", "no vectors can be made: searches are by words alone")
     return ComponentHealth("ok")
 
 
 async def _check_reranker(settings: Settings, engine: Engine) -> ComponentHealth:
     rerank = settings.query.rerank
     if not rerank.types or not (rerank.model or rerank.kind == "llm"):
-        return ComponentHealth("off")
+        return ComponentHealth("disabled")
     if await engine.find_reranker_problem():
-        return ComponentHealth("ill", "results cannot be reranked: the fused order stands")
+        return ComponentHealth("unhealthy", "results cannot be reranked: the fused order stands")
     return ComponentHealth("ok")
 
 
 async def _check_language_model(settings: Settings) -> ComponentHealth:
     model = settings.language_model
     if model is None or not settings.query.list_language_model_keys():
-        return ComponentHealth("off")
+        return ComponentHealth("disabled")
     parts = urlsplit(model.base_url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         _, writer = await asyncio.open_connection(parts.hostname, port)
     except OSError:
-        return ComponentHealth("ill", "it cannot be connected to: questions are answered without it")
+        return ComponentHealth("unhealthy", "it cannot be connected to: questions are answered without it")
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
@@ -102,17 +91,17 @@ async def _check_graph(lake: Lake) -> ComponentHealth:
     try:
         reader = await (await LiveIndex(lake).open_release()).open_graph_reader()
     except (KnowledgeError, OSError, RuntimeError, ValueError):
-        return ComponentHealth("ill", "the code graph cannot be opened")
-    return ComponentHealth("ok") if reader else ComponentHealth("off")
+        return ComponentHealth("unhealthy", "the code graph cannot be opened")
+    return ComponentHealth("ok") if reader else ComponentHealth("disabled")
 
 
 def _check_disk(lake: Lake) -> ComponentHealth:
     try:
         disk = shutil.disk_usage(_find_existing_folder(lake))
     except OSError:
-        return ComponentHealth("ill", "the store's disk cannot be read")
+        return ComponentHealth("unhealthy", "the store's disk cannot be read")
     if disk.free < MIN_FREE_BYTES or disk.free < MIN_FREE_SHARE * disk.total:
-        return ComponentHealth("ill", "the store's disk is nearly full")
+        return ComponentHealth("unhealthy", "the store's disk is nearly full")
     return ComponentHealth("ok")
 
 

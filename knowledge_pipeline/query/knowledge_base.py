@@ -1,57 +1,74 @@
-"""The Python door: open a project's knowledge and ask it, from plain or from asynchronous code."""
+"""The Python interface: open a project's knowledge and query it, with or without an event loop."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import (
+    ComponentHealth,
     ContextResponse,
     GraphResponse,
     RelationsResponse,
     SearchResponse,
     StatusResponse,
 )
-from knowledge_pipeline.contract.types import Judgement
+from knowledge_pipeline.contract.types import Judgement, SearchType
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.build import get_context
+from knowledge_pipeline.query.background_loop import BackgroundLoop, SyncFacade, blocking
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
-from knowledge_pipeline.query.code_graph.interface import GraphCall, GraphQueries
-from knowledge_pipeline.query.health import ComponentHealth, check_health
+from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
+from knowledge_pipeline.query.health import check_health
 from knowledge_pipeline.query.log.feedback import record_judgement
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.query.search.cache import AnswerCache
-from knowledge_pipeline.query.search.engine import Engine, SearchType
+from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.status import read_status
 from knowledge_pipeline.store.lake import Lake
 
-CLOSE_S = 5.0  # how long `close` waits for the background loop to end
-_CLOSED_MESSAGE = "this KnowledgeBase was closed before it had an answer"
+_NO_FILTERS = Filters()
 
+ParamsT = ParamSpec("ParamsT")
 ResultT = TypeVar("ResultT")
-AnswerT = TypeVar("AnswerT", SearchResponse, GraphResponse, RelationsResponse)
+ResponseT = TypeVar("ResponseT", SearchResponse, GraphResponse, RelationsResponse)
 
-AnswerListener = Callable[[str, str, Access, SearchResponse | GraphResponse | RelationsResponse], None]
-"""Told of every answer, with the kind and the text of its question and who asked; must not raise."""
+ResponseListener = Callable[[str, str, Access, SearchResponse | GraphResponse | RelationsResponse], None]
+"""Called with the kind and text of a query, the caller's access and the response; must not raise."""
 
 
-class KnowledgeBase:
-    """A store and the settings that explain it. Threads may share one; it is a context manager.
+def _on_background_loop(
+    method: Callable[Concatenate[AsyncKnowledgeBase, ParamsT], Coroutine[Any, Any, ResultT]],
+) -> Callable[Concatenate[AsyncKnowledgeBase, ParamsT], Coroutine[Any, Any, ResultT]]:
+    """Run a method on the loop that the engine belongs to, whatever loop awaits it."""
 
-    `access` is whose questions these are. Whoever opens the store's files can read them all, so
-    the default sees everything; a service passes the access of its caller with every question. With
-    `audited` an answer is given only when its line of the log is on disk. `heard` is told of every
-    answer, in the context of its question, on the thread that answers.
+    @wraps(method)
+    async def run(base: AsyncKnowledgeBase, /, *args: ParamsT.args, **kwargs: ParamsT.kwargs) -> ResultT:
+        return await base.loop.run(method(base, *args, **kwargs))
+
+    return run
+
+
+class AsyncKnowledgeBase:
+    """A store and the settings that explain it, for asynchronous code.
+
+    Any event loops and threads may share one: everything runs on one loop in the background.
+
+    Args:
+        settings: of the store, and of searches.
+        access: the caller's, where a method is given none. By default that of an operator, who can read
+            the store's files anyway; a service passes the access of its caller to every method.
+        audited: give a response only when its row of the query log is on disk.
+        heard: is called with every response, in the context of its query.
     """
 
     def __init__(
@@ -60,86 +77,83 @@ class KnowledgeBase:
         *,
         access: Access | None = None,
         audited: bool = False,
-        heard: AnswerListener | None = None,
+        heard: ResponseListener | None = None,
     ) -> None:
         self.settings = settings
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
         self._heard = heard
         self._calls = ModelCallLog(self._lake)
-        live = LiveIndex(self._lake)
+        self._index = LiveIndex(self._lake)
         cache = AnswerCache(settings.query.cache)
-        self._engine = Engine(settings, self._lake, index=live, record=self._calls.record, cache=cache)
+        self._engine = Engine(settings, self._lake, index=self._index, record=self._calls.record, cache=cache)
+        self._code_graph = CodeGraph(self._index)
         self._log = QueryLog(self._lake, durable=audited) if settings.logs.queries else None
-        code = CodeGraph(live)
-        self.graph: GraphQueries[GraphResponse] = GraphQueries(
-            code,
-            lambda asked, question, who: self._run_blocking(self._run_graph_request(asked, question, who)),
-        )
-        self.agraph: GraphQueries[Awaitable[GraphResponse]] = GraphQueries(
-            code,
-            lambda asked, question, who: self._run_on_engine_loop(
-                self._run_graph_request(asked, question, who)
-            ),
-        )
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._closed = False
-        self._lock = threading.Lock()
+        on_start = self._log.start if self._log else lambda: None
+        self.loop = BackgroundLoop("KnowledgeBase", on_start=on_start, on_close=self._engine.aclose)
+        self.graph = AsyncGraph(self._query_graph)
 
     @classmethod
-    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
+    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> AsyncKnowledgeBase:
         """Open by settings, by a `knowledge.yaml`, or by a folder in or under the one that has it.
 
         Raises:
             ConfigError: there is no `knowledge.yaml`, or it is wrong.
         """
-        if isinstance(place, Settings):
-            return cls(place, access=access)
-        path = Path(place).expanduser()
-        return cls(file.load_settings(file.find_config(path) if path.is_dir() else path), access=access)
+        return cls(_load_settings(place), access=access)
 
-    def search(
+    @_on_background_loop
+    async def search(
         self,
         text: str,
         *,
         type: SearchType = "semantic",
-        filters: Filters = Filters(),  # noqa: B008 - frozen
+        filters: Filters = _NO_FILTERS,
         limit: int | None = None,
         explain: bool = False,
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.search`."""
-        who = access or self.access
-        return self._run_blocking(
-            self._run_search(text, who, type, filters=filters, limit=limit, explain=explain)
+        access = access or self.access
+        response = await self._engine.search(
+            text, access, type=type, filters=filters, limit=limit, explain=explain
         )
+        return self._record(type, text, access, response)
 
-    def similar(
+    @_on_background_loop
+    async def similar(
         self,
         *,
         text: str | None = None,
         path: str | None = None,
         source: str | None = None,
-        filters: Filters = Filters(),  # noqa: B008 - frozen
+        filters: Filters = _NO_FILTERS,
         limit: int | None = None,
         explain: bool = False,
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.similar`."""
-        who = access or self.access
-        how = {"source": source, "filters": filters, "limit": limit, "explain": explain}
-        return self._run_blocking(self._run_similar(who, text, path, **how))
+        access = access or self.access
+        response = await self._engine.similar(
+            access, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
+        )
+        return self._record("similar", text or path or "", access, response)
 
-    def get(self, id: str, *, access: Access | None = None) -> SearchResponse:
+    @_on_background_loop
+    async def get(self, id: str, *, access: Access | None = None) -> SearchResponse:
         """See `Engine.get`."""
-        return self._run_blocking(self._run_get(id, access or self.access))
+        access = access or self.access
+        return self._record("get", id, access, await self._engine.get(id, access))
 
-    def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
+    @_on_background_loop
+    async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
         """See `Engine.related`."""
-        return self._run_blocking(self._run_related(target, access or self.access))
+        access = access or self.access
+        response = await self._engine.related(target, access)
+        return self._record("related", target, access, response)
 
-    def context(
+    @_on_background_loop
+    async def context(
         self,
         task: Task | str,
         *,
@@ -151,113 +165,139 @@ class KnowledgeBase:
 
         A plain text is a task of the kind `code_generation`.
         """
-        who = access or self.access
-        return self._run_blocking(self._run_context(task, who, max_tokens=max_tokens, template=template))
-
-    def status(self, *, access: Access | None = None) -> StatusResponse:
-        """What is live and how much of it the caller may see; see `Status`."""
-        return self._run_blocking(read_status(self.settings, self._lake, access or self.access))
-
-    def feedback(
-        self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None
-    ) -> None:
-        """Say whether a result of an answer was clicked, useful or useless; see `feedback.judge`."""
-        self._run_blocking(self._record_judgement(query_id, result_id, judgement, access or self.access))
-
-    async def asearch(
-        self,
-        text: str,
-        *,
-        type: SearchType = "semantic",
-        filters: Filters = Filters(),  # noqa: B008 - frozen
-        limit: int | None = None,
-        explain: bool = False,
-        access: Access | None = None,
-    ) -> SearchResponse:
-        """See `Engine.search`."""
-        who = access or self.access
-        asked = self._run_search(text, who, type, filters=filters, limit=limit, explain=explain)
-        return await self._run_on_engine_loop(asked)
-
-    async def asimilar(
-        self,
-        *,
-        text: str | None = None,
-        path: str | None = None,
-        source: str | None = None,
-        filters: Filters = Filters(),  # noqa: B008 - frozen
-        limit: int | None = None,
-        explain: bool = False,
-        access: Access | None = None,
-    ) -> SearchResponse:
-        """See `Engine.similar`."""
-        who = access or self.access
-        how = {"source": source, "filters": filters, "limit": limit, "explain": explain}
-        return await self._run_on_engine_loop(self._run_similar(who, text, path, **how))
-
-    async def aget(self, id: str, *, access: Access | None = None) -> SearchResponse:
-        """See `Engine.get`."""
-        return await self._run_on_engine_loop(self._run_get(id, access or self.access))
-
-    async def arelated(self, target: str, *, access: Access | None = None) -> RelationsResponse:
-        """See `Engine.related`."""
-        return await self._run_on_engine_loop(self._run_related(target, access or self.access))
-
-    async def acontext(
-        self,
-        task: Task | str,
-        *,
-        max_tokens: int | None = None,
-        template: str | Path | None = None,
-        access: Access | None = None,
-    ) -> ContextResponse:
-        """See `context`."""
-        who = access or self.access
-        return await self._run_on_engine_loop(
-            self._run_context(task, who, max_tokens=max_tokens, template=template)
+        access = access or self.access
+        task = Task(task) if isinstance(task, str) else task
+        context = await get_context(
+            self._engine, access, task, self.settings.context, max_tokens=max_tokens, template=template
         )
+        response = SearchResponse(
+            context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
+        )
+        self._record("context", task.text, access, response)
+        return context
 
-    async def astatus(self, *, access: Access | None = None) -> StatusResponse:
-        """See `status`."""
-        return await self._run_on_engine_loop(read_status(self.settings, self._lake, access or self.access))
+    @_on_background_loop
+    async def status(self, *, access: Access | None = None) -> StatusResponse:
+        """The live release, and how much of it the caller may see."""
+        return await read_status(self.settings, self._lake, self._index, access or self.access)
 
-    async def ahealth(self) -> Mapping[str, ComponentHealth]:
-        """Which parts of answering work now; see `health.health_of`."""
-        return await self._run_on_engine_loop(check_health(self.settings, self._lake, self._engine))
+    @_on_background_loop
+    async def health(self) -> Mapping[str, ComponentHealth]:
+        """Which components work now; see `health.check_health`."""
+        return await check_health(self.settings, self._lake, self._engine)
 
-    async def aprewarm(self) -> None:
-        """Read the released indexes into memory, before the first question has to wait for them.
+    @_on_background_loop
+    async def prewarm(self) -> None:
+        """Read the released indexes into memory, before the first query has to wait for them.
 
         Raises:
             NotFound: nothing is released yet.
             StoreError: they cannot be read.
         """
-        await self._run_on_engine_loop(LiveIndex(self._lake).prewarm())
+        await self._index.prewarm()
 
-    async def afeedback(
+    @_on_background_loop
+    async def feedback(
         self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None
     ) -> None:
-        """See `feedback`."""
-        await self._run_on_engine_loop(
-            self._record_judgement(query_id, result_id, judgement, access or self.access)
+        """Record whether a result was clicked, useful or useless; see `log.feedback.record_judgement`."""
+        await asyncio.to_thread(
+            record_judgement,
+            self._lake,
+            self._log,
+            access or self.access,
+            query_id=query_id,
+            result_id=result_id,
+            judgement=judgement,
         )
 
     def close(self) -> None:
-        """Free the threads and write the rest of the logs; nothing can be asked after.
+        """Free the threads and write the rest of the logs; no query is possible after.
 
-        Questions that are still under way are given up: they raise `RuntimeError`.
+        Queries that are still running raise `RuntimeError`.
         """
-        with self._lock:
-            running = None if self._closed else self._loop
-            self._closed = True  # before the loop ends, and its questions are told so
-            if running is not None:
-                running.call_soon_threadsafe(running.stop)
-        if self._thread is not None:
-            self._thread.join(CLOSE_S)
+        self.loop.close()
         self._engine.close()
         self._calls.close()
         if self._log:
             self._log.close()
+
+    async def __aenter__(self) -> AsyncKnowledgeBase:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    @_on_background_loop
+    async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
+        access = access or self.access
+        response = await self._code_graph.query(request, access)
+        return self._record("graph", f"{request.operation.path} {request.target}", access, response)
+
+    def _record(self, kind: str, text: str, access: Access, response: ResponseT) -> ResponseT:
+        if self._log:
+            self._log.record(kind, text, access, response)
+        if self._heard:
+            self._heard(kind, text, access, response)
+        return response
+
+
+def _former(name: str) -> Any:
+    """A former name of a method of `AsyncKnowledgeBase`, until its callers have moved."""
+
+    async def run(base: KnowledgeBase, *args: Any, **kwargs: Any) -> Any:
+        return await getattr(base._target, name)(*args, **kwargs)  # pyright: ignore[reportPrivateUsage]
+
+    return run
+
+
+class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
+    """`AsyncKnowledgeBase`, for code that waits for the response. Threads may share one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        access: Access | None = None,
+        audited: bool = False,
+        heard: ResponseListener | None = None,
+    ) -> None:
+        base = AsyncKnowledgeBase(settings, access=access, audited=audited, heard=heard)
+        super().__init__(base, base.loop)
+        self.settings = settings
+        self.graph = Graph(base.graph, base.loop)
+
+    @classmethod
+    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
+        """Open by settings, by a `knowledge.yaml`, or by a folder in or under the one that has it.
+
+        Raises:
+            ConfigError: there is no `knowledge.yaml`, or it is wrong.
+        """
+        return cls(_load_settings(place), access=access)
+
+    search = blocking(AsyncKnowledgeBase.search)
+    similar = blocking(AsyncKnowledgeBase.similar)
+    get = blocking(AsyncKnowledgeBase.get)
+    related = blocking(AsyncKnowledgeBase.related)
+    context = blocking(AsyncKnowledgeBase.context)
+    status = blocking(AsyncKnowledgeBase.status)
+    health = blocking(AsyncKnowledgeBase.health)
+    prewarm = blocking(AsyncKnowledgeBase.prewarm)
+    feedback = blocking(AsyncKnowledgeBase.feedback)
+
+    asearch, asimilar, aget = _former("search"), _former("similar"), _former("get")
+    arelated, acontext, astatus = _former("related"), _former("context"), _former("status")
+    ahealth, aprewarm, afeedback = _former("health"), _former("prewarm"), _former("feedback")
+
+    @property
+    def agraph(self) -> AsyncGraph:
+        """Former name of `AsyncKnowledgeBase.graph`."""
+        return self._target.graph
+
+    def close(self) -> None:
+        """Free the threads and write the rest of the logs; see `AsyncKnowledgeBase.close`."""
+        self._target.close()
 
     def __enter__(self) -> KnowledgeBase:
         return self
@@ -265,95 +305,9 @@ class KnowledgeBase:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def _run_search(
-        self, text: str, access: Access, type: SearchType, **options: Any
-    ) -> SearchResponse:
-        return self._record_answer(
-            type, text, access, await self._engine.search(text, access, type=type, **options)
-        )
 
-    async def _run_similar(
-        self, access: Access, text: str | None, path: str | None, **options: Any
-    ) -> SearchResponse:
-        answer = await self._engine.similar(access, text=text, path=path, **options)
-        return self._record_answer("similar", text or path or "", access, answer)
-
-    async def _run_get(self, id: str, access: Access) -> SearchResponse:
-        return self._record_answer("get", id, access, await self._engine.get(id, access))
-
-    async def _run_related(self, target: str, access: Access) -> RelationsResponse:
-        return self._record_answer("related", target, access, await self._engine.related(target, access))
-
-    async def _run_graph_request(
-        self, request: GraphRequest, call: GraphCall, access: Access | None
-    ) -> GraphResponse:
-        access = access or self.access
-        return self._record_answer(
-            "graph", f"{request.operation} {request.target}", access, await call(access)
-        )
-
-    async def _run_context(self, task: Task | str, access: Access, **options: Any) -> ContextResponse:
-        asked = Task(task) if isinstance(task, str) else task
-        made = await get_context(self._engine, access, asked, self.settings.context, **options)
-        answer = SearchResponse(made.query_id, made.took_ms, made.release, made.degraded, made.results, {})
-        self._record_answer("context", asked.text, access, answer)
-        return made
-
-    def _record_answer(self, kind: str, text: str, access: Access, answer: AnswerT) -> AnswerT:
-        if self._log:
-            self._log.record(kind, text, access, answer)
-        if self._heard:
-            self._heard(kind, text, access, answer)
-        return answer
-
-    async def _record_judgement(self, query_id: str, result_id: str, judgement: str, access: Access) -> None:
-        told = {"query_id": query_id, "result_id": result_id, "judgement": judgement}
-        await asyncio.to_thread(record_judgement, self._lake, self._log, access, **told)
-
-    def _run_blocking(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-        try:
-            return self._submit(coroutine).result()
-        except CancelledError:
-            raise RuntimeError(_CLOSED_MESSAGE) from None
-
-    async def _run_on_engine_loop(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """On the one loop that the engine belongs to, whatever loop the caller is on."""
-        started = self._submit(coroutine)
-        try:
-            return await asyncio.wrap_future(started)
-        except asyncio.CancelledError:
-            if self._closed:
-                raise RuntimeError(_CLOSED_MESSAGE) from None
-            raise
-
-    def _submit(self, coroutine: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
-        """Under way on the background loop, which starts with the first question."""
-        with self._lock:
-            if self._closed:
-                coroutine.close()
-                raise RuntimeError("this KnowledgeBase is closed")
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                running = {"target": _run_loop, "args": (self._loop, self._engine)}
-                self._thread = threading.Thread(**running, name="knowledge-base", daemon=True)
-                self._thread.start()
-                if self._log:
-                    self._log.start()
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop, engine: Engine) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_forever()
-    loop.run_until_complete(_shut_down(engine))
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()
-
-
-async def _shut_down(engine: Engine) -> None:
-    """Give up what is under way, and close what belongs to the loop."""
-    under_way = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in under_way:
-        task.cancel()
-    await asyncio.gather(*under_way, return_exceptions=True)
-    await engine.aclose()
+def _load_settings(place: Path | str | Settings) -> Settings:
+    if isinstance(place, Settings):
+        return place
+    path = Path(place).expanduser()
+    return file.load_settings(file.find_config(path) if path.is_dir() else path)

@@ -59,8 +59,13 @@ class OpenRelease:
         readers: list[IndexReader] = []
         unreadable: dict[str, SpaceUnreadable] = {}
         for space, version in sorted(self.release.tables.items()):
+            problem, until_s = self._unreadable.get(space, (None, 0.0))
             try:
-                readers.append(await self._open_reader(space, version))
+                if problem and time.monotonic() < until_s:
+                    raise problem
+                if (space, version) not in self._readers:
+                    self._readers[space, version] = await open_index(self._lake.root, space, version)
+                readers.append(self._readers[space, version])
             except SpaceUnreadable as error:
                 unreadable[space] = error
         if unreadable and not readers:
@@ -79,14 +84,6 @@ class OpenRelease:
                 raise error
             self._readers.pop(key, None)
         self._unreadable[error.space] = (error, time.monotonic() + _RETRY_UNREADABLE_S)
-
-    async def _open_reader(self, space: str, version: int) -> IndexReader:
-        error, until_s = self._unreadable.get(space, (None, 0.0))
-        if error and time.monotonic() < until_s:
-            raise error
-        if (space, version) not in self._readers:
-            self._readers[space, version] = await open_index(self._lake.root, space, version)
-        return self._readers[space, version]
 
     async def open_graph_reader(self) -> GraphReader | None:
         """The code graph; None if the release has none.
@@ -172,7 +169,12 @@ class LiveIndex:
         stamp = await asyncio.to_thread(lambda: self._lake.releases().version_stamp)
         self._polled_at = time.monotonic()
         if self._opened is None or stamp != self._stamp:
-            self._opened, self._stamp = await self._open_release_at(stamp), stamp
+            live = await asyncio.to_thread(releases.find_live_release, self._lake)
+            if live is None:
+                raise NotFound("nothing is released yet: run `knowledge index`")
+            is_same_table = self._opened and self._stamp and stamp[0] == self._stamp[0]
+            self._opened = self._opened.advance_to(live) if is_same_table else OpenRelease(live, self._lake)
+            self._stamp = stamp
         return self._opened
 
     async def prewarm(self) -> None:
@@ -185,11 +187,3 @@ class LiveIndex:
         readers, _ = await (await self.open_release()).open_readable_readers()
         for reader in readers:
             await reader.prewarm()
-
-    async def _open_release_at(self, stamp: VersionStamp) -> OpenRelease:
-        live = await asyncio.to_thread(releases.find_live_release, self._lake)
-        if live is None:
-            raise NotFound("nothing is released yet: run `knowledge index`")
-        if self._opened is None or self._stamp is None or stamp[0] != self._stamp[0]:
-            return OpenRelease(live, self._lake)
-        return self._opened.advance_to(live)

@@ -117,19 +117,11 @@ async def find_relations(
     )
     mentioned_names = list(dict.fromkeys(mention.name for mention in mentions))[:_MAX_NAMES]
     own_names = list(dict.fromkeys(name for subject in subjects for name in subject.names))[:_MAX_NAMES]
+    has_name = visible_rows & filters.has_any("names", mentioned_names)
+    has_mention = visible_rows & filters.has_any("mentions", own_names)
     mentioned, mentioning = await asyncio.gather(
-        find_rows(
-            readers,
-            visible_rows & filters.has_any("names", mentioned_names),
-            (*_DOCUMENT_COLUMNS, "names"),
-            limit=_MAX_ROWS,
-        ),
-        find_rows(
-            readers,
-            visible_rows & filters.has_any("mentions", own_names),
-            (*_DOCUMENT_COLUMNS, "metadata"),
-            limit=_MAX_ROWS,
-        ),
+        find_rows(readers, has_name, (*_DOCUMENT_COLUMNS, "names"), limit=_MAX_ROWS),
+        find_rows(readers, has_mention, (*_DOCUMENT_COLUMNS, "metadata"), limit=_MAX_ROWS),
     )
     rows_by_name: dict[str, list[Row]] = {}
     for row in mentioned:

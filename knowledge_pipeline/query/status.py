@@ -11,19 +11,19 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import StatusResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
-from knowledge_pipeline.query.open_release import LiveIndex
+from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader
 
 
-async def read_status(settings: Settings, lake: Lake, access: Access) -> StatusResponse:
+async def read_status(settings: Settings, lake: Lake, index: Index, access: Access) -> StatusResponse:
     """Count the live release.
 
     Raises:
         NotFound: nothing is released yet.
     """
-    opened = await LiveIndex(lake).open_release()
+    opened = await index.open_release()
     readers = await opened.open_readers()
     sources = lake.list_stored_sources() | {source.id: source.type for source in settings.sources}
     counted = await asyncio.gather(*(_count_by_source(reader, sources, access) for reader in readers))

@@ -1,1 +1,1 @@
-"""Secrets and personal data, found and taken out before anything is embedded or indexed."""
+"""Secrets and personal data, found and removed before anything is embedded or indexed."""

@@ -1,4 +1,4 @@
-"""Secrets that only their name gives away: `db_password = "…"`, `API_KEY=…`, `Authorization: Bearer …`.
+"""Finds secrets that only their name reveals: `db_password = "…"`, `API_KEY=…`, `Authorization: Bearer …`.
 
 A value counts when it is written out and looks drawn at random. Variables, calls,
 placeholders, words, paths, versions and the passwords of test fixtures do not.
@@ -52,13 +52,17 @@ _SHORT_CHARS = 16  # a shorter value needs a third class of characters
 
 
 def find_assigned_secrets(text: str) -> Iterator[Finding]:
-    """Values that look random, given to a name that promises a secret or to an authorization scheme."""
+    """Values that look random, of a name that suggests a secret or of an authorization scheme."""
     lower = text.replace("İ", "I").lower()  # the one letter whose lower case is longer
     for stem in _STEMS:
         for at in find_occurrences(lower, stem):
             match = _VALUE.match(text, at + len(stem))
-            if match and _is_secret(match, text, at):
-                yield Finding(*match.span(_find_value_group(match)), "assigned_secret")
+            group = "quoted" if match and match["quoted"] else "bare"
+            if match and looks_random(match[group]):
+                before = _NAME_BEFORE.search(text[max(0, at - 30) : at])
+                name = f"{before.group() if before else ''}{text[at : match.end('suffix')]}"
+                if not _NON_SECRET_NAME.search(name):
+                    yield Finding(*match.span(group), "assigned_secret")
     for scheme in _AUTH_SCHEMES:
         for at in find_occurrences(lower, scheme):
             match = _CREDENTIALS.match(text, at + len(scheme))
@@ -67,7 +71,7 @@ def find_assigned_secrets(text: str) -> Iterator[Finding]:
 
 
 def looks_random(value: str) -> bool:
-    """Whether a value is more likely drawn at random than written by a person to be read."""
+    """Whether a value is more likely random than written by a person."""
     if (
         REDACTION_PREFIX in value
         or _UUID.fullmatch(value)
@@ -82,18 +86,6 @@ def looks_random(value: str) -> bool:
     if not (digit and (lower or upper)) or (len(value) < _SHORT_CHARS and lower + upper + digit + other < 3):
         return False
     return _bits_per_char(value) >= min(3.0, 0.9 * math.log2(len(value)))
-
-
-def _find_value_group(match: re.Match[str]) -> str:
-    return "quoted" if match["quoted"] else "bare"
-
-
-def _is_secret(match: re.Match[str], text: str, stem_at: int) -> bool:
-    if not looks_random(match[_find_value_group(match)]):
-        return False
-    before = _NAME_BEFORE.search(text[max(0, stem_at - 30) : stem_at])
-    name = f"{before.group() if before else ''}{text[stem_at : match.end('suffix')]}"
-    return not _NON_SECRET_NAME.search(name)
 
 
 def _is_user_and_password(value: str) -> bool:

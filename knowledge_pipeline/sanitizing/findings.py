@@ -1,4 +1,4 @@
-"""What detectors give: spans of a text, in characters, each of one kind."""
+"""Findings of detectors: spans of a text, in characters, each of one kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-REDACTION_PREFIX = "[REDACTED:"  # no detector may match what holds it, or redaction would not come to rest
+REDACTION_PREFIX = "[REDACTED:"  # no detector may match text that holds it, or redaction would not end
 
 _LINE_BREAKS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -20,7 +20,7 @@ class Finding(NamedTuple):
 
 
 def find_occurrences(text: str, needle: str) -> Iterator[int]:
-    """Where the needle starts, each time, none overlapping: the cheapest look at a text there is."""
+    """Where the needle starts, without overlaps: the cheapest search there is."""
     at = text.find(needle)
     while at != -1:
         yield at
@@ -28,7 +28,7 @@ def find_occurrences(text: str, needle: str) -> Iterator[int]:
 
 
 def merge_overlapping(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings in order, those that overlap made one, named by the first given among the earliest."""
+    """The findings in order; overlapping ones are united, named by the first given among the earliest."""
     whole: list[Finding] = []
     for found in sorted(findings, key=lambda finding: finding.start_char):
         if whole and found.start_char < whole[-1].end_char:
@@ -44,14 +44,10 @@ def redact(text: str, findings: Iterable[Finding]) -> str:
     Args:
         findings: in order, none overlapping.
     """
-    return "".join(_build_redacted(text, findings))
-
-
-def _build_redacted(text: str, findings: Iterable[Finding]) -> Iterator[str]:
+    parts: list[str] = []
     at = 0
     for start_char, end_char, kind in findings:
-        yield text[at:start_char]
-        yield f"{REDACTION_PREFIX}{kind}]"
-        yield from _LINE_BREAKS.findall(text, start_char, end_char)
+        line_breaks = _LINE_BREAKS.findall(text, start_char, end_char)
+        parts += [text[at:start_char], f"{REDACTION_PREFIX}{kind}]", *line_breaks]
         at = end_char
-    yield text[at:]
+    return "".join([*parts, text[at:]])

@@ -1,7 +1,7 @@
 """Finds personal data by form and checksum: addresses, phone and card numbers, accounts, national ids.
 
-Names and postal addresses are not looked for: that takes a language model, and it errs
-on code. Numbers without a checksum count only in a form that people write them in.
+Names and postal addresses are not searched: this needs a language model, which errs on
+code. Numbers without a checksum count only in a form that people write them in.
 """
 
 from __future__ import annotations
@@ -111,8 +111,9 @@ _NUMBERS = (
 
 def find_personal_data(text: str) -> Iterator[Finding]:
     """Personal data of a text, by kind; findings may overlap."""
-    if "@" in text:
-        yield from _find_emails(text)
+    for match in _EMAIL.finditer(text) if "@" in text else ():
+        if not (match["user"] == "git" and text.startswith((":", "/"), match.end())):  # git@host:owner/name
+            yield Finding(*match.span(), "email")
     for start_char, end_char in _find_digit_windows(text):
         for kind, pattern, holds in _NUMBERS:
             group = "number" if "number" in pattern.groupindex else 0
@@ -121,14 +122,8 @@ def find_personal_data(text: str) -> Iterator[Finding]:
                     yield Finding(*match.span(group), kind)
 
 
-def _find_emails(text: str) -> Iterator[Finding]:
-    for match in _EMAIL.finditer(text):
-        if not (match["user"] == "git" and text.startswith((":", "/"), match.end())):  # git@host:owner/name
-            yield Finding(*match.span(), "email")
-
-
 def _find_digit_windows(text: str) -> Iterator[tuple[int, int]]:
-    """Spans around six digits or more, in which alone numbers are looked for; none overlapping."""
+    """Spans around six digits or more, where numbers are searched; none overlap."""
     start_char = end_char = 0
     for match in _SIX_DIGITS.finditer(text):
         if match.start() - _WINDOW_MARGIN_CHARS > end_char:

@@ -1,13 +1,13 @@
-"""The one door: a text in, a text without secrets and personal data out, and what was found.
+"""Removes secrets and personal data from a text, and counts what it found.
 
-A redacted text has the line breaks of the original, so line numbers stay right, and
+A redacted text keeps the line breaks of the original, so line numbers stay right, and
 sanitizing it again changes nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
@@ -17,11 +17,9 @@ from knowledge_pipeline.sanitizing.personal_data import find_personal_data
 from knowledge_pipeline.sanitizing.secrets import find_secrets
 
 VERSION = 1
-"""Raised when a detector changes: chunks are made again."""
+"""Raised when a detector changes: chunks are built again."""
 
-_MAX_PASSES = 8  # a redaction may bring a new finding to light; two rounds nearly always do
-
-_Detector = Callable[[str], Iterator[Finding]]
+_MAX_PASSES = 8  # a redaction may reveal another finding; two passes nearly always suffice
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +36,23 @@ def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
 
     Never raises. A class of findings that is `off` is not looked for.
     """
-    detectors = _list_detectors(settings)
-    found: Counter[str] = Counter()
+    detectors = [(find_secrets, settings.secrets), (find_personal_data, settings.personal_data)]
+    counts: Counter[str] = Counter()
     for _ in range(_MAX_PASSES):
-        findings = merge_overlapping(finding for find, _ in detectors for finding in find(text))
+        findings: list[Finding] = []
+        dropped = False
+        for find, treatment in detectors:
+            found = list(find(text)) if treatment != "off" else []
+            findings += found
+            dropped |= treatment == "drop" and bool(found)
+        findings = merge_overlapping(findings)
         if not findings:
             break
-        found.update(finding.kind for finding in findings)
-        if any(treatment == "drop" and next(find(text), None) for find, treatment in detectors):
-            return SanitizedText("", dict(found), dropped=True)
+        counts.update(finding.kind for finding in findings)
+        if dropped:
+            return SanitizedText("", dict(counts), dropped=True)
         text = redact(text, findings)
-    return SanitizedText(text, dict(found))
+    return SanitizedText(text, dict(counts))
 
 
 def fingerprint(settings: SanitizeSettings) -> str:
@@ -59,8 +63,3 @@ def fingerprint(settings: SanitizeSettings) -> str:
     if settings.personal_data != "off":
         parts += [f"{package} {metadata.version(package)}" for package in ("phonenumbers", "python-stdnum")]
     return ", ".join(parts)
-
-
-def _list_detectors(settings: SanitizeSettings) -> list[tuple[_Detector, str]]:
-    both = [(find_secrets, settings.secrets), (find_personal_data, settings.personal_data)]
-    return [(find, treatment) for find, treatment in both if treatment != "off"]

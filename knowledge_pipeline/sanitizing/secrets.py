@@ -1,4 +1,4 @@
-"""Finds what would let a reader in: private keys, tokens, passwords in URLs and in assignments."""
+"""Finds secrets: private keys, tokens, passwords in URLs and in assignments."""
 
 from __future__ import annotations
 

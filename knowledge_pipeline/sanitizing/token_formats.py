@@ -1,7 +1,7 @@
-"""Secrets that give themselves away by their form: a prefix that the issuer chose, a length, an alphabet.
+"""Finds secrets by their format: the issuer's prefix, a length, an alphabet.
 
-Every pattern is bounded and tried only where one of its prefixes stands, so that no text
-makes it slow, and a text without them, which is nearly every text, costs one search each.
+Every pattern is bounded and tried only where one of its prefixes occurs, so that no text
+makes it slow. A text without a prefix costs one search for it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""What there is, and how it is used: counts of what the caller may see."""
+"""What is indexed, and how it is used, as far as the caller may see it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection as Container
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.responses import Collection, CollectionsResponse, QueryStats, StatsResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.store.filters import at_least, eq
@@ -19,79 +20,67 @@ MAX_HOURS = 24 * 366
 _QUERY_LOG_COLUMNS = ("type", "door", "results", "took_ms", "cached", "degraded")
 
 
-async def list_collections(settings: Settings, base: KnowledgeBase, access: Access) -> dict[str, Any]:
-    """The sources that the caller may see something of."""
+async def list_collections(settings: Settings, base: KnowledgeBase, access: Access) -> CollectionsResponse:
+    """The sources with content that the caller may see."""
     status = await base.astatus(access=access)
     lake = Lake(settings.store)
     types, times = await asyncio.gather(
-        asyncio.to_thread(_source_types, settings, lake),
-        asyncio.to_thread(_load_read_times, lake, status.by_source),
+        asyncio.to_thread(lake.list_stored_sources),
+        asyncio.to_thread(_load_refresh_times, lake, status.by_source),
     )
-    held = [
-        {"id": source, "type": types.get(source, ""), "chunks": rows, "refreshed_at": times.get(source)}
+    types |= {source.id: source.type for source in settings.sources}
+    collections = (
+        Collection(source, types.get(source, ""), rows, times.get(source))
         for source, rows in status.by_source.items()
-    ]
-    return {
-        "release": status.release,
-        "released_at": status.released_at.isoformat(),
-        "collections": held,
-    }
+    )
+    return CollectionsResponse(status.release, status.released_at, tuple(collections))
 
 
 async def compute_stats(
     settings: Settings, base: KnowledgeBase, access: Access, *, hours: int
-) -> dict[str, Any]:
-    """How much there is, and the questions of the last hours: a tenant's own, an operator's all."""
+) -> StatsResponse:
+    """How much is indexed, and recent queries: of the caller's tenant, or all for an operator."""
     status = await base.astatus(access=access)
-    questions = None
+    queries = None
     if settings.logs.queries and (access.everything or access.tenant):
-        questions = await asyncio.to_thread(_summarize_queries, Lake(settings.store), access, hours)
-    return {
-        "release": status.release,
-        "chunks": status.rows,
-        "by_type": dict(status.by_type),
-        "hours": hours,
-        "questions": questions,
-    }
+        queries = await asyncio.to_thread(_summarize_queries, Lake(settings.store), access, hours)
+    return StatsResponse(status.release, status.rows, status.by_type, hours, queries)
 
 
-def _source_types(settings: Settings, lake: Lake) -> dict[str, str]:
-    return lake.list_stored_sources() | {source.id: source.type for source in settings.sources}
-
-
-def _load_read_times(lake: Lake, sources: Mapping[str, int]) -> dict[str, str]:
+def _load_refresh_times(lake: Lake, sources: Container[str]) -> dict[str, datetime]:
     """When each source was last read, as far as the log goes back."""
     table = lake.log_table("refreshes")
-    if not table.exists:
-        return {}
     newest: dict[str, datetime] = {}
-    for row in table.read_rows(["source", "at"], eq("stage", "snapshot")).to_pylist():
-        if row["source"] in sources:
-            at: datetime = row["at"]
-            newest[row["source"]] = max(at, newest.get(row["source"], at))
-    return {source: at.isoformat() for source, at in newest.items()}
+    if table.exists:
+        for row in table.read_rows(["source", "at"], eq("stage", "snapshot")).to_pylist():
+            if row["source"] in sources:
+                at: datetime = row["at"]
+                newest[row["source"]] = max(at, newest.get(row["source"], at))
+    return newest
 
 
-def _summarize_queries(lake: Lake, access: Access, hours: int) -> dict[str, Any]:
+def _summarize_queries(lake: Lake, access: Access, hours: int) -> QueryStats:
     table = lake.log_table("queries")
     where = at_least("at", datetime.now(UTC) - timedelta(hours=hours))
     if not access.everything:
         where &= eq("tenant", access.tenant or "")
     rows = table.read_rows(list(_QUERY_LOG_COLUMNS), where).to_pylist() if table.exists else []
     times = sorted(row["took_ms"] for row in rows)
-    return {
-        "count": len(rows),
-        "without_results": sum(not row["results"] for row in rows),
-        "degraded": sum(bool(row["degraded"]) for row in rows),
-        "cached": sum(row["cached"] for row in rows),
-        "by_type": dict(Counter(row["type"] for row in rows)),
-        "by_door": dict(Counter(row["door"] for row in rows)),
-        **{f"p{percent}_ms": _compute_percentile(times, percent) for percent in (50, 95, 99)},
-    }
+    return QueryStats(
+        count=len(rows),
+        zero_result_count=sum(not row["results"] for row in rows),
+        degraded=sum(bool(row["degraded"]) for row in rows),
+        cached=sum(row["cached"] for row in rows),
+        by_type=Counter(row["type"] for row in rows),
+        by_interface=Counter(row["door"] for row in rows),
+        p50_ms=_compute_percentile(times, 50),
+        p95_ms=_compute_percentile(times, 95),
+        p99_ms=_compute_percentile(times, 99),
+    )
 
 
 def _compute_percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """The value that so many of a hundred do not exceed; None of nothing."""
+    """The value that `percent` of a hundred values do not exceed; None if there are no values."""
     if not ordered:
         return None
     return round(ordered[max(0, -(-len(ordered) * percent // 100) - 1)], 3)

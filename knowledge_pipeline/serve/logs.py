@@ -1,7 +1,7 @@
-"""What a server writes on stderr: one line for each request and for what goes wrong, as JSON or as text.
+"""What a server writes to stderr: a line for each request and each problem, as JSON or as text.
 
-No line has the content of a question or of what was found, unless `serve.log_queries` is set, and none
-has a token or a path. Every line that is written while a request is answered has the request's id.
+No line has the content of a query or of results unless `serve.log_queries` is set, and none has a token or
+a path. Every line that is written while a request is answered has the request's id.
 """
 
 from __future__ import annotations
@@ -22,82 +22,84 @@ from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.serve.observers import AnyAnswer, Observer
+from knowledge_pipeline.serve.observers import AnyResponse, Observer
 
 ACCESS_LOG = "knowledge_pipeline.access"
 
-_MAX_CHARS = 2_000  # of a question
-_MESSAGE_FIELDS = frozenset({"logger", "method", "route", "status", "ms"})  # of a request's line
+_MAX_CHARS = 2_000  # of a query
+_MESSAGE_FIELDS = frozenset({"logger", "method", "route", "status", "duration_ms"})  # of a request's line
 _MAX_FRAMES = 20  # of a traceback, the innermost ones
 
 
 @dataclass(slots=True)
 class RequestLogEntry:
-    """What is known of one request, as far as it has come; of several answers of the first."""
+    """What is known so far of one request; of several responses, the first counts."""
 
     request_id: str | None = None
     query_id: str | None = None
     token: str | None = None  # its id
-    door: str | None = None
+    interface: str | None = None
     cached: bool | None = None
     degraded: tuple[str, ...] | None = None
-    question: str | None = None  # only where content is logged
+    query: str | None = None  # only if content is logged
 
 
 _access_log = logging.getLogger(ACCESS_LOG)
-_current_entry: ContextVar[RequestLogEntry | None] = ContextVar("line", default=None)
+_current_entry: ContextVar[RequestLogEntry | None] = ContextVar("current_entry", default=None)
 
 
 @contextmanager
 def open_log_entry(request_id: str) -> Iterator[RequestLogEntry]:
-    """The line of the request that is answered inside."""
-    line = RequestLogEntry(request_id)
-    token = _current_entry.set(line)
+    """The log entry of the request that is answered inside."""
+    entry = RequestLogEntry(request_id)
+    token = _current_entry.set(entry)
     try:
-        yield line
+        yield entry
     finally:
         _current_entry.reset(token)
 
 
 class LogObserver(Observer):
-    """Fills in the line of the request that a question came with."""
+    """Fills in the log entry of the request that a query came with."""
 
     def __init__(self, serve: ServeSettings) -> None:
         self._log_content = serve.log_queries
 
     def on_identified(self, caller: Caller) -> None:
         """See `Observer`."""
-        if line := _current_entry.get():
-            line.door, line.token = caller.interface, caller.token
+        if entry := _current_entry.get():
+            entry.interface, entry.token = caller.interface, caller.token
 
-    def on_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
+    def on_answered(self, kind: str, text: str, access: Access, answer: AnyResponse) -> None:
         """See `Observer`."""
-        line = _current_entry.get()
-        if line is None or line.query_id is not None:
+        entry = _current_entry.get()
+        if entry is None or entry.query_id is not None:
             return
-        line.query_id, line.degraded = answer.query_id, answer.degraded
-        line.cached = isinstance(answer, SearchResponse) and answer.cached
+        entry.query_id, entry.degraded = answer.query_id, answer.degraded
+        entry.cached = isinstance(answer, SearchResponse) and answer.cached
         if self._log_content:
-            line.question = text
+            entry.query = text
 
 
-def log_request(entry: RequestLogEntry, **fields: Any) -> None:
-    """Write a request's line, with what else is known of it."""
+def log_request(
+    entry: RequestLogEntry, *, method: str, route: str | None, status: int, duration_ms: float
+) -> None:
+    """Write the line of a request."""
     if not _access_log.isEnabledFor(logging.INFO):
         return
-    facts = {**asdict(entry), **fields}
-    if facts["question"] is None:
-        del facts["question"]
-    else:
-        facts["question"] = redact(facts["question"])
-    _access_log.info("%(method)s %(route)s %(status)s, %(ms)s ms", facts, extra={"request": facts})
+    fields = asdict(entry)
+    query = fields.pop("query")
+    fields |= {"method": method, "route": route, "status": status, "duration_ms": duration_ms}
+    if query is not None:
+        fields["query"] = redact(query)
+    _access_log.info("%s %s %s, %s ms", method, route, status, duration_ms, extra={"request": fields})
 
 
 @contextmanager
 def configure_logging(serve: ServeSettings, stream: TextIO | None = None) -> Iterator[None]:
-    """Write what is logged inside as the settings say, by default on stderr; other handlers rest.
+    """Write what is logged inside as the settings say, by default to stderr, in place of other handlers.
 
-    What uvicorn, the SDK of MCP and other libraries log goes the same way.
+    What uvicorn, the SDK of MCP and other libraries log goes there too.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     as_json = serve.log_format == "json" or (serve.log_format is None and not handler.stream.isatty())
@@ -126,54 +128,52 @@ class JsonLogFormatter(logging.Formatter):
         return json.dumps(build_log_fields(record, content=self._content), ensure_ascii=False, default=str)
 
 
-class TextLogFormatter(logging.Formatter):
-    """Lines that people read; a traceback under its line."""
-
-    def __init__(self, *, content: bool) -> None:
-        super().__init__()
-        self._content = content
+class TextLogFormatter(JsonLogFormatter):
+    """Lines for people; a traceback follows its line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""
-        facts = build_log_fields(record, content=self._content)
-        at, level, frames = facts.pop("at"), facts.pop("level"), facts.pop("frames", ())
-        message = str(facts.pop("message", record.getMessage())).replace(
-            "\n", "\\n"
-        )  # one line, no forged ones
-        start = f"{at} {level:<7} {message}"
-        if record.name == ACCESS_LOG:
-            facts = {name: value for name, value in facts.items() if name not in _MESSAGE_FIELDS}
+        log_fields = build_log_fields(record, content=self._content)
+        timestamp, level = log_fields.pop("timestamp"), log_fields.pop("level")
+        frames = log_fields.pop("frames", ())
+        message = str(log_fields.pop("message", record.getMessage())).replace("\n", "\\n")  # no forged lines
+        start = f"{timestamp} {level:<7} {message}"
+        hidden = _MESSAGE_FIELDS if record.name == ACCESS_LOG else frozenset[str]()
         rest = " ".join(
-            f"{name}={_format_value(value)}" for name, value in facts.items() if value not in (None, ())
+            f"{name}={_format_value(value)}"
+            for name, value in log_fields.items()
+            if value not in (None, ()) and name not in hidden
         )
         return "\n".join((f"{start} {rest}".rstrip(), *(f"    {frame}" for frame in frames)))
 
 
 def build_log_fields(record: logging.LogRecord, *, content: bool) -> dict[str, Any]:
-    """What a line says, by name.
+    """The fields of a line.
 
-    Of an exception (`exc_info`, or `raised` among the extras) its type and where it was raised; what it
-    says only where content is logged, or where it is told to users anyway or is of the system.
+    Of an exception: its type and where it was raised. Its message is logged only if content is, if users
+    see it anyway, or if it is the system's.
     """
-    at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-    facts: dict[str, Any] = {"at": at, "level": record.levelname.lower(), "logger": record.name}
-    line = _current_entry.get()
+    fields: dict[str, Any] = {
+        "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+    }
     if isinstance(request := getattr(record, "request", None), dict):
-        return facts | request
-    facts["message"] = redact(record.getMessage())
-    if line:
-        facts |= {"request_id": line.request_id, "door": line.door, "token": line.token}
-    if error := getattr(record, "raised", None) or (record.exc_info and record.exc_info[1]):
-        facts |= {"error": type(error).__name__, "frames": _format_frames(error.__traceback__)}
+        return fields | request
+    fields["message"] = redact(record.getMessage())
+    if entry := _current_entry.get():
+        fields |= {"request_id": entry.request_id, "interface": entry.interface, "token": entry.token}
+    if error := record.exc_info and record.exc_info[1]:
+        fields |= {"error": type(error).__name__, "frames": _format_frames(error.__traceback__)}
         if content or isinstance(error, KnowledgeError):
-            facts["said"] = redact(str(error))
+            fields["error_message"] = redact(str(error))
         elif isinstance(error, OSError):
-            facts["said"] = error.strerror
-    return facts
+            fields["error_message"] = error.strerror
+    return fields
 
 
 def redact(text: str) -> str:
-    """The beginning of a text without its secrets: the whole is looked at, so that none is cut in two."""
+    """The beginning of a text without its secrets; the whole is searched, so that none is cut in two."""
     from knowledge_pipeline.config.settings import SanitizeSettings
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 
@@ -181,7 +181,7 @@ def redact(text: str) -> str:
 
 
 def _format_frames(trace: TracebackType | None) -> list[str]:
-    """Where it happened, without the machine's paths: `module:line function`, the innermost last."""
+    """The frames of a traceback, without paths: `module:line function`, innermost last."""
     found = [
         f"{frame.f_globals.get('__name__', '?')}:{line} {frame.f_code.co_name}"
         for frame, line in traceback.walk_tb(trace)

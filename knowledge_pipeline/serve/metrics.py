@@ -1,8 +1,7 @@
 """Metrics for Prometheus: https://prometheus.io/docs/practices/naming/.
 
-Labels have few values that are known beforehand: never a token, a tenant, a source, a path or a text.
-Moments are told as such, and not how long ago they are: that is what `time() - moment` says when it is
-asked, however long ago it was scraped.
+Labels have few, known values: never a token, a tenant, a source, a path or a text. Moments are exported as
+timestamps, not as ages: `time() - timestamp` is right however long ago the metrics were scraped.
 """
 
 from __future__ import annotations
@@ -23,42 +22,72 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.serve.observers import AnyAnswer, Observer, Outcome
+from knowledge_pipeline.serve.observers import AnyResponse, Observer, Outcome
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.store import release as releases
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 
-STORE_READ_INTERVAL_S = 10.0  # at the store, however often it is scraped
+STORE_READ_INTERVAL_S = 10.0  # between reads of the store, however often metrics are scraped
 
 _DURATION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _MAX_CLOCK_SKEW = timedelta(minutes=10)  # clocks of machines that share a store differ
 
 
 class Metrics(Observer):
-    """Counts what one service is asked, and tells it with what the store says. Threads may share it."""
+    """Counts queries, and exports the counts with the state of the store. Threads may share it."""
 
     def __init__(self, settings: Settings) -> None:
         self._registry = CollectorRegistry()
-        self._create_counters()
-        self._create_histograms()
+        self._queries_ended = Counter(
+            "knowledge_queries", "Queries by outcome.", ["interface", "outcome"], registry=self._registry
+        )
+        self._queries_in_progress = Gauge(
+            "knowledge_queries_in_progress", "Queries that are being answered.", registry=self._registry
+        )
+        self._queries_queued = Gauge(
+            "knowledge_queries_queued", "Queries that wait for their turn.", registry=self._registry
+        )
+        self._cache_hits = Counter(
+            "knowledge_search_cache_hits",
+            "Searches answered from the cache.",
+            ["type"],
+            registry=self._registry,
+        )
+        self._degraded_answers = Counter(
+            "knowledge_degraded_answers", "Answers that lack a step.", ["step"], registry=self._registry
+        )
+        self._query_duration = self._histogram(
+            "knowledge_query_duration_seconds",
+            "Time from a query to its answer, including the wait for its turn.",
+            "interface",
+        )
+        self._search_duration = self._histogram(
+            "knowledge_search_duration_seconds",
+            "Time that the knowledge base took for an answer.",
+            "interface",
+            "type",
+        )
+        self._step_duration = self._histogram(
+            "knowledge_search_step_duration_seconds", "Time that one step of an answer took.", "step"
+        )
         ProcessCollector(registry=self._registry)
         self._registry.register(_StoreCollector(settings))
-        build = Gauge("knowledge_build_info", "The version that runs.", ["version"], registry=self._registry)
+        build = Gauge("knowledge_build_info", "The running version.", ["version"], registry=self._registry)
         build.labels(version("knowledge-pipeline")).set(1)
 
     def register_refreshes(self, refreshes: RefreshQueue) -> None:
-        """Tell of the refreshes of a server as well."""
+        """Export the refreshes of a server as well."""
         self._registry.register(_RefreshCollector(refreshes))
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """All metrics in the form that an `Accept` header prefers, and its content type; reads the store."""
+        """All metrics in the format that `Accept` prefers, and its content type; reads the store."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
-    def on_waiting(self, delta: int) -> None:
+    def on_queued(self, delta: int) -> None:
         """See `Observer`."""
-        self._queries_waiting.inc(delta)
+        self._queries_queued.inc(delta)
 
     def on_running(self, delta: int) -> None:
         """See `Observer`."""
@@ -70,10 +99,10 @@ class Metrics(Observer):
         if outcome == "ok":
             self._query_duration.labels(caller.interface).observe(took_s)
 
-    def on_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
+    def on_answered(self, kind: str, text: str, access: Access, answer: AnyResponse) -> None:
         """See `Observer`."""
         del text
-        self._answer_duration.labels(access.caller.interface, kind).observe(answer.took_ms / 1000)
+        self._search_duration.labels(access.caller.interface, kind).observe(answer.took_ms / 1000)
         for step in answer.degraded:
             self._degraded_answers.labels(step).inc()
         if isinstance(answer, SearchResponse):
@@ -81,76 +110,34 @@ class Metrics(Observer):
         for step, took_ms in getattr(answer, "timings_ms", {}).items():
             self._step_duration.labels(step).observe(took_ms / 1000)
 
-    def _create_counters(self) -> None:
-        self._queries_ended = Counter(
-            "knowledge_questions",
-            "Questions by how they ended.",
-            ["door", "outcome"],
-            registry=self._registry,
-        )
-        self._queries_in_progress = Gauge(
-            "knowledge_questions_in_progress", "Questions that are being answered.", registry=self._registry
-        )
-        self._queries_waiting = Gauge(
-            "knowledge_questions_waiting", "Questions that wait for their turn.", registry=self._registry
-        )
-        self._cache_hits = Counter(
-            "knowledge_answer_cache_hits",
-            "Answers that were given before.",
-            ["type"],
-            registry=self._registry,
-        )
-        self._degraded_answers = Counter(
-            "knowledge_answers_degraded",
-            "Answers that had to do without a step.",
-            ["step"],
-            registry=self._registry,
-        )
-
-    def _create_histograms(self) -> None:
-        def histogram(name: str, documentation: str, *labels: str) -> Histogram:
-            return Histogram(
-                name, documentation, labels, buckets=_DURATION_BUCKETS_S, registry=self._registry
-            )
-
-        self._query_duration = histogram(
-            "knowledge_question_duration_seconds",
-            "From a question that may be asked to its answer, with waiting for its turn.",
-            "door",
-        )
-        self._answer_duration = histogram(
-            "knowledge_answer_duration_seconds",
-            "How long the knowledge base took for an answer.",
-            "door",
-            "type",
-        )
-        self._step_duration = histogram(
-            "knowledge_answer_step_duration_seconds", "How long one step of an answer took.", "step"
-        )
+    def _histogram(self, name: str, documentation: str, *labels: str) -> Histogram:
+        return Histogram(name, documentation, labels, buckets=_DURATION_BUCKETS_S, registry=self._registry)
 
 
 class _RefreshCollector(Collector):
-    """Refreshes that one server was asked for."""
+    """The refreshes of one server."""
 
     def __init__(self, refreshes: RefreshQueue) -> None:
         self._refreshes = refreshes
 
     def collect(self) -> Iterator[Metric]:
         states = [refresh.status for refresh in self._refreshes.list_all()]
-        under_way = GaugeMetricFamily("knowledge_refreshes", "Refreshes that are not done.", labels=["state"])
-        for state in ("waiting", "running"):
-            under_way.add_metric([state], states.count(state))
-        yield under_way
-        ended = CounterMetricFamily(
-            "knowledge_refreshes_ended", "Refreshes that have ended.", labels=["state"]
+        active = GaugeMetricFamily(
+            "knowledge_refreshes_active", "Refreshes that are queued or running.", labels=["state"]
         )
-        for state in ("done", "failed"):
-            ended.add_metric([state], self._refreshes.finished_counts[state])
-        yield ended
+        for state in ("queued", "running"):
+            active.add_metric([state], states.count(state))
+        yield active
+        finished = CounterMetricFamily(
+            "knowledge_refreshes_finished", "Refreshes that have finished.", labels=["state"]
+        )
+        for state in ("succeeded", "failed"):
+            finished.add_metric([state], self._refreshes.finished_counts[state])
+        yield finished
 
 
 class _StoreCollector(Collector):
-    """What is live, and when sources were last read; what the store said a moment ago is told again."""
+    """The live release, and when sources were last refreshed; read at most every `STORE_READ_INTERVAL_S`."""
 
     def __init__(self, settings: Settings) -> None:
         self._lake = Lake(settings.store)
@@ -161,7 +148,7 @@ class _StoreCollector(Collector):
         self._lock = threading.Lock()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing beforehand: the store is asked when it is scraped, and not when the server starts."""
+        """Nothing: the store is read at a scrape, not when the server starts."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -182,9 +169,9 @@ class _StoreCollector(Collector):
 
     def _collect_release(self) -> Iterator[Metric]:
         live = releases.find_live_release(self._lake)
-        number = GaugeMetricFamily("knowledge_release", "The release that questions are asked of.")
+        number = GaugeMetricFamily("knowledge_release_number", "The live release.")
         since = GaugeMetricFamily(
-            "knowledge_release_created_timestamp_seconds", "When the live release was made."
+            "knowledge_release_created_timestamp_seconds", "When the live release was created."
         )
         rows = GaugeMetricFamily("knowledge_release_chunks", "Chunks of the live release.")
         if live:
@@ -194,23 +181,23 @@ class _StoreCollector(Collector):
         yield from (number, since, rows)
 
     def _collect_freshness(self) -> Metric:
-        """Of each type the source that was refreshed the longest ago: none hides behind another."""
+        """Of each type, the source that was refreshed longest ago, so that none hides behind another."""
         held = {*self._lake.list_stored_sources().items(), *self._declared}
         oldest = dict[str, datetime]()
         for (source, type_), at in self._load_refresh_times().items():
             if (source, type_) in held:
                 oldest[type_] = min(at, oldest.get(type_, at))
-        told = GaugeMetricFamily(
-            "knowledge_source_refreshed_timestamp_seconds",
-            "When the source of a type that was refreshed the longest ago was last refreshed.",
+        refreshed = GaugeMetricFamily(
+            "knowledge_oldest_source_refresh_timestamp_seconds",
+            "When the source of a type that was refreshed longest ago was refreshed.",
             labels=["source_type"],
         )
         for type_, at in sorted(oldest.items()):
-            told.add_metric([type_], at.timestamp())
-        return told
+            refreshed.add_metric([type_], at.timestamp())
+        return refreshed
 
     def _load_refresh_times(self) -> dict[tuple[str, str], datetime]:
-        """When each source was last refreshed to the end; only the end of the log is read again."""
+        """When each source was last refreshed completely; only the end of the log is read again."""
         where = eq("stage", "index")
         if self._refreshed_at:
             where &= at_least("at", max(self._refreshed_at.values()) - _MAX_CLOCK_SKEW)

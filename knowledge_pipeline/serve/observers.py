@@ -1,10 +1,10 @@
-"""What is told of each question to whoever observes a service: metrics, traces and logs."""
+"""What metrics, traces and logs learn of each query."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -14,72 +14,66 @@ from knowledge_pipeline.query.access import Access, Caller
 
 Outcome = Literal[
     "ok",
-    "refused",  # it makes no sense
+    "invalid",
     "not_found",
     "unauthenticated",
     "forbidden",
-    "limited",  # asked too often
-    "timed_out",
-    "abandoned",  # nobody waits for the answer any more
-    "failed",
+    "rate_limited",
+    "timeout",
+    "cancelled",  # the client no longer waits for the response
+    "error",
 ]
-AnyAnswer = SearchResponse | GraphResponse | RelationsResponse
+AnyResponse = SearchResponse | GraphResponse | RelationsResponse
 
 _OUTCOMES: tuple[tuple[type[BaseException], Outcome], ...] = (
-    (errors.InvalidQuery, "refused"),
-    (errors.ConfigError, "refused"),
+    (errors.InvalidQuery, "invalid"),
+    (errors.ConfigError, "invalid"),
     (errors.NotFound, "not_found"),
     (errors.Unauthenticated, "unauthenticated"),
     (errors.Forbidden, "forbidden"),
-    (errors.TooManyRequests, "limited"),
-    (errors.ResponseTimeout, "timed_out"),
-    (asyncio.CancelledError, "abandoned"),
+    (errors.TooManyRequests, "rate_limited"),
+    (errors.ResponseTimeout, "timeout"),
+    (asyncio.CancelledError, "cancelled"),
 )
 
 
 class Observer:
-    """Told of what is asked; overrides what it wants to hear. Nothing here may raise."""
+    """Learns of queries; overrides the methods that it needs. None of them may raise."""
 
     def on_identified(self, caller: Caller) -> None:
-        """It is known who asks."""
+        """The sender of a request is known."""
 
-    def on_waiting(self, delta: int) -> None:
-        """So many questions more wait for their turn."""
+    def on_queued(self, delta: int) -> None:
+        """The number of queries that wait for their turn has changed by `delta`."""
 
     def on_running(self, delta: int) -> None:
-        """So many questions more are being answered."""
+        """The number of queries that are being answered has changed by `delta`."""
 
     def on_ended(self, caller: Caller, outcome: Outcome, took_s: float) -> None:
-        """One question has ended; it may have asked the knowledge base several things, or none."""
+        """A query has ended; it may have asked the knowledge base several times, or not at all."""
 
-    def on_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
-        """The knowledge base has answered; called on its thread, in the context of the question."""
+    def on_answered(self, kind: str, text: str, access: Access, answer: AnyResponse) -> None:
+        """The knowledge base has answered; called on its thread, in the context of the query."""
 
 
-class ObserverGroup:
+class Observers:
     """All observers of a service."""
 
-    def __init__(self, observers: Sequence[Observer]) -> None:
+    def __init__(self, observers: Iterable[Observer]) -> None:
         self._observers = tuple(observers)
 
-    def notify_identified(self, caller: Caller) -> None:
-        """See `Observer`."""
+    def notify(self, call: Callable[[Observer], None]) -> None:
+        """Call each observer."""
         for observer in self._observers:
-            observer.on_identified(caller)
+            call(observer)
 
-    def notify_unauthenticated(self, caller: Caller) -> None:
-        """Tell that nothing could be asked, for it is not known who asks."""
-        for observer in self._observers:
-            observer.on_ended(caller, "unauthenticated", 0.0)
-
-    def notify_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
-        """See `Observer`."""
-        for observer in self._observers:
-            observer.on_answered(kind, text, access, answer)
+    def notify_answered(self, kind: str, text: str, access: Access, answer: AnyResponse) -> None:
+        """See `Observer.on_answered`."""
+        self.notify(lambda each: each.on_answered(kind, text, access, answer))
 
     @contextmanager
     def observe_query(self, caller: Caller) -> Iterator[None]:
-        """Tell how the question inside ends, and how long it took."""
+        """Report how the query inside ends, and how long it took."""
         start_s = time.perf_counter()
         outcome: Outcome = "ok"
         try:
@@ -88,39 +82,31 @@ class ObserverGroup:
             outcome = outcome_of(error)
             raise
         finally:
-            for observer in self._observers:
-                observer.on_ended(caller, outcome, time.perf_counter() - start_s)
+            took_s = time.perf_counter() - start_s
+            self.notify(lambda each: each.on_ended(caller, outcome, took_s))
 
     @contextmanager
-    def track_waiting(self) -> Iterator[None]:
-        """What is inside waits for its turn."""
-        self._notify_waiting(1)
+    def count_queued(self) -> Iterator[None]:
+        """Report that the query inside waits for its turn."""
+        self.notify(lambda each: each.on_queued(1))
         try:
             yield
         finally:
-            self._notify_waiting(-1)
+            self.notify(lambda each: each.on_queued(-1))
 
     @contextmanager
-    def track_running(self) -> Iterator[None]:
-        """What is inside is being answered."""
-        self._notify_running(1)
+    def count_running(self) -> Iterator[None]:
+        """Report that the query inside is being answered."""
+        self.notify(lambda each: each.on_running(1))
         try:
             yield
         finally:
-            self._notify_running(-1)
-
-    def _notify_waiting(self, delta: int) -> None:
-        for observer in self._observers:
-            observer.on_waiting(delta)
-
-    def _notify_running(self, delta: int) -> None:
-        for observer in self._observers:
-            observer.on_running(delta)
+            self.notify(lambda each: each.on_running(-1))
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """How a question has ended that has raised this."""
+    """How a query has ended that raised an error."""
     for cls, outcome in _OUTCOMES:
         if isinstance(error, cls):
             return outcome
-    return "failed"
+    return "error"

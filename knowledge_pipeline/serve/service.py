@@ -1,6 +1,6 @@
-"""What all doors share: the knowledge base, who may ask it, how often, and for how long.
+"""What all interfaces share: the knowledge base, who may query it, how often, and for how long.
 
-A door finds out who calls with `identify`, and asks with `ask`; nothing else of it touches content.
+An interface identifies callers with `identify` and queries with `execute`; nothing else touches content.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from knowledge_pipeline.errors import ConfigError, Forbidden, KnowledgeError, Re
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.serve.logs import LogObserver
-from knowledge_pipeline.serve.observers import Observer, ObserverGroup
+from knowledge_pipeline.serve.observers import Observers
 from knowledge_pipeline.serve.rate_limits import RequestLimiter
-from knowledge_pipeline.serve.tokens import Scope, Token, TokenStore
+from knowledge_pipeline.serve.tokens import Scope, TokenStore
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:
@@ -34,29 +34,29 @@ _log = logging.getLogger(__name__)
 Interface = Literal["http", "mcp", "page"]
 ResultT = TypeVar("ResultT")
 
-_SIGN_IN = "a token is needed: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
+_SIGN_IN = "a token is required: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
 _SIGN_IN_AGAIN = "the token is not known, expired or revoked: `knowledge token create` makes a new one"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a request comes from, as far as the connection itself tells."""
+    """Where a request comes from, as far as the connection shows."""
 
     interface: Interface
     address: str | None  # of the peer; None: a pipe
     forwarded: bool = False  # by a proxy, so that the address is the proxy's
-    host: str = ""  # that the client believes it talks to, without the port
+    host: str = ""  # the host that the client addressed, without the port
 
     @property
     def is_local(self) -> bool:
-        """Whether a program of this machine asks this machine, with no proxy or foreign name between."""
+        """Whether a program of this machine sent it, through no proxy and under no foreign name."""
         named = self.host == "localhost" or is_loopback(self.host)
         return not self.forwarded and named and self.address is not None and is_loopback(self.address)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks: what they may see and do, and how often."""
+    """Who sends a request: what they may see and do, and how often."""
 
     access: Access
     scopes: frozenset[Scope]
@@ -64,51 +64,54 @@ class Identity:
     requests_per_minute: int
 
     def require_scope(self, scope: Scope) -> None:
-        """Raise `Forbidden` unless the asker has the scope."""
+        """Raise `Forbidden` without the scope."""
         if scope not in self.scopes:
-            raise Forbidden(f"this needs the scope {scope!r}: make a token with `--scope {scope}`")
+            raise Forbidden(f"this requires the scope {scope!r}: make a token with `--scope {scope}`")
 
 
 class Service:
-    """One store behind doors, for as long as a server runs. `close` ends it."""
+    """One store behind all interfaces, for as long as a server runs. `close` ends it."""
 
     def __init__(self, settings: Settings, *, config: Path | None = None) -> None:
         self.settings = settings
         self.config = config  # the knowledge.yaml that the settings are from
         self.metrics = _create_metrics(settings)
         self.traces = _create_traces(settings)
-        observers = (each for each in (self.metrics, self.traces, LogObserver(settings.serve)) if each)
-        self._observers = ObserverGroup(tuple[Observer, ...](observers))
-        heard = self._observers.notify_answered
-        self.base = KnowledgeBase(settings, access=Access.public(), audited=True, heard=heard)
+        observers = (self.metrics, self.traces, LogObserver(settings.serve))
+        self._observers = Observers(each for each in observers if each)
+        self.base = KnowledgeBase(
+            settings, access=Access.public(), audited=True, heard=self._observers.notify_answered
+        )
         self.tokens = TokenStore(Lake(settings.store))
         self._request_limiter = RequestLimiter()
         self._concurrency = asyncio.Semaphore(settings.serve.max_concurrent)
 
     def identify(self, token: str | None, origin: Origin) -> Identity:
-        """Who asks, by token or, without one, by where from.
+        """Who sends a request, by token or, without one, by origin.
 
         Raises:
-            Unauthenticated: a token is needed, or this one is not valid.
+            Unauthenticated: a token is required, or this one is not valid.
         """
         try:
-            asker = self._resolve_identity(token, origin)
+            identity = self._resolve_identity(token, origin)
         except Unauthenticated:
-            self._observers.notify_unauthenticated(Caller(origin.interface))
+            self._observers.notify(
+                lambda each: each.on_ended(Caller(origin.interface), "unauthenticated", 0.0)
+            )
             raise
-        self._observers.notify_identified(asker.access.caller)
-        return asker
+        self._observers.notify(lambda each: each.on_identified(identity.access.caller))
+        return identity
 
     async def execute(
         self, identity: Identity, operation: Callable[[], Awaitable[ResultT]], *, scope: Scope = "query"
     ) -> ResultT:
-        """The answer to what is asked of `base` with the asker's access, once it may be asked.
+        """The result of an operation on `base`, which has to use the access of the identity.
 
         Raises:
-            Forbidden: the asker lacks the scope.
-            TooManyRequests: the asker has asked too often.
-            AnswerTimedOut: it took too long.
-            KnowledgeError: what the question itself raises.
+            Forbidden: the identity lacks the scope.
+            TooManyRequests: it has sent too many requests.
+            ResponseTimeout: the operation took too long.
+            KnowledgeError: what the operation raises.
         """
         with self._observers.observe_query(identity.access.caller):
             identity.require_scope(scope)
@@ -119,16 +122,16 @@ class Service:
                     return await operation()
             except TimeoutError:
                 raise ResponseTimeout(
-                    f"there was no answer within {timeout_s:g} s: ask for less, or later"
+                    f"there was no response within {timeout_s:g} s: request less, or try later"
                 ) from None
 
     async def warm(self) -> None:
-        """Read the indexes, and load a local model, before the first question has to wait for them."""
+        """Read the indexes, and load a local model, before the first query has to wait for them."""
         try:
             await self.base.aprewarm()
             if self.settings.embedding.provider == "local":
                 await self.base.ahealth()
-        except (KnowledgeError, OSError, RuntimeError) as error:  # a question that meets it will tell
+        except (KnowledgeError, OSError, RuntimeError) as error:  # the first query reports it
             _log.debug("not warmed up: %s", type(error).__name__)
 
     def close(self) -> None:
@@ -139,31 +142,25 @@ class Service:
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        """What is inside is answered, together with others, as many as may be at once."""
-        with self._observers.track_waiting():
+        """Wait for one of the slots of queries that run at once, and hold it."""
+        with self._observers.count_queued():
             await self._concurrency.acquire()
         try:
-            with self._observers.track_running():
+            with self._observers.count_running():
                 yield
         finally:
             self._concurrency.release()
 
-    def _resolve_identity(self, token: str | None, origin: Origin) -> Identity:
-        if token is None:
-            return self._identity_of_anonymous(origin)
-        held = self.tokens.verify_secret(token)
-        if held is None:
-            raise Unauthenticated(_SIGN_IN_AGAIN)
-        return self._identity_of_token(held, origin)
-
-    def _identity_of_token(self, token: Token, origin: Origin) -> Identity:
-        access = token.access(Caller(origin.interface, token.id))
-        per_minute = token.requests_per_minute or self.settings.serve.requests_per_minute
-        return Identity(access, token.scopes, f"token {token.id}", per_minute)
-
-    def _identity_of_anonymous(self, origin: Origin) -> Identity:
-        """Whoever asks from this machine could read the files; others see at most what is public."""
+    def _resolve_identity(self, secret: str | None, origin: Origin) -> Identity:
+        """A program of this machine could read the files; other anonymous callers see only what is public."""
         serve, caller = self.settings.serve, Caller(origin.interface)
+        if secret is not None:
+            token = self.tokens.verify_secret(secret)
+            if token is None:
+                raise Unauthenticated(_SIGN_IN_AGAIN)
+            access = token.access(Caller(origin.interface, token.id))
+            per_minute = token.requests_per_minute or serve.requests_per_minute
+            return Identity(access, token.scopes, f"token {token.id}", per_minute)
         if serve.anonymous == "loopback" and is_loopback(serve.host) and origin.is_local:
             access = Access(None, frozenset(), everything=True, caller=caller)
         elif serve.anonymous == "public":

@@ -1,7 +1,6 @@
-"""Tokens: who may ask from elsewhere. Only digests are stored.
+"""Tokens: who may query a server. Only digests are stored.
 
-A token is 256 random bits behind its id, so that a fast digest is as good as a slow one: there is
-nothing to guess.
+A token is 256 random bits after its id, so a fast digest is as good as a slow one: there is nothing to guess.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ import hmac
 import secrets
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from knowledge_pipeline.errors import InvalidQuery, NotFound
+from knowledge_pipeline.errors import InvalidQuery, NotFound, Unauthenticated
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.store import tokens as rows
 from knowledge_pipeline.store.lake import Lake
@@ -26,7 +25,7 @@ Scope = Literal["query", "admin"]
 SCOPES: tuple[Scope, ...] = ("query", "admin")
 
 _PREFIX = "kpt"
-_RELOAD_INTERVAL_S = 1.0  # how long a revoked token may still be taken
+_RELOAD_INTERVAL_S = 1.0  # how long a revoked token may still be accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class TokenStore:
         """Make a token: what it allows, and the secret itself, which is not kept.
 
         Raises:
-            QuestionRefused: a name is empty or cannot name a tenant or a principal; principals without
+            InvalidQuery: a name is empty or cannot name a tenant or a principal; principals without
                 a tenant; an unknown scope or none; a limit or a time below one.
             Busy: other processes are writing tokens.
         """
@@ -100,7 +99,7 @@ class TokenStore:
         return token, secret
 
     def list_all(self) -> list[Token]:
-        """Every token that was ever made, the oldest first."""
+        """Every token ever made, oldest first."""
         return sorted(
             (_token_from_row(row) for row in rows.list_tokens(self._lake)), key=lambda token: token.created_at
         )
@@ -110,7 +109,7 @@ class TokenStore:
 
         Raises:
             NotFound: no token that still is valid has this id or name.
-            QuestionRefused: several have the name.
+            InvalidQuery: several have the name.
         """
         now = datetime.now(UTC)
         valid = {row["id"]: row for row in rows.list_tokens(self._lake) if _token_from_row(row).is_valid(now)}
@@ -127,7 +126,7 @@ class TokenStore:
         return _token_from_row(revoked)
 
     def verify_secret(self, secret: str) -> Token | None:
-        """What a secret allows; None where it is unknown, expired or revoked."""
+        """The token of a secret; None if it is unknown, expired or revoked."""
         self._reload_if_changed()
         parts = secret.split("_", 2)
         known = self._by_id.get(parts[1]) if len(parts) == 3 and parts[0] == _PREFIX else None
@@ -136,7 +135,7 @@ class TokenStore:
         return token if token and same and token.is_valid(datetime.now(UTC)) else None
 
     def _reload_if_changed(self) -> None:
-        """Read the table again if it has changed; at most every `_LOOK_EVERY_S`."""
+        """Read the table again if it has changed; at most every `_RELOAD_INTERVAL_S`."""
         with self._lock:
             if time.monotonic() - self._checked_s < _RELOAD_INTERVAL_S:
                 return
@@ -146,6 +145,21 @@ class TokenStore:
                     row["id"]: (row["digest"], _token_from_row(row)) for row in rows.list_tokens(self._lake)
                 }
             self._mark, self._checked_s = mark, time.monotonic()
+
+
+def read_bearer_token(headers: Mapping[str, str]) -> str | None:
+    """The token of an `Authorization` header; None without the header.
+
+    Raises:
+        Unauthenticated: the header holds no bearer token.
+    """
+    header = headers.get("authorization")
+    if header is None:
+        return None
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthenticated("only bearer tokens are accepted: send `Authorization: Bearer TOKEN`")
+    return token.strip()
 
 
 def _hash_secret(secret: str) -> str:

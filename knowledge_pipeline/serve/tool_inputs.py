@@ -1,8 +1,8 @@
-"""What a language model may ask with: typed, bounded, and read leniently where the meaning is plain.
+"""Arguments of tools: typed, bounded, and read leniently where the meaning is clear.
 
-Models that call tools give `null` for what they do not need, one word where a list is asked for, or a
-list as JSON in a string. All of that is taken; a name that is not known never is, since a filter that
-is silently dropped answers another question.
+Models that call tools send `null` for what they do not need, one word in place of a list, or a list as JSON
+in a string. All of that is accepted. An unknown name never is, since a filter that is silently dropped
+answers another question.
 """
 
 from __future__ import annotations
@@ -11,15 +11,23 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
-from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import MAX_QUERY_CHARS, MAX_RESULTS, SourceType
+from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
+from knowledge_pipeline.contract.responses import JsonResponse
+from knowledge_pipeline.contract.types import MAX_QUERY_CHARS, MAX_RESULTS, Name, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.times import parse_query_time
 
 MAX_FILTER_VALUES = 50  # in one filter
-MAX_NAME_CHARS = 500
 
 
 def _to_list(value: Any) -> Any:
@@ -34,19 +42,22 @@ def _to_list(value: Any) -> Any:
     return [value] if value.strip() else []
 
 
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 FilterValues = Annotated[tuple[Name, ...], Field(max_length=MAX_FILTER_VALUES), BeforeValidator(_to_list)]
 SourceTypes = Annotated[
     tuple[SourceType, ...], Field(max_length=MAX_FILTER_VALUES), BeforeValidator(_to_list)
 ]
+Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS, description="At most this many results.")]
 DateText = Annotated[str, Field(min_length=1, max_length=40)]
-Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS, description="How many results at most.")]
 
-_VALUE_FILTERS = frozenset(Filters.__dataclass_fields__) - {"since", "until"}
+
+def filter_field(name: str) -> Any:
+    """A field for the filter of that name, with its description from the contract."""
+    description: str = Filters.__dataclass_fields__[name].metadata["description"]
+    return Field(default=(), description=f"Only these {description[:1].lower()}{description[1:]}")
 
 
 class ToolInput(BaseModel):
-    """Base of what a tool takes; an unknown name is an error."""
+    """Base of the arguments of a tool; an unknown name is an error."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -58,21 +69,20 @@ class ToolInput(BaseModel):
         return {name: value for name, value in data.items() if value is not None}
 
     def to_filters(self) -> Filters:
-        """The conditions among the arguments.
+        """The filters among the arguments.
 
         Raises:
-            QuestionRefused: too many values, or a date that is none.
+            InvalidQuery: too many values, or an invalid date.
         """
-        known = {name: getattr(self, name) for name in type(self).model_fields}
-        narrowed = {name: value for name, value in known.items() if name in _VALUE_FILTERS}
-        moments: dict[str, Any] = {
-            name: parse_query_time(name, known[name]) for name in ("since", "until") if known.get(name)
-        }
-        return Filters(**narrowed, **moments)
+        given = {name: getattr(self, name) for name in FILTER_NAMES if name in type(self).model_fields}
+        for name in ("since", "until"):
+            if given.get(name):
+                given[name] = parse_query_time(name, given[name])
+        return Filters(**given)
 
 
 class QueryInput(ToolInput):
-    """A question in words."""
+    """A query in words."""
 
     query: str = Field(
         min_length=1,
@@ -84,36 +94,32 @@ class QueryInput(ToolInput):
 
 
 class DatedQueryInput(QueryInput):
-    """A question that time narrows."""
+    """A query that time can narrow."""
 
     since: DateText | None = Field(
         default=None,
-        description="Changed then or later: a date (2025-01-31, 2025-01, 2025), or a span back from now "
+        description="Last modified then or later: a date (2025-01-31, 2025-01, 2025), or a span before now "
         "(7d, 4w, 6m, 1y).",
     )
-    until: DateText | None = Field(default=None, description="Changed before that; written like `since`.")
+    until: DateText | None = Field(
+        default=None, description="Last modified before then; written like `since`."
+    )
 
 
 class KnowledgeQueryInput(DatedQueryInput):
-    """A question to everything."""
+    """A query of everything."""
 
     type: Literal["semantic", "code", "historical"] = Field(
         default="semantic",
         description="semantic: everything; code: source code alone, deeper; historical: commits and pull "
-        "requests, the newer ones first where they fit as well.",
+        "requests, newer ones first if they fit as well.",
     )
-    source_types: SourceTypes = Field(
-        default=(), description="Only these types of sources; `markdown` and `files` are documents."
-    )
-    sources: FilterValues = Field(default=(), description="Only these sources, by id, as results name them.")
-    repos: FilterValues = Field(
-        default=(), description="Only these repositories: `flask` or `pallets/flask`."
-    )
-    languages: FilterValues = Field(
-        default=(), description="Only these programming languages: `python`, `go`."
-    )
-    paths: FilterValues = Field(default=(), description="Only these paths: `src/auth`, or globs, `**/*.sql`.")
-    authors: FilterValues = Field(default=(), description="Only by these authors, by whole words of a name.")
+    source_types: SourceTypes = filter_field("source_types")
+    sources: FilterValues = filter_field("sources")
+    repos: FilterValues = filter_field("repos")
+    languages: FilterValues = filter_field("languages")
+    paths: FilterValues = filter_field("paths")
+    authors: FilterValues = filter_field("authors")
     limit: Limit = 5
 
 
@@ -127,37 +133,43 @@ def parse_input(model: type[_InputT], arguments: object) -> _InputT:
         QuestionRefused: one sentence with every name that is wrong, and why.
     """
     if arguments is not None and not isinstance(arguments, Mapping):
-        raise InvalidQuery(f"the arguments are no object: give one, with {', '.join(model.model_fields)}")
+        raise InvalidQuery(f"the arguments are not an object: send one with {', '.join(model.model_fields)}")
     try:
         return model.model_validate(arguments or {})
     except ValidationError as error:
         raise InvalidQuery(_format_validation_error(error, model)) from None
 
 
-def schema_of(model: type[BaseModel], *, output: bool = False) -> dict[str, Any]:
-    """The JSON schema of a model, without what only costs a reader: titles, and `null` beside a type."""
-    made = model.model_json_schema(mode="serialization" if output else "validation")
-    return _strip_titles(made if output else _strip_nulls(made))
+def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
+    """The JSON schema of arguments, without titles, and without `null` as an alternative."""
+    schema = model.model_json_schema()
+    properties = {name: _simplify_property(each) for name, each in schema["properties"].items()}
+    return _strip_titles({**schema, "properties": properties})
+
+
+def output_schema_of(response: type[JsonResponse]) -> dict[str, Any]:
+    """The JSON schema of a response, without titles."""
+    return _strip_titles(TypeAdapter(response).json_schema(mode="serialization"))
 
 
 def _format_validation_error(error: ValidationError, model: type[ToolInput]) -> str:
-    wrong = error.errors(include_url=False, include_input=False)
-    said = "; ".join(
-        dict.fromkeys(_format_field_error(each["loc"], each["msg"], each["type"]) for each in wrong)
+    errors = error.errors(include_url=False, include_input=False)
+    message = "; ".join(
+        dict.fromkeys(_format_field_error(each["loc"], each["msg"], each["type"]) for each in errors)
     )
-    if any(each["type"] == "extra_forbidden" for each in wrong):
-        return f"{said}; allowed: {', '.join(model.model_fields)}"
-    return said
+    if any(each["type"] == "extra_forbidden" for each in errors):
+        return f"{message}; allowed: {', '.join(model.model_fields)}"
+    return message
 
 
 def _format_field_error(location: tuple[int | str, ...], message: str, error_type: str) -> str:
-    named = ".".join(str(part) for part in location if not str(part).startswith("function-"))
+    name = ".".join(str(part) for part in location if not str(part).startswith("function-"))
     if error_type == "extra_forbidden":
-        return f"there is no argument {named!r}"
+        return f"there is no argument {name!r}"
     if error_type == "missing":
-        return f"{named} is missing"
-    told = message.removeprefix("Value error, ")
-    return f"{named}: {told[:1].lower()}{told[1:]}" if named else told
+        return f"{name} is missing"
+    message = message.removeprefix("Value error, ")
+    return f"{name}: {message[:1].lower()}{message[1:]}" if name else message
 
 
 def _strip_titles(schema: Any) -> Any:
@@ -172,21 +184,14 @@ def _strip_titles(schema: Any) -> Any:
     }
 
 
-def _strip_nulls(schema: dict[str, Any]) -> dict[str, Any]:
-    """An argument that is not needed is left out: that `null` and `[]` are taken as well need not be told."""
-    return {
-        **schema,
-        "properties": {name: _simplify_property(each) for name, each in schema["properties"].items()},
-    }
-
-
 def _simplify_property(property_schema: dict[str, Any]) -> dict[str, Any]:
+    """Hide that `null` and `[]` are accepted: a model omits an argument that it does not need."""
     if property_schema.get("type") == "array":
         return {name: each for name, each in property_schema.items() if name != "default"}
-    some = [each for each in property_schema.get("anyOf", ()) if each != {"type": "null"}]
-    if len(some) != 1 or property_schema.get("default", ...) is not None:
+    types = [each for each in property_schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(types) != 1 or property_schema.get("default", ...) is not None:
         return property_schema
     return {
-        **some[0],
+        **types[0],
         **{name: each for name, each in property_schema.items() if name not in ("anyOf", "default")},
     }

@@ -1,8 +1,8 @@
-"""Traces of questions, sent by OpenTelemetry with OpenInference's attributes, which Phoenix reads.
+"""Traces of queries, sent by OpenTelemetry with OpenInference's attributes, which Phoenix reads.
 
-The span of a request is FastAPI's own, and takes over the caller's `traceparent`. Below it is one span for
-each question that the knowledge base has answered, and below that one for each of its steps, made from
-the times that the answer comes with, so that answering knows nothing of traces.
+The span of a request is FastAPI's own, and continues the caller's `traceparent`. Below it is one span for
+each answer of the knowledge base, and below that one for each step, built from the times in the answer, so
+that searching knows nothing of traces.
 
 Attributes: https://arize-ai.github.io/openinference/spec/semantic_conventions.html
 """
@@ -28,7 +28,7 @@ from opentelemetry.trace import Span as AnySpan
 from opentelemetry.trace import StatusCode, set_span_in_context
 from opentelemetry.util.re import parse_env_headers
 
-from knowledge_pipeline.config.operation import TraceSettings as TraceSettings
+from knowledge_pipeline.config.operation import TraceSettings
 from knowledge_pipeline.contract.responses import (
     GraphNode,
     RelationsResponse,
@@ -39,7 +39,7 @@ from knowledge_pipeline.contract.responses import (
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.serve.logs import redact
-from knowledge_pipeline.serve.observers import AnyAnswer, Observer, Outcome
+from knowledge_pipeline.serve.observers import AnyResponse, Observer, Outcome
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
@@ -55,11 +55,11 @@ _SPAN_KINDS: Mapping[str, OpenInferenceSpanKindValues] = {  # of steps; others a
 }
 _UNTRACED_PATHS = ("/health", "/ready", "/metrics", "/static")
 _MAX_ATTRIBUTES = 1_000  # a hundred results with four each
-_REDACTED_ATTRIBUTES = ("url.path", "url.query")  # what is asked for
+_REDACTED_ATTRIBUTES = ("url.path", "url.query")  # they hold ids and queries
 
 
 class TracingObserver(Observer):
-    """Sends what one service is asked. `close` sends the rest."""
+    """Sends the traces of one service. `close` sends the rest."""
 
     def __init__(self, settings: TraceSettings) -> None:
         """Start the thread that sends. Raises `ConfigError`: there is no endpoint."""
@@ -69,7 +69,7 @@ class TracingObserver(Observer):
 
     @property
     def telemetry(self) -> TelemetryConfig:
-        """What FastAPI is given, for the spans of requests."""
+        """FastAPI's settings for the spans of requests."""
         return {
             "tracer_provider": self._provider,
             "tracing": True,
@@ -80,16 +80,16 @@ class TracingObserver(Observer):
         }
 
     def close(self) -> None:
-        """Send what is left, if it is taken within `EXPORT_S`."""
+        """Send what is left, for at most `EXPORT_TIMEOUT_S`."""
         ending = threading.Thread(target=self._provider.shutdown, name="traces-end", daemon=True)
         ending.start()
         ending.join(EXPORT_TIMEOUT_S)
 
-    def on_answered(self, kind: str, text: str, access: Access, answer: AnyAnswer) -> None:
+    def on_answered(self, kind: str, text: str, access: Access, answer: AnyResponse) -> None:
         """See `Observer`."""
         end_ns = time.time_ns()
         start_ns = end_ns - _ms_to_ns(answer.took_ms)
-        span = self._tracer.start_span(f"question {kind}", start_time=start_ns)
+        span = self._tracer.start_span(f"search {kind}", start_time=start_ns)
         if not span.is_recording():
             return
         span.set_attributes(_query_attributes(kind, access.caller, answer))
@@ -100,20 +100,20 @@ class TracingObserver(Observer):
         span.end(end_ns)
 
     def on_ended(self, caller: Caller, outcome: Outcome, took_s: float) -> None:
-        """See `Observer`; a question that was answered has its span already."""
+        """See `Observer`; a query that was answered has its span already."""
         if outcome in ("ok", "unauthenticated"):
             return
         end_ns = time.time_ns()
-        span = self._tracer.start_span("question", start_time=end_ns - _ms_to_ns(took_s * 1000))
+        span = self._tracer.start_span("search", start_time=end_ns - _ms_to_ns(took_s * 1000))
         span.set_attributes(
             {**_kind_attributes(_CHAIN), **_caller_attributes(caller), "knowledge.outcome": outcome}
         )
-        if outcome in ("failed", "timed_out"):
+        if outcome in ("error", "timeout"):
             span.set_status(StatusCode.ERROR, outcome)
         span.end(end_ns)
 
     def _record_steps(self, query_span: AnySpan, start_ns: int, steps: Iterable[Step]) -> None:
-        """One span for each step; what is a part of another lies below the one that it was done in."""
+        """One span for each step; a part of another step is its child."""
         whole: list[tuple[Step, AnySpan]] = []
         for step in sorted(steps, key=lambda each: each.name in _PARENT_STEPS):
             around = (span for other, span in whole if _contains_step(other, step))
@@ -131,7 +131,7 @@ class TracingObserver(Observer):
 def _build_provider(settings: TraceSettings) -> TracerProvider:
     if settings.endpoint is None:
         raise ConfigError("serve.traces.endpoint is not set: no traces can be sent")
-    made = TracerProvider(
+    provider = TracerProvider(
         sampler=ParentBasedTraceIdRatio(settings.sample_ratio),
         resource=_build_resource(),
         shutdown_on_exit=False,
@@ -139,19 +139,19 @@ def _build_provider(settings: TraceSettings) -> TracerProvider:
     )
     exporter = OTLPSpanExporter(settings.endpoint, headers=_parse_headers(settings), timeout=EXPORT_TIMEOUT_S)
     if not settings.include_content:
-        made.add_span_processor(_RedactingProcessor())
-    made.add_span_processor(BatchSpanProcessor(exporter))
-    return made
+        provider.add_span_processor(_RedactingProcessor())
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
 
 def _parse_headers(settings: TraceSettings) -> dict[str, str]:
-    """By name, from OpenTelemetry's form."""
+    """Headers by name, from OpenTelemetry's format."""
     given = settings.headers.get_secret_value() if settings.headers else ""
     return dict(parse_env_headers(given, liberal=True))
 
 
 def _build_resource() -> Resource:
-    """What these traces are of; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say otherwise."""
+    """The resource of the traces; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override it."""
     ours = {
         "service.name": SERVICE_NAME,
         "service.version": version("knowledge-pipeline"),
@@ -161,7 +161,7 @@ def _build_resource() -> Resource:
 
 
 class _RedactingProcessor(SpanProcessor):
-    """Hides the path and the query of a request, which hold ids and questions; the route is told."""
+    """Hides the path and the query of a request; the route stays."""
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         for name in _REDACTED_ATTRIBUTES:
@@ -174,11 +174,11 @@ def _kind_attributes(kind: OpenInferenceSpanKindValues) -> dict[str, str]:
 
 
 def _caller_attributes(caller: Caller) -> dict[str, Any]:
-    known = {"knowledge.door": caller.interface, SpanAttributes.USER_ID: caller.token}
+    known = {"knowledge.interface": caller.interface, SpanAttributes.USER_ID: caller.token}
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _query_attributes(kind: str, caller: Caller, answer: AnyAnswer) -> dict[str, Any]:
+def _query_attributes(kind: str, caller: Caller, answer: AnyResponse) -> dict[str, Any]:
     return {
         **_kind_attributes(_RETRIEVER),
         **_caller_attributes(caller),
@@ -191,8 +191,8 @@ def _query_attributes(kind: str, caller: Caller, answer: AnyAnswer) -> dict[str,
     }
 
 
-def _iter_document_attributes(answer: AnyAnswer, *, content: bool) -> Iterator[tuple[str, Any]]:
-    """The attributes of what was found, the best first."""
+def _iter_document_attributes(answer: AnyResponse, *, content: bool) -> Iterator[tuple[str, Any]]:
+    """The attributes of the results, best first."""
     found: tuple[SearchResult | GraphNode, ...] = ()
     if not isinstance(answer, RelationsResponse):
         found = answer.results if isinstance(answer, SearchResponse) else answer.matches

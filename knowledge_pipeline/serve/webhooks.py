@@ -1,4 +1,4 @@
-"""What forges send when something was pushed: whether it is theirs, whether it is new, and what it means.
+"""Webhook deliveries of code hosts: whether they are genuine and new, and which push they report.
 
 GitHub signs the body, but not the delivery's id; GitLab sends a token and signs nothing. So a delivery
 counts as known by its id or by its body. Neither says when it was sent: a push of GitHub says when the
@@ -13,7 +13,7 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -37,7 +37,7 @@ _URL_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Commits that came to a branch, or a tag that was set."""
+    """A push of commits to a branch, or of a tag."""
 
     repository_keys: frozenset[str]  # its addresses, as `repository_key` writes them
     branch: str  # or the tag's name
@@ -48,7 +48,7 @@ class Push:
 
     @property
     def is_too_old(self) -> bool:
-        """Whether it is older than any forge would send it."""
+        """Whether it is older than any code host would send it."""
         return self.pushed_at_s is not None and time.time() - self.pushed_at_s > MAX_AGE_S
 
     def is_read_by(self, source: SourceConfig) -> bool:
@@ -69,24 +69,24 @@ class Push:
 
 
 class SeenDeliveries:
-    """The last ten thousand deliveries, by whatever tells them apart."""
+    """The keys of the last ten thousand deliveries."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def has_seen(self, keys: Iterable[str]) -> bool:
-        """Whether one of the names was seen."""
+        """Whether one of the keys was seen."""
         return any(name in self._seen for name in keys)
 
     def remember(self, keys: Iterable[str]) -> None:
-        """Know them from now on."""
+        """Remember the keys, and forget the oldest ones."""
         self._seen.update(dict.fromkeys(keys))
         while len(self._seen) > _MAX_DELIVERIES:
             self._seen.popitem(last=False)
 
 
 def delivery_keys(code_host: CodeHost, delivery: str | None, body: bytes) -> tuple[str, ...]:
-    """What a delivery is known by."""
+    """The keys that identify a delivery."""
     digest = f"{code_host} body {hashlib.sha256(body).hexdigest()}"
     return (digest, f"{code_host} id {delivery[:200]}") if delivery else (digest,)
 
@@ -95,8 +95,8 @@ def require_signature(secret: str | None, body: bytes, signature: str | None) ->
     """Raise `Forbidden` unless GitHub's `X-Hub-Signature-256` is that of the body."""
     if secret is None:
         raise Forbidden("webhooks of GitHub are refused: set serve.webhooks.github_secret")
-    made = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    if not hmac.compare_digest(made.encode(), (signature or "").encode("utf-8", "replace")):
+    expected = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(expected.encode(), (signature or "").encode("utf-8", "replace")):
         raise Forbidden("the signature is not that of serve.webhooks.github_secret and this body")
 
 
@@ -109,27 +109,29 @@ def require_token(token: str | None, received: str | None) -> None:
 
 
 def parse_payload(body: bytes, content_type: str) -> dict[str, Any]:
-    """What was sent, as JSON or in a form.
+    """The payload of a delivery, sent as JSON or in a form.
 
     Raises:
-        QuestionRefused: it is no JSON object.
+        InvalidQuery: it is not a JSON object.
     """
     try:
         if content_type.startswith("application/x-www-form-urlencoded"):
             body = parse_qs(body.decode(), max_num_fields=10).get("payload", [""])[0].encode()
-        told = json.loads(body)
+        payload = json.loads(body)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
-        raise InvalidQuery("the body is no JSON object: let the webhook send application/json")
-    return told
+        payload = None
+    if not isinstance(payload, dict):
+        raise InvalidQuery(
+            "the body is not a JSON object: set the webhook's content type to application/json"
+        )
+    return payload
 
 
 def parse_push(code_host: CodeHost, payload: dict[str, Any]) -> Push:
-    """The push that a payload tells of.
+    """The push that a payload describes.
 
     Raises:
-        QuestionRefused: it names no repository or nothing that was pushed.
+        InvalidQuery: it names no repository, or nothing that was pushed.
     """
     within, names = _URL_FIELDS[code_host]
     places = [payload.get(within), payload.get("repository")]
@@ -138,7 +140,7 @@ def parse_push(code_host: CodeHost, payload: dict[str, Any]) -> Push:
     ref = payload.get("ref")
     kind = re.fullmatch(r"refs/(heads|tags)/(.+)", ref, re.DOTALL) if isinstance(ref, str) else None
     if not keys or not kind:
-        raise InvalidQuery("the body tells of no push: it has no repository with an address, or no ref")
+        raise InvalidQuery("the body does not describe a push: it has no repository address, or no ref")
     about = next(place for place in places if isinstance(place, dict))
     default, pushed_at = about.get("default_branch"), about.get("pushed_at")
     after = payload.get("after")
@@ -151,11 +153,6 @@ def parse_push(code_host: CodeHost, payload: dict[str, Any]) -> Push:
         or (isinstance(after, str) and bool(re.fullmatch("0{40,64}", after))),
         pushed_at_s=float(pushed_at) if isinstance(pushed_at, int) and abs(pushed_at) < 1e12 else None,
     )
-
-
-def sources_reading(push: Push, sources: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
-    """The sources that read what was pushed."""
-    return tuple(source for source in sources if push.is_read_by(source))
 
 
 def repository_key(url: str) -> str | None:

@@ -16,7 +16,7 @@ from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 
 DELETED_REASON = "deleted while it was read"
-"""Why a listed document is skipped that is gone when it is read."""
+"""Why a document is skipped that was deleted after it was listed."""
 
 
 class Source(ABC):

@@ -146,7 +146,7 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         """The metadata; None for unknown values."""
 
     def clean_text(self, markdown: str) -> str:
-        """What somebody wrote as clean Markdown."""
+        """Clean Markdown of a text."""
         return clean_markdown(markdown)
 
     def is_wanted(self, node: Node, oldest: datetime) -> bool:

@@ -110,7 +110,7 @@ def format_retries_exhausted(service: str, status: int) -> str:
 
 
 def shorten_reason(message: str) -> str:
-    """What a service says of a refusal, on one line that fits in a sentence."""
+    """The reason that a service gives, on one line that fits in a sentence."""
     return " ".join(message.split())[:200] or "it gave no reason"
 
 

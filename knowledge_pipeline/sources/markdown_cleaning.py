@@ -43,7 +43,7 @@ def clean_markdown(markdown: str) -> str:
         parts.append(taken)
     parts.append(html.unescape(text[place:]))
     parts.extend(reversed(links))  # links that were opened and never closed
-    return _collapse_blank_lines("".join(parts))
+    return _BLANK_LINES.sub("\n\n", "".join(parts)).strip()  # in code too
 
 
 def _replace_token(text: str, match: re.Match[str], links: list[str], unclosed: set[str]) -> tuple[str, int]:
@@ -98,8 +98,3 @@ def _get_attribute(attributes: str, name: str) -> str:
     found = _ATTRIBUTES[name].search(attributes)
     value = next((group for group in found.groups() if group is not None), "") if found else ""
     return html.unescape(value).strip()
-
-
-def _collapse_blank_lines(text: str) -> str:
-    """At most one empty line together, outside code as inside."""
-    return _BLANK_LINES.sub("\n\n", text).strip()

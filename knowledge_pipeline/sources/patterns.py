@@ -36,9 +36,8 @@ _VENDORED_FOLDERS = _TOOL_FOLDERS | {"vendor", "third_party"}
 _GENERATED_CODE = re.compile(
     r"(?:[.-]min\.(?:js|mjs|cjs|css)|\.bundle\.js|^pnpm-lock\.yaml|^conda-lock\.yml|^\.terraform\.lock\.hcl)$"
 )
-_PACKAGE_MANIFEST = re.compile(
-    r"^(?:package|composer|[jt]sconfig(?:\.[\w-]+)?)\.json$"
-)  # says where modules lie
+# names where modules lie
+_PACKAGE_MANIFEST = re.compile(r"^(?:package|composer|[jt]sconfig(?:\.[\w-]+)?)\.json$")
 _MARKUP_FILE = re.compile(
     r"\.(?:md|markdown|mdx|rst)$|^readme(?:$|\.txt$|[._-][a-z]{2}(?:[_-][a-z]{2})?$)", re.I
 )

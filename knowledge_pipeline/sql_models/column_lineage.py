@@ -1,4 +1,4 @@
-"""Which columns of which tables each column of a SQL model is made of, read from the SQL."""
+"""Traces each column of a SQL model to the columns that it comes from, by its SQL."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ ColumnOrigin = tuple[str, str]
 
 
 def trace_column_origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str, list[ColumnOrigin]]]:
-    """For each model, its columns with the columns that they are made of.
+    """For each model, its columns with their origins.
 
-    A column that counts rows or is a constant is made of none. Only what a value is computed
-    from counts: not what rows are chosen, joined or ordered by.
+    A column that counts rows, or is a constant, has none. Origins are what a value is computed from, not what
+    selects, joins or orders rows.
 
     Args:
-        selects: each after what it reads. They are changed: names are qualified.
+        selects: each after what it reads. They are changed: names become qualified.
     """
     schema = {name: dict.fromkeys(columns.names, "unknown") for name, columns in RAW_TABLES.items()}
-    found: dict[str, dict[str, list[ColumnOrigin]]] = {}
+    origins: dict[str, dict[str, list[ColumnOrigin]]] = {}
     for name, select in selects.items():
-        read = {table.name for table in select.find_all(exp.Table)}
-        known = {table: columns for table, columns in schema.items() if table in read}
+        reads = {table.name for table in select.find_all(exp.Table)}
+        known = {table: columns for table, columns in schema.items() if table in reads}
         nodes = lineage(None, select, known, dialect="duckdb", copy=False, trim_selects=False)
-        found[name] = {
+        origins[name] = {
             column: sorted(
                 {
                     (leaf.expression.name, leaf.name.rpartition(".")[2])
@@ -38,5 +38,5 @@ def trace_column_origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str
             )
             for column, node in nodes.items()
         }
-        schema[name] = dict.fromkeys(found[name], "unknown")
-    return found
+        schema[name] = dict.fromkeys(nodes, "unknown")
+    return origins

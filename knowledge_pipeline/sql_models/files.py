@@ -1,81 +1,41 @@
-"""The files of `dbt_like_sql/`: one select each, with what it is in the comment on top.
+"""Loads the files of `dbt_like_sql/`: one select each, described by the comment at its top.
 
-    -- What a row tells, in a sentence or more.
+    -- What a row means, in a sentence or more.
     -- answers: The question that a reader has?
     -- grain: one row per source
     -- plot: line x=day y=cost by=model
 
-What a model reads, and what its columns are made of, is read from its SQL. That takes a
-second, so it is done once for the same files and then read from the user's cache folder.
+What a model reads, and where its columns come from, is parsed from its SQL. That takes a second, so the
+result for the same files is kept in the user's cache folder.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.errors import ConfigError, NotFound
 from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.sql_models.model import Column, Model, Plot
 from knowledge_pipeline.store.duckdb_session import RAW_TABLES
 
 FOLDER = Path(__file__).parent.parent.parent / "dbt_like_sql"
-"""Beside the package: in the repository, and where a wheel is installed."""
+"""Next to the package: in the repository, and where a wheel is installed."""
 
 LAYERS = ("staging", "intermediate", "marts", "tests")
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """How a mart is drawn."""
-
-    kind: str  # "line" or "bar"
-    x: str  # column of what is along the axis: days, names, sizes
-    y: str  # column of numbers
-    by: str | None  # column whose every value is a line, or a colour, of its own
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a model."""
-
-    type: str  # as DuckDB calls it: "VARCHAR", "TIMESTAMP WITH TIME ZONE"
-    comment: str  # the one at the end of its line; "" where there is none
-    origins: tuple[tuple[str, str], ...]  # columns of models or raw tables that its value is made of
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """One file of SQL."""
-
-    name: str
-    layer: str  # the folder: "staging", "intermediate", "marts" or "tests"
-    sql: str
-    about: str  # the comment on top, without what follows
-    answers: str  # the question that it answers; "" where it says none
-    grain: str  # "one row per source"; "" for a test
-    severity: str  # of a test: "error" or "warn"
-    plots: tuple[Plot, ...]
-    reads: tuple[str, ...]  # models and raw tables, in the order they are named
-    names: frozenset[str] | None  # every name in the SQL; None where a star stands for columns
-    columns: Mapping[str, Column]
-
-    @property
-    def file(self) -> str:
-        """Its path in the folder of models."""
-        return f"{self.layer}/{self.name}.sql"
 
 
 def load_models(folder: Path = FOLDER) -> list[Model]:
     """All models and tests, each after what it reads.
 
     Raises:
-        ConfigError: there are none; a file is no single select, has a directive that makes no
-            sense, reads what does not exist, or itself, or is not understood by DuckDB.
+        ConfigError: there are none; a file is not one select, has an invalid directive, reads something
+            that does not exist, or itself, or DuckDB cannot run it.
     """
     files = {
         f"{layer}/{path.name}": path.read_text(encoding="utf-8")
@@ -89,7 +49,7 @@ def load_models(folder: Path = FOLDER) -> list[Model]:
         )
     path = _cache_folder() / f"{hash_strings(_code_version(), *files, *files.values())}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return [_model_from_json(told) for told in json.loads(path.read_text(encoding="utf-8"))]
+        return [_model_from_json(cached) for cached in json.loads(path.read_text(encoding="utf-8"))]
     from knowledge_pipeline.sql_models.parse import parse_models
 
     models = parse_models(files)
@@ -105,25 +65,15 @@ def select_required_models(models: Iterable[Model], names: Iterable[str]) -> lis
         NotFound: there is no model of a name.
     """
     by_name = {model.name: model for model in models}
-    found, waiting = set[str](), list(names)
+    required, waiting = set[str](), list(names)
     while waiting:
         name = waiting.pop()
         if name not in by_name:
             raise NotFound(f"there is no SQL model {name!r}: `knowledge sql` lists them")
-        if name not in found:
-            found.add(name)
+        if name not in required:
+            required.add(name)
             waiting.extend(read for read in by_name[name].reads if read not in RAW_TABLES)
-    return [model for model in by_name.values() if model.name in found]
-
-
-def list_raw_columns(raw_table: str, names: Iterable[frozenset[str] | None]) -> list[str]:
-    """Columns of a raw table that selects with these names read: seldom one that they do not."""
-    mentioned = list(names)
-    return [
-        column
-        for column in RAW_TABLES[raw_table].names
-        if any(each is None or column in each for each in mentioned)
-    ]
+    return [model for model in by_name.values() if model.name in required]
 
 
 def _cache_folder() -> Path:
@@ -134,36 +84,34 @@ def _cache_folder() -> Path:
 
 @cache
 def _code_version() -> str:
-    """Changes whenever the same file might be read otherwise."""
+    """Changes whenever the result for the same files might."""
     from importlib.metadata import version
 
-    modules = ("files.py", "parse.py", "column_lineage.py")
-    code = [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in modules]
+    code = [path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("*.py"))]
     tables = [f"{name} {schema.to_string()}" for name, schema in RAW_TABLES.items()]
     return hash_strings(*code, *tables, version("sqlglot"), version("duckdb"))
 
 
 def _write_cache(models: list[Model], path: Path) -> None:
-    """Keep what was read of the newest files alone, whole or not at all."""
+    """Write the cache file atomically, and delete all but the four newest ones."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for former in sorted(path.parent.glob("*.json"), key=lambda found: found.stat().st_mtime)[:-4]:
-        former.unlink(missing_ok=True)
+    for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-4]:
+        old.unlink(missing_ok=True)
     unfinished = path.with_suffix(f".{hash_strings(path.name, str(id(models)))}")
-    told = [{**asdict(model), "names": model.names and sorted(model.names)} for model in models]
-    unfinished.write_text(json.dumps(told), encoding="utf-8")
+    cached = [{**asdict(model), "names": model.names and sorted(model.names)} for model in models]
+    unfinished.write_text(json.dumps(cached), encoding="utf-8")
     unfinished.replace(path)
 
 
 def _model_from_json(cached: dict[str, Any]) -> Model:
     columns = {
         name: Column(column["type"], column["comment"], tuple((t, c) for t, c in column["origins"]))
-        for name, column in cached.pop("columns").items()
+        for name, column in cached["columns"].items()
     }
-    names, plots, reads = (cached.pop(name) for name in ("names", "plots", "reads"))
-    return Model(
-        **cached,
-        columns=columns,
-        names=None if names is None else frozenset(names),
-        plots=tuple(Plot(**plot) for plot in plots),
-        reads=tuple(reads),
-    )
+    parsed = {
+        "columns": columns,
+        "names": None if cached["names"] is None else frozenset(cached["names"]),
+        "plots": tuple(Plot(**plot) for plot in cached["plots"]),
+        "reads": tuple(cached["reads"]),
+    }
+    return Model(**cached | parsed)

@@ -1,4 +1,4 @@
-"""SQL files to models, by sqlglot: what they read, say about themselves, and are made of."""
+"""Parses SQL files into models with sqlglot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.sql_models.column_lineage import ColumnOrigin, trace_column_origins
-from knowledge_pipeline.sql_models.files import Column, Model, Plot
+from knowledge_pipeline.sql_models.model import Column, Model, Plot
 from knowledge_pipeline.store.duckdb_session import RAW_TABLES, open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
@@ -30,10 +30,10 @@ def parse_models(files: Mapping[str, str]) -> list[Model]:
     """The models of some files, each after what it reads.
 
     Args:
-        files: their text by their place: "marts/freshness.sql".
+        files: text by path: "marts/freshness.sql".
 
     Raises:
-        ConfigError: as `model_files.load`.
+        ConfigError: as `load_models` does.
     """
     models: dict[str, Model] = {}
     selects: dict[str, exp.Query] = {}
@@ -41,23 +41,31 @@ def parse_models(files: Mapping[str, str]) -> list[Model]:
         name = Path(file).stem
         if name in models or name in RAW_TABLES:
             raise ConfigError(f"{file} has a name that is taken: rename the file")
-        selects[name] = _parse_file(text, file)
-        models[name] = _build_model(file, text, selects[name])
-    _require_known_tables(models)
+        sql = text.strip().removesuffix(";")
+        try:
+            selects[name] = parse_select(sql)
+        except ValueError as error:
+            raise ConfigError(f"{file} {error}") from None
+        models[name] = _build_model(file, sql, selects[name])
+    for model in models.values():
+        for read in model.reads:
+            if read not in models and read not in RAW_TABLES:
+                known = ", ".join([*RAW_TABLES, *models])
+                raise ConfigError(f"{model.file} reads {read!r}, which does not exist; there are: {known}")
     ordered = _sort_by_dependency(models)
     types = _load_column_types(ordered)
     comments = {name: _column_comments(select) for name, select in selects.items()}  # tracing moves them
-    made_of = trace_column_origins({model.name: selects[model.name] for model in ordered})
+    origins = trace_column_origins({model.name: selects[model.name] for model in ordered})
     return [
-        _add_columns(model, types[model.name], comments[model.name], made_of[model.name]) for model in ordered
+        _add_columns(model, types[model.name], comments[model.name], origins[model.name]) for model in ordered
     ]
 
 
 def parse_select(sql: str) -> exp.Query:
-    """The one select that a text is.
+    """Parse a text that must be one select.
 
     Raises:
-        ValueError: it is none, or more than one, or does more than to select.
+        ValueError: it is not, or does more than select.
     """
     try:
         select = sqlglot.parse_one(sql, dialect="duckdb")
@@ -69,7 +77,7 @@ def parse_select(sql: str) -> exp.Query:
 
 
 def list_tables(select: exp.Query) -> tuple[str, ...]:
-    """The models and raw tables that a select reads, in the order they are named."""
+    """The models and raw tables that a select reads, in the order of their names."""
     own = {cte.alias for cte in select.find_all(exp.CTE)}
     tables = [table for table in select.find_all(exp.Table) if isinstance(table.this, exp.Identifier)]
     tables.sort(key=lambda table: table.this.meta.get("start", 0))
@@ -77,46 +85,35 @@ def list_tables(select: exp.Query) -> tuple[str, ...]:
 
 
 def list_names(select: exp.Query) -> frozenset[str] | None:
-    """Every name in a select, those of columns among them; None where a star stands for columns."""
+    """Every name in a select, including columns; None where a star stands for columns."""
     if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):
         return None
     return frozenset(identifier.name for identifier in select.find_all(exp.Identifier))
 
 
-def _parse_file(text: str, file: str) -> exp.Query:
-    try:
-        return parse_select(text.strip().removesuffix(";"))
-    except ValueError as error:
-        raise ConfigError(f"{file} {error}") from None
-
-
-def _build_model(file: str, text: str, select: exp.Query) -> Model:
-    sql = text.strip().removesuffix(";")
+def _build_model(file: str, sql: str, select: exp.Query) -> Model:
     top = [line[2:].strip() for line in takewhile(lambda line: line.startswith("--"), sql.splitlines())]
-    told: dict[str, list[str]] = {}
+    directives: dict[str, list[str]] = {}
     for line in top:
         if directive := _DIRECTIVE.fullmatch(line):
-            told.setdefault(directive[1], []).append(directive[2])
+            directives.setdefault(directive[1], []).append(directive[2])
+    severity = directives.get("severity", ["error"])[-1]
+    if severity not in ("error", "warn"):
+        raise ConfigError(f"{file}: severity is {severity!r}: write error or warn")
     layer, _, name = file.removesuffix(".sql").rpartition("/")
     return Model(
         name=name,
         layer=layer,
         sql=sql,
         about=" ".join(line for line in top if line and not _DIRECTIVE.fullmatch(line)),
-        answers=" ".join(told.get("answers", [])),
-        grain=" ".join(told.get("grain", [])),
-        severity=_parse_severity(told.get("severity", ["error"])[-1], file),
-        plots=tuple(_parse_plot(text, file) for text in told.get("plot", [])),
+        answers=" ".join(directives.get("answers", [])),
+        grain=" ".join(directives.get("grain", [])),
+        severity=severity,
+        plots=tuple(_parse_plot(plot, file) for plot in directives.get("plot", [])),
         reads=list_tables(select),
         names=list_names(select),
         columns={},
     )
-
-
-def _parse_severity(severity: str, file: str) -> str:
-    if severity not in ("error", "warn"):
-        raise ConfigError(f"{file}: severity is {severity!r}: write error or warn")
-    return severity
 
 
 def _parse_plot(text: str, file: str) -> Plot:
@@ -124,14 +121,6 @@ def _parse_plot(text: str, file: str) -> Plot:
     if found is None:
         raise ConfigError(f"{file}: cannot read the plot {text!r}: write `line x=day y=cost by=model`")
     return Plot(found["kind"], found["x"], found["y"], found["by"])
-
-
-def _require_known_tables(models: Mapping[str, Model]) -> None:
-    for model in models.values():
-        for read in model.reads:
-            if read not in models and read not in RAW_TABLES:
-                known = ", ".join([*RAW_TABLES, *models])
-                raise ConfigError(f"{model.file} reads {read!r}, which does not exist; there are: {known}")
 
 
 def _sort_by_dependency(models: Mapping[str, Model]) -> list[Model]:
@@ -143,7 +132,7 @@ def _sort_by_dependency(models: Mapping[str, Model]) -> list[Model]:
 
 
 def _load_column_types(models: Sequence[Model]) -> dict[str, dict[str, str]]:
-    """What DuckDB makes of each model over empty tables. Raises `ConfigError` if it cannot run one."""
+    """The types that DuckDB gives each model over empty tables. Raises `ConfigError` if it cannot run one."""
     with tempfile.TemporaryDirectory() as empty, open_duckdb(Lake(Path(empty))) as duck:
         for raw, schema in RAW_TABLES.items():
             duck.load_raw_table(raw, schema.names)
@@ -173,5 +162,5 @@ def _add_columns(
     for plot in model.plots:
         for name in (plot.x, plot.y, plot.by):
             if name is not None and name not in columns:
-                raise ConfigError(f"{model.file}: the plot names {name!r}, which is no column of the select")
+                raise ConfigError(f"{model.file}: the plot names {name!r}, which is not a column")
     return replace(model, columns=columns)

@@ -1,7 +1,7 @@
-"""Running the SQL models: staging ones are views, the others tables, and marts are kept.
+"""Runs the SQL models: staging models become views, the others tables, and marts are kept.
 
-A mart is written to `<root>/marts/<name>.parquet`. A test is a query that must give no row.
-Nothing is loaded or run that is not needed.
+A mart is written to `<root>/marts/<name>.parquet`. A test is a query that must return no row. Only what is
+needed is loaded and run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.sql_models.files import Model, Plot, list_raw_columns, select_required_models
+from knowledge_pipeline.sql_models.files import select_required_models
+from knowledge_pipeline.sql_models.model import Model, Plot
 from knowledge_pipeline.store.duckdb_session import RAW_TABLES, DuckSession, open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
@@ -24,34 +25,34 @@ _PLOT_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ModelRun:
-    """What a model gave; for a test, the rows that should not be."""
+    """The rows of a model; for a test, those that should not exist."""
 
     model: Model
     rows: int
     seconds: float
     sample: pa.Table
     path: Path | None  # of a mart's file
-    plot_data: Sequence[tuple[Plot, pa.Table]]  # what the mart's plots show
+    plot_data: Sequence[tuple[Plot, pa.Table]]
 
 
 @dataclass(frozen=True, slots=True)
 class SqlResult:
-    """The first rows of a select, and how many there are in all."""
+    """The first rows of a select, and the number of all."""
 
     rows: pa.Table
     total: int
 
 
 def refresh(lake: Lake, models: Sequence[Model], names: Collection[str] | None = None) -> Iterator[ModelRun]:
-    """Run models and tests, and tell of each when it is done; marts are written.
+    """Run models and tests, yield each when it is done, and write marts.
 
     Args:
         lake: the store.
-        models: all of them, as `model_files.load` gives them.
-        chosen: names of those to make; what they read is run, but neither kept nor told of.
+        models: all of them, from `load_models`.
+        names: of the models to yield; what they read is run, but neither kept nor yielded.
 
     Raises:
-        ConfigError: a model cannot be run; those before it are done.
+        ConfigError: a model cannot run; those before it are done.
         NotFound: there is no model of a name.
     """
     wanted = {model.name for model in models} if names is None else set(names)
@@ -66,7 +67,7 @@ def refresh(lake: Lake, models: Sequence[Model], names: Collection[str] | None =
 
 
 def query_model(lake: Lake, models: Sequence[Model], name: str, *, limit: int | None) -> SqlResult:
-    """The rows of one model as the store is now; nothing is written.
+    """The rows of one model for the store as it is now; nothing is written.
 
     Raises:
         NotFound: there is no model of that name.
@@ -75,10 +76,10 @@ def query_model(lake: Lake, models: Sequence[Model], name: str, *, limit: int | 
 
 
 def run_query(lake: Lake, models: Sequence[Model], query: str, *, limit: int | None) -> SqlResult:
-    """The rows of somebody's select over models and raw tables; it can reach nothing else.
+    """The rows of a user's select over models and raw tables; it can reach nothing else.
 
     Raises:
-        QuestionRefused: it is not one select, or reads anything else, or DuckDB cannot run it.
+        InvalidQuery: it is not one select, or reads anything else, or DuckDB cannot run it.
     """
     from knowledge_pipeline.sql_models.parse import list_names, list_tables, parse_select
 
@@ -87,11 +88,11 @@ def run_query(lake: Lake, models: Sequence[Model], query: str, *, limit: int | N
         select = parse_select(sql)
     except ValueError as error:
         raise InvalidQuery(f"the query {error}") from None
-    reads, known = list_tables(select), {model.name for model in models if model.layer != "tests"}
+    reads, names = list_tables(select), {model.name for model in models if model.layer != "tests"}
     for read in reads:
-        if read not in known and read not in RAW_TABLES:
-            there_are = ", ".join([*RAW_TABLES, *sorted(known)])
-            raise InvalidQuery(f"the query reads {read!r}, which does not exist; there are: {there_are}")
+        if read not in names and read not in RAW_TABLES:
+            known = ", ".join([*RAW_TABLES, *sorted(names)])
+            raise InvalidQuery(f"the query reads {read!r}, which does not exist; there are: {known}")
     running = select_required_models(models, [read for read in reads if read not in RAW_TABLES])
     return _run_select(lake, running, sql, limit=limit, reads=reads, names=list_names(select))
 
@@ -110,9 +111,9 @@ def _run_select(
         for model in required_models:
             _create_model(duck, model)
         duck.disable_external_access()
-        found = duck.run_user_query(select, limit=limit)
-        complete = limit is None or found.num_rows < limit
-        return SqlResult(found, found.num_rows if complete else duck.count_rows(select))
+        rows = duck.run_user_query(select, limit=limit)
+        is_complete = limit is None or rows.num_rows < limit
+        return SqlResult(rows, rows.num_rows if is_complete else duck.count_rows(select))
 
 
 def _load_raw_tables(
@@ -121,30 +122,29 @@ def _load_raw_tables(
     reads: Sequence[str] = (),
     names: frozenset[str] | None = frozenset(),
 ) -> None:
-    """Load the columns of raw tables that some models, and a select that is none, read."""
-    readers = [(model.reads, model.names) for model in required_models]
-    readers.append((tuple(reads), names))
-    for raw in RAW_TABLES:
-        mentioned = [named for read, named in readers if raw in read]
-        if mentioned:
-            duck.load_raw_table(raw, list_raw_columns(raw, mentioned))
+    """Load the columns of raw tables that some models, and a select with these names, may read."""
+    readers = [*((model.reads, model.names) for model in required_models), (tuple(reads), names)]
+    for raw, schema in RAW_TABLES.items():
+        known_names = [names for tables, names in readers if raw in tables]
+        if None in known_names:  # a star stands for columns
+            duck.load_raw_table(raw, schema.names)
+        elif known_names:
+            mentioned = set[str]().union(*(names for names in known_names if names))
+            duck.load_raw_table(raw, [column for column in schema.names if column in mentioned])
 
 
 def _create_model(duck: DuckSession, model: Model) -> None:
-    make = duck.create_table if model.layer in ("intermediate", "marts") else duck.create_view
-    make(model.name, model.sql)
+    create = duck.create_table if model.layer in ("intermediate", "marts") else duck.create_view
+    create(model.name, model.sql)
 
 
 def _to_model_run(duck: DuckSession, model: Model, started: float) -> ModelRun:
     path = duck.write_parquet(model.name, duck.lake.folder / "marts") if model.layer == "marts" else None
-    count, sample = (
-        duck.count_rows(_select_all(model.name)),
-        duck.fetch_rows(_select_all(model.name), limit=_SAMPLE_ROWS),
-    )
-    drawn = [
-        (plot, duck.fetch_rows(_plot_query(model, plot), limit=_PLOT_ROWS)) for plot in model.plots if count
-    ]
-    return ModelRun(model, count, round(time.perf_counter() - started, 4), sample, path, drawn)
+    select = _select_all(model.name)
+    count, sample = duck.count_rows(select), duck.fetch_rows(select, limit=_SAMPLE_ROWS)
+    plots = model.plots if count else ()
+    plot_data = [(plot, duck.fetch_rows(_plot_query(model, plot), limit=_PLOT_ROWS)) for plot in plots]
+    return ModelRun(model, count, round(time.perf_counter() - started, 4), sample, path, plot_data)
 
 
 def _select_all(name: str) -> str:

@@ -1,10 +1,9 @@
-"""Which step of a search helps: the golden questions, asked with some of the steps left out."""
+"""Ablation: scores a search by the golden questions with some of its steps left out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import QuerySettings, Settings
 from knowledge_pipeline.evaluation.golden import GoldenQuestion
 from knowledge_pipeline.evaluation.judge import QuestionResponse
@@ -12,7 +11,7 @@ from knowledge_pipeline.stages.context import ProgressCallback
 from knowledge_pipeline.stages.evaluate import run_questions
 from knowledge_pipeline.store.lake import Lake
 
-FUSED_STEP = "fused"  # what the other steps are compared with
+FUSED_STEP = "fused"  # the baseline of the other steps
 
 _DISABLED = {"hyde": False, "expansion": "off", "decompose": "off"}
 _STEP_BY_SETTING = {"hyde": "hyde", "expansion": "expansion", "decompose": "decompose", "rerank": "reranked"}
@@ -23,14 +22,15 @@ ProgressForStep = Callable[[str], ProgressCallback]
 
 
 def build_step_settings(query: QuerySettings) -> dict[str, QuerySettings]:
-    """Step -> settings: each search alone, both, and both with one more step, of those that are on.
+    """Step -> settings: each search alone, both, and both with each further step that is enabled.
 
-    `vector` and `bm25` alone have no second look. `fused` is followed by `hyde`,
-    `expansion`, `decompose` and `reranked`, and by `all` where several of them are on.
+    `vector` and `bm25` alone take no feedback. After `fused` come `hyde`, `expansion`, `decompose` and
+    `reranked`, and `all` where several of them are enabled.
     """
-    fused = query.model_copy(update={**_DISABLED, "rerank": _disable_reranking(query)})
+    no_reranking = query.rerank.model_copy(update={"types": ()})
+    fused = query.model_copy(update={**_DISABLED, "rerank": no_reranking})
     alone = fused.model_copy(update={"fusion": "weighted", "feedback": 0.0})
-    more = {
+    further = {
         step: fused.model_copy(update={name: getattr(query, name)})
         for name, step in _STEP_BY_SETTING.items()
         if getattr(query, name) != getattr(fused, name)
@@ -39,13 +39,9 @@ def build_step_settings(query: QuerySettings) -> dict[str, QuerySettings]:
         "vector": alone.model_copy(update={"vector_weight": 1.0}),
         "bm25": alone.model_copy(update={"vector_weight": 0.0}),
         FUSED_STEP: fused,
-        **more,
-        **({"all": query} if len(more) > 1 else {}),
+        **further,
+        **({"all": query} if len(further) > 1 else {}),
     }
-
-
-def _disable_reranking(query: QuerySettings) -> RerankSettings:
-    return query.rerank.model_copy(update={"types": ()})
 
 
 def run_steps(
@@ -59,7 +55,7 @@ def run_steps(
     """Step -> responses to the same questions, by the same index.
 
     Raises:
-        QuestionRefused, EmbeddingUnavailable, StoreError: as `evaluate.ask`.
+        InvalidQuery, EmbeddingUnavailable, StoreError: as `run_questions` does.
     """
     return {
         step: run_questions(

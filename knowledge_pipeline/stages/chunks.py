@@ -1,7 +1,6 @@
 """Chunks: spans of a source's documents. Key: uri; fingerprint: document, chunker, sanitizer.
 
-A document that gives no chunk leaves one row that says why, so that it is not cut again
-at every refresh.
+A document without chunks leaves one row with the reason, so that it is not cut again at every refresh.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from knowledge_pipeline.records import (
     SPACE_BEFORE_KEY,
     Chunk,
     Document,
-    Mention,
     Tokenize,
     build_embedded_text,
     hash_strings,
@@ -46,7 +44,7 @@ _DOCUMENTS_PER_COMMIT = 256
 
 _METADATA_COLUMNS = ("symbol", "symbol_kind", "section", "page")  # metadata with a column of its own
 _CHUNKER_ONLY_METADATA = frozenset({"page_starts", "segments", "original"})
-"""Document metadata that is for the chunkers alone, or holds the document itself, unsanitized."""
+"""Document metadata that only chunkers use, or that holds the unsanitized document."""
 
 
 def refresh(ctx: RefreshContext) -> Stats:
@@ -55,12 +53,12 @@ def refresh(ctx: RefreshContext) -> Stats:
     table = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     with measure_stage("chunks", ctx.source.id) as stats:
         desired = _desired_fingerprints(ctx, snapshot)
-        planned = plan_changes(desired, load_fingerprints(table, "uri", "fingerprint"), full=ctx.full)
-        if planned:
-            cutting = _ChunkRowBuilder(ctx, snapshot, table, desired, stats)
-            reconcile(table, planned, cutting.build_batches, group_column="uri")
+        plan = plan_changes(desired, load_fingerprints(table, "uri", "fingerprint"), full=ctx.options.full)
+        if plan:
+            builder = _ChunkRowBuilder(ctx, snapshot, table, desired, stats)
+            reconcile(table, plan, builder.build_batches, group_column="uri")
         stats.seen = len(desired)
-        stats.add_plan(planned)
+        stats.add_plan(plan)
         stats.skipped = Counter(table.read_rows(["skipped"], ~is_null("skipped"))["skipped"].to_pylist())
         stats.rows, stats.version = table.count_rows(is_null("skipped")), table.version
     return stats
@@ -68,7 +66,7 @@ def refresh(ctx: RefreshContext) -> Stats:
 
 def _desired_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str]:
     space = open_embedder(ctx.settings.resolve_embedding(ctx.source)).space
-    cutter = hash_strings(
+    chunker = hash_strings(
         chunking.fingerprint(ctx.source, model_tokens=space.max_tokens, tokenizer=space.name),
         sanitizing.fingerprint(resolve_sanitize(ctx.source)),
         relations.VERSION,
@@ -77,13 +75,13 @@ def _desired_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str
     rows = snapshot.read_rows(["uri", "content_hash", "archived_at"], is_null("skipped"))
     columns = (rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at"))
     return {
-        uri: hash_strings(hash_, str(gone is not None), cutter)
-        for uri, hash_, gone in zip(*columns, strict=True)
+        uri: hash_strings(content_hash, str(archived_at is not None), chunker)
+        for uri, content_hash, archived_at in zip(*columns, strict=True)
     }
 
 
 class _ChunkRowBuilder:
-    """Makes the chunk rows of chosen documents and counts what it met."""
+    """Builds the chunk rows of chosen documents, and counts findings, notes and tokens."""
 
     def __init__(
         self, ctx: RefreshContext, snapshot: Table, table: Table, desired: dict[str, str], stats: Stats
@@ -95,76 +93,70 @@ class _ChunkRowBuilder:
         self._model_tokens = embedder.space.max_tokens
 
     def build_batches(self, uris: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of some documents; each batch is one commit."""
         done = 0
-        for portion in split_batches(uris, _DOCUMENTS_PER_COMMIT):
-            made: list[dict[str, Any]] = []
-            for found in self._snapshot.iter_rows_by_values("uri", portion, self._snapshot.schema.names):
-                for stored in found.to_pylist():
-                    made.extend(self._build_rows(stored))
+        for batch in split_batches(uris, _DOCUMENTS_PER_COMMIT):
+            rows: list[dict[str, Any]] = []
+            for documents in self._snapshot.iter_rows_by_values("uri", batch, self._snapshot.schema.names):
+                for document_row in documents.to_pylist():
+                    rows.extend(self._build_rows(document_row))
                     done += 1
                     self._ctx.report("chunks", done, len(uris))
-            yield pa.RecordBatch.from_pylist(made, schema=self._table.schema)
+            yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
 
     def _build_rows(self, document_row: dict[str, Any]) -> list[dict[str, Any]]:
-        base = {name: document_row[name] for name in ("uri", "path", "language", "url", "author")}
-        base["title"] = sanitizing.sanitize(
-            document_row["title"] or "", resolve_sanitize(self._ctx.source)
-        ).text
-        base["last_modified"] = document_row["last_modified"]
-        base["archived"] = document_row["archived_at"] is not None
-        base["fingerprint"] = self._desired[document_row["uri"]]
+        source, sanitize_settings = self._ctx.source, resolve_sanitize(self._ctx.source)
+        names = ("uri", "path", "title", "language", "url", "author", "last_modified")
+        fields: dict[str, Any] = {name: document_row[name] for name in names}
+        fields["title"] = sanitizing.sanitize(document_row["title"] or "", sanitize_settings).text
+        columns = fields | {
+            "archived": document_row["archived_at"] is not None,
+            "fingerprint": self._desired[document_row["uri"]],
+        }
         metadata = json.loads(document_row["metadata"])
-        pages = _split_pages(document_row["text"], metadata)
-        clean = [sanitizing.sanitize(page, resolve_sanitize(self._ctx.source)) for page in pages]
-        found = sum((Counter(page.findings_by_kind) for page in clean), Counter[str]())
-        self._stats.found.update(found)
-        if any(page.dropped for page in clean):
-            return [_skip_row(base, f"dropped by the sanitizer: {', '.join(sorted(found))}")]
-        text = "".join(page.text for page in clean)
+        pages = [
+            sanitizing.sanitize(page, sanitize_settings)
+            for page in _split_pages(document_row["text"], metadata)
+        ]
+        findings = sum((Counter(page.findings_by_kind) for page in pages), Counter[str]())
+        self._stats.found.update(findings)
+        if any(page.dropped for page in pages):
+            return [_skip_row(columns, f"dropped by the sanitizer: {', '.join(sorted(findings))}")]
         if "page_starts" in metadata:
-            metadata["page_starts"] = list(accumulate((len(page.text) for page in clean[:-1]), initial=0))
-        document = Document(**_document_fields(document_row | base), text=text, metadata=metadata)
-        chunks = self._chunk_document(document)
-        told = (metadata.get("note"), *(chunk.metadata.get("note") for chunk in chunks[:1]))
-        self._stats.notes.update({note for note in told if note})
+            metadata["page_starts"] = list(accumulate((len(page.text) for page in pages[:-1]), initial=0))
+        document = Document(**fields, text="".join(page.text for page in pages), metadata=metadata)
+        chunks = chunking.chunk_document(
+            document, source, tokenize=self._tokenize, model_tokens=self._model_tokens
+        )
+        notes = (metadata.get("note"), *(chunk.metadata.get("note") for chunk in chunks[:1]))
+        self._stats.notes.update({note for note in notes if note})
         self._stats.tokens += sum(chunk.tokens for chunk in chunks)
         shared = {key: value for key, value in metadata.items() if key not in _CHUNKER_ONLY_METADATA}
-        related = _ChunkRelations(_build_name_scope(self._ctx.source, base["path"]), document, shared, chunks)
-        return _build_chunk_rows(self._ctx.source.id, base, shared, related) or [_skip_row(base, "no text")]
-
-    def _chunk_document(self, document: Document) -> list[Chunk]:
-        return chunking.chunk_document(
-            document, self._ctx.source, tokenize=self._tokenize, model_tokens=self._model_tokens
-        )
+        related = _ChunkRelations(_build_name_scope(source, fields["path"]), document, shared, chunks)
+        return _build_chunk_rows(source.id, columns, shared, related) or [_skip_row(columns, "no text")]
 
 
 def _split_pages(text: str, metadata: dict[str, Any]) -> list[str]:
-    """The text page by page, because redacting moves the start of every later page."""
+    """The text page by page, because redaction moves the start of every later page."""
     starts: list[int] = metadata.get("page_starts") or [0]
     return [text[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], None], strict=True)]
 
 
-def _document_fields(document_row: dict[str, Any]) -> dict[str, Any]:
-    names = ("uri", "path", "title", "language", "url", "author", "last_modified")
-    return {name: document_row[name] for name in names}
-
-
 def _skip_row(document_columns: dict[str, Any], reason: str) -> dict[str, Any]:
-    empty = Chunk(document_columns["uri"], "", 0, 0, 1, 1, "", "", 0)
-    return _build_chunk_row(
-        document_columns, {}, empty, id_=hash_strings("no chunk", document_columns["uri"])
-    ) | {"skipped": reason}
+    uri = document_columns["uri"]
+    empty, id_ = Chunk(uri, "", 0, 0, 1, 1, "", "", 0), hash_strings("no chunk", uri)
+    return _build_chunk_row(document_columns, {}, empty, id_=id_) | {"skipped": reason}
 
 
 def _build_name_scope(source: SourceConfig, path: str = "") -> DocumentContext:
-    """Where a document of a source stands: what short names in it mean."""
+    """The context that gives short names in a document their meaning."""
     return DocumentContext(
         source.id, source.type, path, repo=build_web_location(source).repo, host=source.connection.host
     )
 
 
 class _ChunkRelations:
-    """The chunks of a document with what each says of other documents."""
+    """The chunks of a document, with the other documents that each mentions."""
 
     def __init__(
         self, scope: DocumentContext, document: Document, shared: dict[str, Any], chunks: list[Chunk]
@@ -175,27 +167,27 @@ class _ChunkRelations:
             scope, document.uri, url=document.url, title=document.title, metadata=known
         )
         matter = known.get("front_matter")
-        told = extract_front_matter_mentions(matter, scope) if isinstance(matter, dict) else []
-        self._document_mentions = [*extract_metadata_mentions(shared, scope), *told]
-        is_commit = scope.source_type == "git_history"  # whose diffs quote what other documents say
+        in_front_matter = extract_front_matter_mentions(matter, scope) if isinstance(matter, dict) else []
+        self._document_mentions = [*extract_metadata_mentions(shared, scope), *in_front_matter]
+        is_commit = scope.source_type == "git_history"  # its diff quotes other documents
         self._mentions_end_char = find_message_end(document.text) if is_commit else len(document.text)
 
     def build_metadata(self, chunk: Chunk) -> dict[str, Any]:
-        """Names of the document, and what the chunk mentions; the changed files are the first one's."""
+        """Names of the document, and what the chunk mentions; only the first chunk has the changed files."""
         leads = chunk is self.chunks[0]
-        told = [each for each in self._document_mentions if leads or each.kind != "changes"]
-        said = chunk.text[: max(0, self._mentions_end_char - chunk.start_char)]
+        of_document = [each for each in self._document_mentions if leads or each.kind != "changes"]
+        text = chunk.text[: max(0, self._mentions_end_char - chunk.start_char)]
         links = chunk.metadata.get("links", ()) if chunk.end_char <= self._mentions_end_char else ()
-        found = _drop_self_mentions(
-            [*told, *extract_mentions(said, self._scope, links)], self._document_names
+        mentions = keep_most_specific(
+            mention
+            for mention in [*of_document, *extract_mentions(text, self._scope, links)]
+            if mention.name not in self._document_names
         )
-        mentions = [each.as_json() for each in found]
-        return {"names": self._document_names, "mentions": mentions, **({"leads": True} if leads else {})}
-
-
-def _drop_self_mentions(mentions: list[Mention], own_names: list[str]) -> list[Mention]:
-    """What is not the document itself, each once."""
-    return keep_most_specific(each for each in mentions if each.name not in own_names)
+        return {
+            "names": self._document_names,
+            "mentions": [mention.as_json() for mention in mentions],
+            **({"leads": True} if leads else {}),
+        }
 
 
 def _build_chunk_rows(
@@ -204,21 +196,18 @@ def _build_chunk_rows(
     document_metadata: dict[str, Any],
     relations_by_chunk: _ChunkRelations,
 ) -> list[dict[str, Any]]:
-    """Rows of one document. An id is made of source, place in the structure, and content.
+    """Rows of one document. An id consists of source, place in the structure, and content.
 
-    Only chunks that agree in all of that are told apart by their order.
+    The order distinguishes only chunks that are equal in all of these.
     """
-    twins: Counter[tuple[str, str]] = Counter()
+    duplicates: Counter[tuple[str, str]] = Counter()
     rows: list[dict[str, Any]] = []
     for chunk in relations_by_chunk.chunks:
-        twin = (chunk.anchor, chunk.text)
-        id_ = hash_strings(source, chunk.uri, *twin, str(twins[twin]))
-        twins[twin] += 1
-        rows.append(
-            _build_chunk_row(
-                document_columns, document_metadata | relations_by_chunk.build_metadata(chunk), chunk, id_=id_
-            )
-        )
+        key = (chunk.anchor, chunk.text)
+        id_ = hash_strings(source, chunk.uri, *key, str(duplicates[key]))
+        duplicates[key] += 1
+        metadata = document_metadata | relations_by_chunk.build_metadata(chunk)
+        rows.append(_build_chunk_row(document_columns, metadata, chunk, id_=id_))
     return rows
 
 

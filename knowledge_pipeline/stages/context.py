@@ -15,7 +15,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import ReconcilePlan
 
 ProgressCallback = Callable[[str, int, int | None], None]
-"""Told of progress: the stage, how many are done, how many there are in all (None: unknown)."""
+"""Receives the stage, how many are done, and how many there are (None: unknown)."""
 
 
 def ignore_progress(stage: str, done: int, total: int | None) -> None:
@@ -23,10 +23,10 @@ def ignore_progress(stage: str, done: int, total: int | None) -> None:
 
 
 SlotClaim = Callable[[str], AbstractContextManager[None]]
-"""Waits for a turn at what has few places: `embedder`, `index`, or the host that a source is read from.
+"""Waits for a slot of a limited pool: `embedder`, `index`, or the host that a source is read from.
 
-The locks of the store keep the tables right without it; it is for those who share a machine or an API.
-Taking a turn costs a few commits to an event log, 0.1 s or more, so that short work goes without.
+The store's locks keep the tables correct without it; pools protect a shared machine or API. Claiming a
+slot costs a few commits to an event log, 0.1 s or more, so short work does without.
 """
 
 
@@ -37,22 +37,32 @@ def claim_immediately(pool: str) -> AbstractContextManager[None]:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshOptions:
+    """How sources are refreshed; the defaults are an ordinary refresh."""
+
+    full: bool = False  # ignore what is stored and rebuild every row
+    reembed: bool = False  # embed texts again, even those with a vector
+    allow_empty: bool = False  # accept an empty listing of a source that had documents
+
+
+ORDINARY_REFRESH = RefreshOptions()
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshContext:
     """One source on its way through the stages."""
 
     lake: Lake
     settings: Settings
     source: SourceConfig
-    full: bool = False  # take what exists as nothing, and make everything anew
-    reembed: bool = False  # embed again even what was embedded before
-    allow_empty: bool = False  # believe a listing that is empty all at once
+    options: RefreshOptions = ORDINARY_REFRESH
     report: ProgressCallback = ignore_progress
     claim_slot: SlotClaim = claim_immediately
 
 
 @dataclass(slots=True)
 class Stats:
-    """What one stage did for one source; keys and rows are counted as the stage defines them."""
+    """What one stage did for one source; each stage defines its keys and rows."""
 
     stage: str
     source: str
@@ -61,18 +71,18 @@ class Stats:
     changed: int = 0
     removed: int = 0
     unchanged: int = 0
-    rows: int = 0  # of the source in the stage's table, after
+    rows: int = 0  # of the source in the stage's table, afterwards
     skipped: Counter[str] = field(default_factory=Counter[str])  # by reason
     found: Counter[str] = field(default_factory=Counter[str])  # secrets and personal data, by kind
-    notes: Counter[str] = field(default_factory=Counter[str])  # what was taken otherwise than hoped
+    notes: Counter[str] = field(default_factory=Counter[str])  # what went otherwise than usual
     tokens: int = 0
     cost: float = 0.0
     seconds: float = 0.0
     version: int = 0
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))  # when it was done
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))  # when the stage finished
 
     def add_plan(self, plan: ReconcilePlan) -> None:
-        """Take a difference's sizes over."""
+        """Take over the sizes of a plan."""
         self.added, self.changed = len(plan.added), len(plan.changed)
         self.removed, self.unchanged = len(plan.removed), plan.unchanged
 
@@ -90,7 +100,7 @@ class Stats:
 
 @contextmanager
 def measure_stage(stage: str, source: str) -> Iterator[Stats]:
-    """Statistics of a stage, with the time it took."""
+    """Yield the statistics of a stage, and set the time it took at the end."""
     stats, started = Stats(stage, source), time.perf_counter()
     yield stats
     stats.seconds, stats.at = round(time.perf_counter() - started, 4), datetime.now(UTC)

@@ -1,8 +1,7 @@
 """Embeddings: one vector per text of a source, in its space. Key: the hash of the text.
 
-A text embedded once with a model is never embedded again by it: vectors of texts that
-are gone stay until maintenance collects them, and a text that another source of the
-space already has is taken from the index.
+A model never embeds a text twice: vectors of deleted texts stay until maintenance collects them, and the
+vector of a text that another source of the space has is copied from the index.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -30,28 +30,25 @@ from knowledge_pipeline.store.spool import Spool
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 
 _TEXTS_PER_COMMIT = 512
-SLOT_MIN_TEXTS = 64  # fewer are embedded sooner than a turn is taken
-_DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # what is lost at most where the process that refreshes is killed
+SLOT_MIN_TEXTS = 64  # fewer take less time than claiming a slot
+_DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the most that a killed refresh loses
 _DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
-_LOCAL_TEXTS_PER_REPORT = (
-    64  # a few seconds of a local model between two reports; an endpoint gets all at once
-)
+_LOCAL_TEXTS_PER_REPORT = 64  # a few seconds of a local model; an endpoint gets a whole commit at once
 
 
 def refresh(ctx: RefreshContext) -> Stats:
     """Embed what the chunks of one source hold and its space does not.
 
     Raises:
-        ModelMissing, EmbeddingUnavailable: what was embedded before that is kept.
+        ModelMissing, EmbeddingUnavailable: the texts embedded before are kept.
     """
     embedder = open_embedder(ctx.settings.resolve_embedding(ctx.source))
     started = time.perf_counter()
     try:
         return _embed_missing(ctx, embedder)
-    finally:  # what a failed pass has cost is noted too
+    finally:  # the cost of a failed refresh is logged too
         if embedder.usage.texts:
-            seconds = round(time.perf_counter() - started, 4)
-            log_embedding_calls(ctx, embedder.usage, seconds=seconds)
+            log_embedding_calls(ctx, embedder.usage, seconds=round(time.perf_counter() - started, 4))
 
 
 def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
@@ -60,18 +57,17 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
     with measure_stage("embeddings", ctx.source.id) as stats:
         desired = chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
         added = exclude_keys(desired, table.read_rows(["text_key"])["text_key"])
-        held = exclude_keys(desired, added) if ctx.reembed else desired[:0]
-        planned = ReconcilePlan(
-            added.to_pylist(), held.to_pylist(), [], len(desired) - len(added) - len(held)
-        )
-        making = _VectorRowBuilder(ctx, embedder, chunks, table)
-        if isinstance(embedder, RayEmbedder) and len(planned.keys_to_write) >= embedder.pool.min_texts:
-            _reconcile_distributed(table, planned, making, ctx.lake.cache)
+        changed = exclude_keys(desired, added) if ctx.options.reembed else desired[:0]
+        unchanged = len(desired) - len(added) - len(changed)
+        plan = ReconcilePlan(added.to_pylist(), changed.to_pylist(), [], unchanged)
+        builder = _VectorRowBuilder(ctx, embedder, chunks, table)
+        if isinstance(embedder, RayEmbedder) and len(plan.keys_to_write) >= embedder.pool.min_texts:
+            _reconcile_distributed(table, plan, builder, ctx.lake.cache)
         else:
-            reconcile(table, planned, making.build_batches)
+            reconcile(table, plan, builder.build_batches)
         stats.seen = len(desired)
-        stats.add_plan(planned)
-        stats.notes.update({"taken from another source": making.reused} if making.reused else {})
+        stats.add_plan(plan)
+        stats.notes.update({"taken from another source": builder.reused} if builder.reused else {})
         stats.tokens, stats.cost = embedder.usage.tokens, embedder.usage.cost
         stats.rows, stats.version = len(desired), table.version
     return stats
@@ -80,9 +76,9 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
 def _reconcile_distributed(
     table: Table, plan: ReconcilePlan, builder: _VectorRowBuilder, folder: Path
 ) -> None:
-    """Carry a difference out in one commit, or in as few as memory and what a crash may cost allow.
+    """Carry out a plan in one commit, or in as few as memory and the loss by a crash allow.
 
-    Vectors are collected on disk, so that the commit begins when all of them are there.
+    Vectors are collected on disk, so that the commit starts when all of them exist.
     """
     commits = [(keys, table.append) for keys in split_batches(plan.added, _DISTRIBUTED_TEXTS_PER_COMMIT)]
     commits += [(keys, table.upsert) for keys in split_batches(plan.changed, _DISTRIBUTED_TEXTS_PER_UPSERT)]
@@ -95,7 +91,7 @@ def _reconcile_distributed(
 
 
 class _VectorRowBuilder:
-    """Makes the vectors of chosen texts: borrowed from the index where it has them, else embedded."""
+    """Builds the vectors of chosen texts: copied from the index where it has them, else embedded."""
 
     def __init__(self, ctx: RefreshContext, embedder: Embedder, chunks: Table, table: Table) -> None:
         self._ctx, self._embedder = ctx, embedder
@@ -103,47 +99,40 @@ class _VectorRowBuilder:
         self.reused = 0
 
     def build_batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of some texts; each batch is as much as one commit should hold."""
+        """The rows of some texts; each batch is one commit."""
         yield from self._iter_batches(keys, self._embed_locally)
 
     def build_distributed_batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of some texts, in no order, made by a cluster."""
+        """The rows of some texts, in any order, embedded by a cluster."""
         yield from self._iter_batches(keys, self._embed_distributed)
 
     def _iter_batches(
         self, keys: list[str], embed: Callable[[set[str]], Iterator[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
         missing = set(keys)
-        if not self._ctx.reembed:
+        if not self._ctx.options.reembed:
             for batch in self._reuse_indexed_vectors(keys):
                 missing.difference_update(batch["text_key"].to_pylist())
                 self.reused += batch.num_rows
                 yield batch
-        turn = claim_immediately if len(missing) <= SLOT_MIN_TEXTS else self._ctx.claim_slot
-        with turn(_pool_name(self._ctx.settings.resolve_embedding(self._ctx.source))):
+        claim_slot = claim_immediately if len(missing) <= SLOT_MIN_TEXTS else self._ctx.claim_slot
+        with claim_slot(_pool_name(self._ctx.settings.resolve_embedding(self._ctx.source))):
             yield from embed(missing)
 
     def _reuse_indexed_vectors(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
         space = self._embedder.space
         index = self._ctx.lake.index(space.name, space.dimensions)
-        for found in index.iter_rows_by_values("text_key", keys, ["text_key", "vector"]):
-            unique = {key: at for at, key in enumerate(found["text_key"].to_pylist())}
-            if unique:
-                yield from (
-                    found.take(list(unique.values())).cast(self._table.schema).combine_chunks().to_batches()
-                )
+        for rows in index.iter_rows_by_values("text_key", keys, ["text_key", "vector"]):
+            row_by_key = {key: row for row, key in enumerate(rows["text_key"].to_pylist())}
+            if row_by_key:
+                unique = rows.take(list(row_by_key.values())).cast(self._table.schema)
+                yield from unique.combine_chunks().to_batches()
 
     def _embed_locally(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
-        waiting: dict[str, str] = {}
-        done, total = 0, len(missing)
-        for key, text in self._iter_texts(missing):
-            waiting[key] = text
-            if len(waiting) == _TEXTS_PER_COMMIT or done + len(waiting) == total:
-                yield self._embed_commit(waiting, done=done, total=total)
-                done += len(waiting)
-                waiting = {}
-        if waiting:
-            yield self._embed_commit(waiting, done=done, total=total)
+        done, texts = 0, self._iter_texts(missing)
+        while batch := dict(islice(texts, min(_TEXTS_PER_COMMIT, len(missing) - done))):
+            yield self._embed_commit(batch, done=done, total=len(missing))
+            done += len(batch)
 
     def _embed_distributed(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
         assert isinstance(self._embedder, RayEmbedder)
@@ -165,38 +154,37 @@ class _VectorRowBuilder:
                     yield row["text_key"], build_embedded_text(row["header"], row["text"])
 
     def _embed_commit(self, texts: Mapping[str, str], *, done: int, total: int) -> pa.RecordBatch:
-        """Embed in small portions, so that progress is seen, and return one commit's rows.
+        """Embed in small portions, to report progress, and return one commit's rows.
 
-        Sorted by length first: texts of one batch are padded to the longest.
+        They are sorted by length, because the texts of one batch are padded to the longest.
         """
         keys = sorted(texts, key=lambda key: len(texts[key]))
-        made: list[np.ndarray] = []
+        vectors: list[np.ndarray] = []
         local = self._ctx.settings.resolve_embedding(self._ctx.source).provider == "local"
         step = _LOCAL_TEXTS_PER_REPORT if local else _TEXTS_PER_COMMIT
         for start in range(0, len(keys), step):
-            made.append(self._embedder.embed([texts[key] for key in keys[start : start + step]]))
+            vectors.append(self._embedder.embed([texts[key] for key in keys[start : start + step]]))
             self._ctx.report("embeddings", done + min(start + step, len(keys)), total)
-        return self._to_batch(keys, np.concatenate(made))
+        return self._to_batch(keys, np.concatenate(vectors))
 
     def _to_batch(self, keys: list[str], vectors: np.ndarray) -> pa.RecordBatch:
         require_valid_vectors(vectors, self._ctx.source.id)
-        flat = pa.array(vectors.reshape(-1), pa.float32())
-        column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+        values = pa.array(vectors.reshape(-1), pa.float32())
+        column = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
         return pa.RecordBatch.from_arrays([pa.array(keys), column], schema=self._table.schema)
 
 
 def _pool_name(embedding: EmbeddingSettings) -> str:
-    """Whose turn is waited for: this machine's one embedder, or an endpoint's host."""
-    return (
-        "embedder" if embedding.provider == "local" else urlsplit(embedding.base_url).hostname or "embedder"
-    )
+    """This machine's one embedder, or an endpoint's host."""
+    host = None if embedding.provider == "local" else urlsplit(embedding.base_url).hostname
+    return host or "embedder"
 
 
 def require_valid_vectors(vectors: np.ndarray, source: str) -> None:
     """Refuse vectors that are not finite or not of length 1.
 
     Raises:
-        StoreError: naming the source; nothing was written.
+        StoreError: names the source; nothing is written.
     """
     if find_invalid_vectors(vectors).any():
         raise StoreError(

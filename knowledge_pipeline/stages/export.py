@@ -1,7 +1,7 @@
-"""Export: what is stored of a source, back as files. Nothing in the store is changed.
+"""Export: writes the stored documents of a source as files. It changes nothing in the store.
 
-A record gives the bytes that it was read from; what comes from a service, or was extracted, gives its
-text. A file that is there and differs is not touched unless that is asked for.
+A record gives the bytes that it was read from; a document of a service, or an extracted one, gives its text.
+An existing file that differs is overwritten only by `force`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, Literal
+from typing import Literal
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
@@ -38,7 +39,7 @@ class ExportedDocument:
     """One stored document as a file."""
 
     uri: str
-    name: str  # POSIX path, never out of the folder that it is put into
+    name: str  # relative POSIX path that never leaves its folder
     content: bytes
     archived_at: datetime | None = None
 
@@ -50,7 +51,7 @@ class ExportResult:
     uri: str
     outcome: ExportOutcome
     file: Path
-    stored_copy: Path | None = None  # differs: where the stored one was written instead
+    stored_copy: Path | None = None  # differs: where the stored document was written instead
     error: str = ""  # failed
 
 
@@ -65,32 +66,40 @@ def iter_documents(
     """The stored documents of a source, or some of them; skipped ones have no content.
 
     Raises:
-        NotFound: nothing of such a source is stored, or not one of these documents.
+        NotFound: nothing is stored of such a source, or of one of these documents.
     """
-    source_type = _find_stored_type(lake, settings, source)
+    stored_types = lake.list_stored_types(source)
+    if not stored_types:
+        known = ", ".join(lake.list_stored_sources()) or "none"
+        raise NotFound(f"nothing of a source {source!r} is stored; stored: {known}")
+    configured = {each.id: each.type for each in settings.sources}.get(source)
+    source_type = configured if configured in stored_types else stored_types[0]
     table = lake.snapshot(source_type, source)
     where = is_null("skipped") if include_archived else is_null("skipped") & is_null("archived_at")
     if uris:
         _require_stored(table, source, uris, include_archived=include_archived)
         where &= one_of("uri", uris)
     for batch in table.iter_batches(_COLUMNS, where, batch_rows=_BATCH_ROWS):
-        yield from (_to_document(row, source_type) for row in batch.to_pylist())
+        for row in batch.to_pylist():
+            name = export_path(row["uri"], source_type, row["language"])
+            content = restore_original_bytes(row["text"], json.loads(row["metadata"]))
+            yield ExportedDocument(row["uri"], name, content, row["archived_at"])
 
 
 def write_document(document: ExportedDocument, folder: Path, *, force: bool = False) -> ExportResult:
-    """Put a document into a folder, whole or not at all.
+    """Write a document into a folder, atomically.
 
     Args:
-        document: what is stored.
-        folder: made where it is missing.
-        force: replace a file that differs, which is otherwise left as it is: the stored
-            document is then written beside it, as `NAME.stored`.
+        document: a stored one.
+        folder: created where it is missing.
+        force: replace a file that differs. Otherwise it stays, and the stored document is written next to it
+            as `NAME.stored`.
     """
     file = folder / document.name
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.parent.resolve().is_relative_to(folder.resolve()):
-            return ExportResult(document.uri, "failed", file, error="its folder is a link that leads out")
+            return ExportResult(document.uri, "failed", file, error="its folder is a link to outside")
         if not os.path.lexists(file):
             _write_atomically(file, document.content)
             return ExportResult(document.uri, "written", file)
@@ -99,9 +108,8 @@ def write_document(document: ExportedDocument, folder: Path, *, force: bool = Fa
         if force:
             _write_atomically(file, document.content)
             return ExportResult(document.uri, "replaced", file)
-        return ExportResult(
-            document.uri, "differs", file, stored_copy=_write_stored_copy(file, document.content)
-        )
+        stored_copy = _write_stored_copy(file, document.content)
+        return ExportResult(document.uri, "differs", file, stored_copy=stored_copy)
     except OSError as error:
         return ExportResult(document.uri, "failed", file, error=error.strerror or "it cannot be written")
 
@@ -110,27 +118,10 @@ def export_path(uri: str, source_type: str, language: str | None) -> str:
     """The path that a document is exported to: the file's own where its text is the file's."""
     parts = uri_to_path(uri).replace("\0", "%00").split("/")
     name = "/".join(_UNSAFE_PARTS.get(part, part) for part in parts)
-    if source_type in _PLAIN_TEXT_TYPES:
-        return name
-    if source_type == "files" and not _EXTRACTED_SUFFIX.search(name):
+    if source_type in _PLAIN_TEXT_TYPES or (source_type == "files" and not _EXTRACTED_SUFFIX.search(name)):
         return name
     plain = source_type == "git_history" or (source_type == "files" and language != "markdown")
     return f"{name}.txt" if plain else f"{name}.md"
-
-
-def _to_document(row: dict[str, Any], source_type: str) -> ExportedDocument:
-    name = export_path(row["uri"], source_type, row["language"])
-    payload = restore_original_bytes(row["text"], json.loads(row["metadata"]))
-    return ExportedDocument(row["uri"], name, payload, row["archived_at"])
-
-
-def _find_stored_type(lake: Lake, settings: Settings, source: str) -> str:
-    stored = lake.list_stored_types(source)
-    if not stored:
-        known = ", ".join(lake.list_stored_sources()) or "none"
-        raise NotFound(f"nothing of a source {source!r} is stored; stored: {known}")
-    configured = {each.id: each.type for each in settings.sources}.get(source)
-    return configured if configured in stored else stored[0]
 
 
 def _require_stored(table: Table, source: str, uris: Collection[str], *, include_archived: bool) -> None:
@@ -154,15 +145,14 @@ def _has_content(file: Path, content: bytes) -> bool:
 
 
 def _write_atomically(file: Path, content: bytes) -> None:
-    """Write a file that is whole whenever it is seen."""
-    with NamedTemporaryFile(dir=file.parent, prefix=".export-", delete=False) as made:
+    with NamedTemporaryFile(dir=file.parent, prefix=".export-", delete=False) as temporary:
         try:
-            made.write(content)
-            made.flush()
-            Path(made.name).chmod(0o666 & ~_read_umask())
-            Path(made.name).replace(file)
+            temporary.write(content)
+            temporary.flush()
+            Path(temporary.name).chmod(0o666 & ~_read_umask())
+            Path(temporary.name).replace(file)
         except OSError:
-            Path(made.name).unlink(missing_ok=True)
+            Path(temporary.name).unlink(missing_ok=True)
             raise
 
 
@@ -174,20 +164,14 @@ def _read_umask() -> int:
 
 def _write_stored_copy(file: Path, content: bytes) -> Path:
     """Write `NAME.stored`, or the next free name where that holds something else."""
-    for place in _iter_stored_copy_paths(file):
-        if not os.path.lexists(place):
-            _write_atomically(place, content)
-            return place
-        if _has_content(place, content):
-            return place
+    for number in count(1):
+        path = file.with_name(f"{file.name}.stored{number if number > 1 else ''}")
+        if not os.path.lexists(path):
+            _write_atomically(path, content)
+            return path
+        if _has_content(path, content):
+            return path
     raise AssertionError("there is always a next name")
-
-
-def _iter_stored_copy_paths(file: Path) -> Iterator[Path]:
-    number = 1
-    while True:
-        yield file.with_name(f"{file.name}.stored{number if number > 1 else ''}")
-        number += 1
 
 
 def count_outcomes(written: Sequence[ExportResult]) -> dict[ExportOutcome, int]:

@@ -1,14 +1,13 @@
 """Index: the retrievable rows of a source, in the table of its space. Key: chunk id.
 
-The table is shared by all sources of the space, so the lock is held while it is written:
-one upsert, or a few where many rows changed, then one delete, which readers at a release do not see between.
+All sources of the space share the table, so the index lock is held while it is written: one upsert, or a few
+where many rows changed, then one delete. Readers of a release do not see the state in between.
 
-Each chunk of a small document carries the words of the whole document beside its own, because
-full text then finds the document whichever chunk a question's words are spread over. So the
-fingerprint of such a row is of its siblings, too.
+Each chunk of a small document carries the words of the whole document, so that full text finds the document
+even if a query's words are spread over its chunks. The fingerprint of such a row covers its siblings, too.
 """
 
-# pyarrow.compute makes its functions when it is imported.
+# pyarrow.compute creates its functions when it is imported.
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
@@ -39,11 +38,10 @@ from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, plan
 from knowledge_pipeline.store.tables import Table, split_batches
 
 VERSION = "2"  # of how a chunk becomes an index row
-_SMALL_DOCUMENT_CHUNKS = range(2, 5)  # so many chunks, and a document is small
+_SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
 _LIVE = is_null("skipped") & eq("archived", False)
 _BATCH_ROWS = 1024
-SLOT_MIN_ROWS = 1024  # fewer are written sooner than a turn is taken; the lock keeps the table right anyway
-_FINGERPRINT_COLUMNS = ("uri", "archived", "row_hash")  # what of a chunk its fingerprint is made of
+SLOT_MIN_ROWS = 1024  # fewer take less time than claiming a slot; the lock keeps the table correct anyway
 _CHUNK_COLUMNS = [field.name for field in schemas.build_index_schema(1) if field.name in schemas.CHUNKS.names]
 _CHUNK_COLUMNS.remove("fingerprint")
 
@@ -52,57 +50,56 @@ def refresh(ctx: RefreshContext) -> Stats:
     """Bring the index rows of one source up to date with its chunks and vectors.
 
     Raises:
-        Busy: another process kept the index for too long.
+        Busy: another process held the index for too long.
         StoreError: a chunk has no vector; run the embeddings stage first.
     """
     space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
     with measure_stage("index", ctx.source.id) as stats:
-        planned, doubled, marks = _plan_index(ctx, space)
-        if planned or _find_stale_tables(ctx, space.name):
-            turn = claim_immediately if len(planned.keys_to_write) <= SLOT_MIN_ROWS else ctx.claim_slot
-            with turn("index"), ctx.lake.lock_index():
-                _write_index(ctx, space, planned, doubled, marks)
+        plan, duplicate_ids, fingerprints = _plan_index(ctx, space)
+        if plan or _find_stale_tables(ctx, space.name):
+            claim_slot = claim_immediately if len(plan.keys_to_write) <= SLOT_MIN_ROWS else ctx.claim_slot
+            with claim_slot("index"), ctx.lake.lock_index():
+                _write_index(ctx, space, plan, duplicate_ids, fingerprints)
         table = ctx.lake.index(space.name, space.dimensions)
-        stats.seen = len(planned.keys_to_write) + planned.unchanged
-        stats.add_plan(planned)
+        stats.seen = len(plan.keys_to_write) + plan.unchanged
+        stats.add_plan(plan)
         stats.rows, stats.version = table.count_rows(eq("source", ctx.source.id)), table.version
     return stats
 
 
 @dataclass(frozen=True, slots=True)
 class _RowFingerprints:
-    """Second half of the rows' fingerprints: of what decides a row beside its own chunk."""
+    """The second half of the rows' fingerprints: what decides a row besides its own chunk."""
 
     source_digest: str  # of the configuration and the code
-    small_documents: dict[str, str]  # of all chunks of a small document, too; by its uri
+    small_documents: dict[str, str]  # uri -> digest that also covers all chunks of a small document
 
     def shares_words(self, uri: str, archived: bool) -> bool:
         """Whether a chunk carries the words of its whole document."""
         return not archived and uri in self.small_documents
 
     def compute(self, chunks: pa.Table) -> pa.ChunkedArray:
-        """Of the whole index rows of chunks, by `_MARKED`."""
+        """The fingerprints of the index rows of chunks, by their `uri`, `archived` and `row_hash`."""
         uris = chunks["uri"].combine_chunks().dictionary_encode()
-        of_uris = pa.array(
-            [self.small_documents.get(uri, self.source_digest) for uri in uris.dictionary.to_pylist()],
-            pa.string(),
-        )
-        second = pc.if_else(chunks["archived"], self.source_digest, of_uris.take(uris.indices))
-        return pc.binary_join_element_wise(chunks["row_hash"], second, "")
+        digests = [self.small_documents.get(uri, self.source_digest) for uri in uris.dictionary.to_pylist()]
+        live = pa.array(digests, pa.string()).take(uris.indices)
+        second_half = pc.if_else(chunks["archived"], self.source_digest, live)
+        return pc.binary_join_element_wise(chunks["row_hash"], second_half, "")
 
 
 def _plan_index(ctx: RefreshContext, space: Space) -> tuple[ReconcilePlan, list[str], _RowFingerprints]:
-    """What is to be written, and the ids that are there twice: only the source's lock lets them change."""
+    """What to write, and the ids that are there twice; nothing changes them without the source's lock."""
     chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     table = ctx.lake.index(space.name, space.dimensions)
-    rows = chunks.read_rows(["id", *_FINGERPRINT_COLUMNS], is_null("skipped"))
-    marks = _build_row_fingerprints(rows, build_source_columns(ctx))
-    held = table.read_rows(["id", "fingerprint"], eq("source", ctx.source.id))
-    doubled = _find_duplicate_ids(held["id"])
-    held = held.filter(pc.invert(pc.is_in(held["id"], value_set=pa.array(doubled, pa.string()))))
-    desired = rows["id"], marks.compute(rows)
-    planned = plan_changes_arrow(desired, (held["id"], held["fingerprint"]), full=ctx.full)
-    return planned, doubled, marks
+    rows = chunks.read_rows(["id", "uri", "archived", "row_hash"], is_null("skipped"))
+    fingerprints = _build_row_fingerprints(rows, build_source_columns(ctx))
+    stored = table.read_rows(["id", "fingerprint"], eq("source", ctx.source.id))
+    duplicate_ids = _find_duplicate_ids(stored["id"])
+    is_duplicate = pc.is_in(stored["id"], value_set=pa.array(duplicate_ids, pa.string()))
+    stored = stored.filter(pc.invert(is_duplicate))
+    desired = rows["id"], fingerprints.compute(rows)
+    plan = plan_changes_arrow(desired, (stored["id"], stored["fingerprint"]), full=ctx.options.full)
+    return plan, duplicate_ids, fingerprints
 
 
 def _write_index(
@@ -110,31 +107,30 @@ def _write_index(
     space: Space,
     plan: ReconcilePlan,
     duplicate_ids: list[str],
-    row_fingerprints: _RowFingerprints,
+    fingerprints: _RowFingerprints,
 ) -> None:
-    chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     table = ctx.lake.index(space.name, space.dimensions)  # as the last writer left it
-    rows = _IndexRowBuilder(ctx, chunks, table, build_source_columns(ctx), row_fingerprints)
+    rows = _IndexRowBuilder(ctx, space, table, fingerprints)
     if plan.keys_to_write:
         rows.require_vectors()
         table.delete_keys(duplicate_ids)  # an upsert would replace both and leave both
     reconcile(table, plan, rows.build_batches, single_commit=True)
-    for stray in _find_stale_tables(ctx, space.name):
-        stray.delete_where(eq("source", ctx.source.id))
-        stray.compact_if_due()
+    for stale in _find_stale_tables(ctx, space.name):
+        stale.delete_where(eq("source", ctx.source.id))
+        stale.compact_if_due()
     if plan:
         indexes.maintain_indexes(table)
 
 
 def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
     """Columns that the configuration decides, the same for all rows of the source."""
-    source, where = ctx.source, build_web_location(ctx.source)
+    source, location = ctx.source, build_web_location(ctx.source)
     return {
         "source": source.id,
         "source_type": source.type,
-        "repo": where.repo,
-        "branch": where.branch,
-        "web_prefix": where.web_prefix,
+        "repo": location.repo,
+        "branch": location.branch,
+        "web_prefix": location.web_prefix,
         "tags": sorted(source.metadata.tags),
         "visibility": source.access.visibility,
         "tenant": source.access.tenant,
@@ -143,66 +139,54 @@ def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
 
 
 def _build_row_fingerprints(rows: pa.Table, source_columns: dict[str, Any]) -> _RowFingerprints:
-    """The one place that says which documents are small."""
-    mark = hash_strings(VERSION, json.dumps(source_columns, sort_keys=True))
+    """Decides which documents are small."""
+    digest = hash_strings(VERSION, json.dumps(source_columns, sort_keys=True))
     live = rows.filter(pc.invert(rows["archived"]))
     documents = live.group_by("uri").aggregate([("row_hash", "list")])
-    few = pc.is_in(
-        pc.list_value_length(documents["row_hash_list"]),
-        value_set=pa.array(_SMALL_DOCUMENT_CHUNKS, pa.int32()),
-    )
-    small = documents.filter(few)
+    counts = pc.list_value_length(documents["row_hash_list"])
+    small = documents.filter(pc.is_in(counts, value_set=pa.array(_SMALL_DOCUMENT_CHUNKS, pa.int32())))
     hashes = zip(small["uri"].to_pylist(), small["row_hash_list"].to_pylist(), strict=True)
-    return _RowFingerprints(mark, {uri: hash_strings(mark, *sorted(found)) for uri, found in hashes})
+    return _RowFingerprints(digest, {uri: hash_strings(digest, *sorted(each)) for uri, each in hashes})
 
 
 def _find_duplicate_ids(ids: pa.ChunkedArray) -> list[str]:
-    """Ids that two writers without a common lock have left twice: they count as missing and are made anew."""
+    """Ids that two writers without a common lock left twice: they count as missing and are rebuilt."""
     if pc.count_distinct(ids).as_py() == len(ids):
         return []
     return [id_ for id_, times in Counter(ids.to_pylist()).items() if times > 1]
 
 
 def _find_stale_tables(ctx: RefreshContext, space: str) -> list[Table]:
-    """The tables of other spaces that hold rows of the source, made by its former models."""
-    tables = [
-        ctx.lake.index(other, dimensions)
-        for other, dimensions in ctx.lake.list_spaces().items()
-        if other != space
-    ]
+    """The tables of other spaces that hold rows of the source, from its former models."""
+    others = {name: dimensions for name, dimensions in ctx.lake.list_spaces().items() if name != space}
+    tables = [ctx.lake.index(name, dimensions) for name, dimensions in others.items()]
     return [table for table in tables if table.count_rows(eq("source", ctx.source.id))]
 
 
 class _IndexRowBuilder:
-    """Makes the index rows of chosen chunks."""
+    """Builds the index rows of chosen chunks."""
 
     def __init__(
-        self,
-        ctx: RefreshContext,
-        chunks: Table,
-        table: Table,
-        source_columns: dict[str, Any],
-        row_fingerprints: _RowFingerprints,
+        self, ctx: RefreshContext, space: Space, table: Table, fingerprints: _RowFingerprints
     ) -> None:
-        self._ctx, self._chunks, self._table, self._row_fingerprints = ctx, chunks, table, row_fingerprints
-        self._web_prefix = source_columns["web_prefix"]
-        self._source_columns = {name: source_columns[name] for name in source_columns if name != "web_prefix"}
-        space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
+        self._ctx, self._table, self._fingerprints = ctx, table, fingerprints
+        self._chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
         self._embeddings = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
+        self._source_columns = build_source_columns(ctx)
+        self._web_prefix = self._source_columns.pop("web_prefix")
         self._now = datetime.now(UTC)
 
     def build_batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
-        done = 0
-        for portion in split_batches(ids, _BATCH_ROWS):
-            found = pa.concat_tables(
-                self._chunks.iter_rows_by_values("id", portion, [*_CHUNK_COLUMNS, "row_hash"])
-            )
-            chunks = found.append_column("fingerprint", self._row_fingerprints.compute(found)).to_pylist()
-            shared = self._load_document_words({row["uri"] for row in chunks if self._shares_words(row)})
-            since = self._load_indexed_at(portion)
+        """The rows of some chunks."""
+        done, columns = 0, [*_CHUNK_COLUMNS, "row_hash"]
+        for batch in split_batches(ids, _BATCH_ROWS):
+            found = pa.concat_tables(self._chunks.iter_rows_by_values("id", batch, columns))
+            chunks = found.append_column("fingerprint", self._fingerprints.compute(found)).to_pylist()
+            words = self._load_document_words({row["uri"] for row in chunks if self._shares_words(row)})
+            indexed_at = self._load_indexed_at(batch)
             rows = [
-                self._build_row(chunk, shared)
-                | {"indexed_at": since.get(chunk["id"], self._now), "updated_at": self._now}
+                self._build_row(chunk, words)
+                | {"indexed_at": indexed_at.get(chunk["id"], self._now), "updated_at": self._now}
                 for chunk in chunks
             ]
             done += len(rows)
@@ -213,7 +197,7 @@ class _IndexRowBuilder:
         """Refuse to start while a chunk has no vector, because nothing may fail within the one commit.
 
         Raises:
-            StoreError: naming the source and how many are missing.
+            StoreError: names the source and the number of missing vectors.
         """
         needed = self._chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
         missing = exclude_keys(needed, self._embeddings.read_rows(["text_key"])["text_key"])
@@ -224,11 +208,11 @@ class _IndexRowBuilder:
             )
 
     def _to_batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        """Rows with their vectors, which never are objects of Python."""
+        """Rows with their vectors, which never become Python objects."""
         schema = self._table.schema
-        at = schema.get_field_index("vector")
-        made = pa.RecordBatch.from_pylist(rows, schema=schema.remove(at))
-        return made.add_column(at, schema.field(at), self._load_vectors(made["text_key"]))
+        position = schema.get_field_index("vector")
+        batch = pa.RecordBatch.from_pylist(rows, schema=schema.remove(position))
+        return batch.add_column(position, schema.field(position), self._load_vectors(batch["text_key"]))
 
     def _load_vectors(self, keys: pa.Array) -> pa.Array:
         """The vector of each key, in their order."""
@@ -239,13 +223,13 @@ class _IndexRowBuilder:
         return found["vector"].combine_chunks().take(pc.index_in(keys, value_set=found["text_key"]))
 
     def _load_document_words(self, uris: set[str]) -> dict[str, dict[str, str]]:
-        """The words of all chunks of some documents: by uri, then in the document's order by chunk id."""
-        columns = ["uri", "start_char", "end_char", "id", "text"]
-        found = (
-            self._chunks.read_rows(columns, one_of("uri", sorted(uris)) & _LIVE).to_pylist() if uris else []
-        )
+        """The words of all chunks of some documents: uri -> chunk id -> words, in the document's order."""
         words: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for chunk in sorted(found, key=itemgetter("start_char", "end_char", "id")):
+        if not uris:
+            return words
+        columns = ["uri", "start_char", "end_char", "id", "text"]
+        chunks = self._chunks.read_rows(columns, one_of("uri", sorted(uris)) & _LIVE).to_pylist()
+        for chunk in sorted(chunks, key=itemgetter("start_char", "end_char", "id")):
             words[chunk["uri"]][chunk["id"]] = expand_identifiers(chunk["text"])
         return words
 
@@ -256,7 +240,7 @@ class _IndexRowBuilder:
         return found
 
     def _shares_words(self, chunk: dict[str, Any]) -> bool:
-        return self._row_fingerprints.shares_words(chunk["uri"], chunk["archived"])
+        return self._fingerprints.shares_words(chunk["uri"], chunk["archived"])
 
     def _build_row(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> dict[str, Any]:
         metadata = json.loads(chunk["metadata"])
@@ -279,7 +263,7 @@ class _IndexRowBuilder:
         return row | {"shown": build_payload(row)}
 
     def _build_words(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> str:
-        """The words of a small document follow a chunk's own, which so count twice."""
+        """A chunk's own words, then those of a small document; the own ones so count twice."""
         if not self._shares_words(chunk):
             return expand_identifiers(build_embedded_text(chunk["header"], chunk["text"]))
         texts = document_words[chunk["uri"]]

@@ -14,7 +14,14 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import KnowledgeError, NotFound, ReleaseRefused
 from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
 from knowledge_pipeline.stages.code_graph import refresh as graph
-from knowledge_pipeline.stages.context import ProgressCallback, RefreshContext, Stats, ignore_progress
+from knowledge_pipeline.stages.context import (
+    ORDINARY_REFRESH,
+    ProgressCallback,
+    RefreshContext,
+    RefreshOptions,
+    Stats,
+    ignore_progress,
+)
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
@@ -26,9 +33,7 @@ STAGES: dict[str, Callable[[RefreshContext], Stats]] = {
     "index": index.refresh,
     "graph": graph.refresh,
 }
-_STAGE_SOURCE_TYPES: dict[str, frozenset[SourceType]] = {"graph": frozenset({"code"})}
-
-_RELEASE_ATTEMPTS = 3  # of a release: another process may write the index while it is evaluated
+_RELEASE_ATTEMPTS = 3  # another process may write the index while it is evaluated
 
 
 @dataclass(slots=True)
@@ -40,82 +45,83 @@ class RefreshOutcome:
     release: Stats | None = None
 
 
+class IdleSources:
+    """Remembers sources for which no stage had anything to do, so that the next look reads no table.
+
+    A long-running process holds one for each store. It is valid for one `Settings` object and empties itself
+    for another one, so that it never holds more than the sources of one configuration.
+    """
+
+    def __init__(self) -> None:
+        self._settings: Settings | None = None
+        self._idle: dict[str, tuple[Mapping[str, VersionStamp], list[Stats]]] = {}  # by source
+
+    def find(self, ctx: RefreshContext, version_stamps: Mapping[str, VersionStamp]) -> list[Stats]:
+        """The statistics of the stages after the first; empty where something may have changed."""
+        known = self._idle.get(ctx.source.id)
+        if known is None or self._settings is not ctx.settings or known[0] != version_stamps:
+            return []
+        return [replace(stats, seconds=0.0, at=datetime.now(UTC)) for stats in known[1]]
+
+    def add(
+        self, ctx: RefreshContext, version_stamps: Mapping[str, VersionStamp], stats: list[Stats]
+    ) -> None:
+        """Remember a source whose stages had nothing to do while its tables had these versions."""
+        if self._settings is not ctx.settings:
+            self._settings, self._idle = ctx.settings, {}
+        self._idle[ctx.source.id] = version_stamps, stats
+
+
 def select_stages(source_type: SourceType) -> dict[str, Callable[[RefreshContext], Stats]]:
     """The stages that sources of a type go through, in their order."""
-    return {
-        stage: run
-        for stage, run in STAGES.items()
-        if source_type in _STAGE_SOURCE_TYPES.get(stage, (source_type,))
-    }
+    return {stage: run for stage, run in STAGES.items() if stage != "graph" or source_type == "code"}
 
 
-@dataclass(frozen=True, slots=True)
-class _IdleResult:
-    """A source for which no stage had anything to do, and what the stages looked at."""
-
-    settings: Settings
-    source: SourceConfig
-    version_stamps: Mapping[str, VersionStamp]
-    stats: list[Stats]  # of the stages after the first
-
-
-_idle_results: dict[tuple[Lake, str], _IdleResult] = {}  # by store and id
-
-
-def refresh_source(ctx: RefreshContext) -> list[Stats]:
+def refresh_source(ctx: RefreshContext, idle: IdleSources | None = None) -> list[Stats]:
     """Bring one source up to date, stage by stage, without releasing it.
 
-    Where a process has found nothing to do before, and nothing was written since, the source is listed and no
-    table is read.
+    Args:
+        ctx: the source.
+        idle: what the caller keeps from call to call. A source that is in it, and unchanged since, is only
+            listed.
 
     Raises:
         Busy: another process refreshes the same source.
         KnowledgeError: as the stages do.
     """
-    first, *others = select_stages(ctx.source.type).values()
+    list_source, *later_stages = select_stages(ctx.source.type).values()
     with ctx.lake.lock_source(ctx.source.id):
-        listed = first(ctx)
-        marks = (
-            {} if ctx.full or ctx.reembed or not ctx.lake.is_local else ctx.lake.version_stamps(ctx.source.id)
-        )
-        if marks and not listed.has_changes and (known := _reuse_idle_stats(ctx, marks)):
+        listed = list_source(ctx)
+        if idle is None or ctx.options.full or ctx.options.reembed or not ctx.lake.is_local:
+            return [listed, *(refresh(ctx) for refresh in later_stages)]
+        version_stamps = ctx.lake.version_stamps(ctx.source.id)
+        if not listed.has_changes and (known := idle.find(ctx, version_stamps)):
             return [listed, *known]
-        stats = [refresh(ctx) for refresh in others]
-        idle = not any(each.has_changes for each in (listed, *stats))
-        if marks and idle and ctx.lake.version_stamps(ctx.source.id) == marks:
-            _idle_results[ctx.lake, ctx.source.id] = _IdleResult(ctx.settings, ctx.source, marks, stats)
+        stats = [refresh(ctx) for refresh in later_stages]
+        has_changes = listed.has_changes or any(each.has_changes for each in stats)
+        if version_stamps and not has_changes and ctx.lake.version_stamps(ctx.source.id) == version_stamps:
+            idle.add(ctx, version_stamps, stats)
         return [listed, *stats]
-
-
-def _reuse_idle_stats(ctx: RefreshContext, version_stamps: Mapping[str, VersionStamp]) -> list[Stats]:
-    """What the other stages told when they had nothing to do; empty where they may have."""
-    known = _idle_results.get((ctx.lake, ctx.source.id))
-    if known is None or known.settings is not ctx.settings or known.source is not ctx.source:
-        return []
-    if known.version_stamps != version_stamps:
-        return []
-    return [replace(each, seconds=0.0, at=datetime.now(UTC)) for each in known.stats]
 
 
 def refresh(
     lake: Lake,
     settings: Settings,
     sources: Iterable[SourceConfig],
+    options: RefreshOptions = ORDINARY_REFRESH,
     *,
-    full: bool = False,
-    reembed: bool = False,
-    allow_empty: bool = False,
     report: Callable[[SourceConfig], ProgressCallback] = lambda source: ignore_progress,
+    idle: IdleSources | None = None,
 ) -> RefreshOutcome:
-    """Bring sources up to date and release what they gave.
+    """Bring sources up to date and release what changed.
 
-    One source that fails does not stop the others; it is named in the outcome.
+    A source that fails does not stop the others; the outcome names it.
     """
     outcome = RefreshOutcome()
     for source in sources:
-        this = RefreshContext(lake, settings, source, full, reembed, allow_empty, report(source))
         try:
-            outcome.stats += refresh_source(this)
+            ctx = RefreshContext(lake, settings, source, options, report(source))
+            outcome.stats += refresh_source(ctx, idle)
         except KnowledgeError as error:
             outcome.failures[source.id] = error
     log_refreshes(lake, settings, outcome.stats)
@@ -127,7 +133,7 @@ def refresh(
 
 
 def refresh_release(lake: Lake, settings: Settings) -> Stats:
-    """Ask the newest index the golden questions, where there are any, and release it if it is good.
+    """Evaluate the newest index by the golden questions, if there are any, and release it if it is good.
 
     Raises:
         ReleaseRefused: a check failed; the last release stays live.
@@ -138,7 +144,7 @@ def refresh_release(lake: Lake, settings: Settings) -> Stats:
         try:
             return release.refresh(lake, settings)
         except ReleaseRefused:
-            if not evaluate.needs_evaluation(lake, settings):  # what was evaluated is what was refused
+            if not evaluate.needs_evaluation(lake, settings):  # the refused index is the evaluated one
                 raise
     evaluate.refresh(lake, settings)
     return release.refresh(lake, settings)

@@ -28,21 +28,24 @@ def refresh(lake: Lake, settings: Settings) -> Stats:
 
     Raises:
         ReleaseRefused: a check failed; the last release stays live.
-        Busy: another process writes the index, or is about to write what is missing there.
+        Busy: another process writes the index, or refreshes what is missing there.
     """
     with measure_stage("release", "") as stats, lake.lock_index():
         last = find_live_release(lake)
-        if last is None or (last.tables, last.graph) != (
-            newest_index_versions(lake),
-            newest_graph_versions(lake),
-        ):
+        newest = newest_index_versions(lake), newest_graph_versions(lake)
+        if last is None or (last.tables, last.graph) != newest:
             for problem in iter_release_problems(lake, settings):
-                _raise_refusal(problem)
-        made = publish_release(lake, keep=settings.releases.keep)
-        now = made or last
-        stats.added, stats.unchanged = (1, 0) if made else (0, 1)
-        if now:
-            stats.seen, stats.rows, stats.version = len(now.tables), now.rows, now.release
+                if problem.may_recover:
+                    raise Busy(
+                        f"{problem.message}: release again when it is done; the last release stays live"
+                    )
+                raise ReleaseRefused(
+                    f"{problem.message}; the last release stays live: docs/checks.md says what to do"
+                )
+        published = publish_release(lake, keep=settings.releases.keep)
+        stats.added, stats.unchanged = (1, 0) if published else (0, 1)
+        if live := published or last:
+            stats.seen, stats.rows, stats.version = len(live.tables), live.rows, live.release
     return stats
 
 
@@ -57,24 +60,12 @@ def roll_back_release(lake: Lake, settings: Settings, release: int) -> Release:
 
 
 def iter_release_problems(lake: Lake, settings: Settings) -> Iterator[CheckResult]:
-    """What forbids a release, looked for one check after the other; the caller holds the index lock."""
+    """What forbids a release, one check after the other; the caller holds the index lock."""
     types: list[SourceType] = [*(source.type for source in settings.sources), *list_unreleased_types(lake)]
     for check in list_blocking_checks():
-        for source_type in dict.fromkeys(types) if not check.source_types else check.source_types:
-            finding = check.run(lake, settings, source_type)
-            if not finding.passed:
-                yield finding
+        for source_type in check.source_types or dict.fromkeys(types):
+            result = check.run(lake, settings, source_type)
+            if not result.passed:
+                yield result
     if problem := evaluate.find_release_problem(lake, settings):
         yield CheckResult(False, problem)
-
-
-def _raise_refusal(finding: CheckResult) -> None:
-    """Raise for what a blocking check found.
-
-    Raises:
-        Busy: a refresh is under way that will put it right.
-        ReleaseRefused: nothing will by itself.
-    """
-    if finding.may_recover:
-        raise Busy(f"{finding.message}: release again when it is done; the last release stays live")
-    raise ReleaseRefused(f"{finding.message}; the last release stays live: docs/checks.md says what to do")

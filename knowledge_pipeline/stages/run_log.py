@@ -1,4 +1,4 @@
-"""What refreshes did and what models cost, written down for people; nothing is decided by it."""
+"""Logs what refreshes did and what models cost, for people and for the informational checks."""
 
 from __future__ import annotations
 
@@ -17,50 +17,42 @@ _LOGGED_COUNTS = ("seen", "added", "changed", "removed", "rows", "tokens", "cost
 def log_refreshes(
     lake: Lake, settings: Settings, stats: Iterable[Stats], *, run_id: str | None = None
 ) -> None:
-    """One row in `refreshes` for each stage of each source, in one commit.
+    """Add a row to `refreshes` for each stage of each source, in one commit.
 
     Args:
         lake: the store.
-        settings: they name each source's type.
-        stats: of the stages that were done.
-        run: the Dagster run that did them.
+        settings: name each source's type.
+        stats: of the finished stages.
+        run_id: the Dagster run, if there is one.
     """
     types = {source.id: source.type for source in settings.sources}
-    append_rows(
-        lake,
-        "refreshes",
-        [
-            {
-                "at": one.at,
-                "source": one.source,
-                "source_type": types[one.source],
-                "stage": one.stage,
-                **{name: getattr(one, name) for name in _LOGGED_COUNTS},
-                "skipped": one.skipped.total(),
-                "run": run_id,
-            }
-            for one in stats
-        ],
-    )
+    rows = [
+        {
+            "at": each.at,
+            "source": each.source,
+            "source_type": types[each.source],
+            "stage": each.stage,
+            **{name: getattr(each, name) for name in _LOGGED_COUNTS},
+            "skipped": each.skipped.total(),
+            "run": run_id,
+        }
+        for each in stats
+    ]
+    append_rows(lake, "refreshes", rows)
 
 
 def log_embedding_calls(ctx: RefreshContext, usage: Usage, *, seconds: float) -> None:
-    """One row in `llm_calls` for what an embeddings stage asked of its model."""
-    by = ctx.settings.resolve_embedding(ctx.source)
-    append_rows(
-        ctx.lake,
-        "llm_calls",
-        [
-            {
-                "at": datetime.now(UTC),
-                "kind": "embedding",
-                "provider": by.provider,
-                "model": by.model,
-                "source": ctx.source.id,
-                "calls": usage.texts,
-                "tokens": usage.tokens,
-                "cost": usage.cost,
-                "seconds": seconds,
-            }
-        ],
-    )
+    """Add a row to `llm_calls` for the texts that an embeddings stage embedded."""
+    embedding = ctx.settings.resolve_embedding(ctx.source)
+    row = {
+        "at": datetime.now(UTC),
+        "kind": "embedding",
+        "provider": embedding.provider,
+        "model": embedding.model,
+        "source": ctx.source.id,
+        "calls": usage.texts,
+        "tokens": usage.tokens,
+        "cost": usage.cost,
+        "seconds": seconds,
+    }
+    append_rows(ctx.lake, "llm_calls", [row])

@@ -1,4 +1,4 @@
-"""Which sources a schedule takes; no clock and no tables, only what `knowledge.yaml` says."""
+"""The sources that a schedule refreshes, by `knowledge.yaml` alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reind
 
 _TRIGGERS: dict[Schedule, frozenset[Trigger]] = {
     "hourly": frozenset({"hourly"}),
-    # The last three heal: a commit that was overlooked, or a file changed while nothing watched.
+    # The last three catch up on an overlooked commit, or a file that changed while nothing watched.
     "daily": frozenset({"daily", "on_commit", "realtime", "hourly"}),
     "weekly": frozenset({"weekly"}),
 }
@@ -20,17 +20,15 @@ _REINDEX_INTERVALS: dict[Schedule, str] = {"weekly_reindex": "weekly", "monthly_
 
 def list_scheduled_sources(settings: Settings, schedule: Schedule) -> list[SourceConfig]:
     """The sources that a schedule refreshes, those of one repository together."""
-    if schedule in _REINDEX_INTERVALS:
-        wanted = _REINDEX_INTERVALS[schedule]
-        return sort_by_repository(
-            source for source in settings.sources if source.refresh.full_reindex == wanted
-        )
-    triggers = _TRIGGERS[schedule]
-    return sort_by_repository(source for source in settings.sources if resolve_trigger(source) in triggers)
+    if interval := _REINDEX_INTERVALS.get(schedule):
+        sources = [source for source in settings.sources if source.refresh.full_reindex == interval]
+    else:
+        sources = [source for source in settings.sources if resolve_trigger(source) in _TRIGGERS[schedule]]
+    return sort_by_repository(sources)
 
 
 def sort_by_repository(sources: Iterable[SourceConfig]) -> list[SourceConfig]:
-    """Sources by address and branch, or by folder, so that those of one repository stand side by side."""
+    """Sort sources by address and branch, or by folder, so that those of one repository are adjacent."""
     return sorted(sources, key=_repository_key)
 
 

@@ -1,5 +1,5 @@
-"""The only door to Lance and DuckDB: schemas, tables, reconciling, releases, reading."""
+"""The only interface to Lance and DuckDB: schemas, tables, reconciling, releases, reading."""
 
 import os
 
-os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # or Lance warns of its default at each look
+os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # or Lance warns of its default

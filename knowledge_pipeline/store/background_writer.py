@@ -1,4 +1,4 @@
-"""Writing behind: what was made is written by one thread beside the one that makes the next."""
+"""Writes in the background: one thread commits what is ready while the caller builds the next."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ WriteTask = Callable[[], None]
 
 @contextmanager
 def open_background_writer() -> Iterator[Callable[[WriteTask], None]]:
-    """Gives a function that has a piece of work done in another thread, one at a time and in order.
+    """Yields a function that runs a task in another thread, one at a time and in order.
 
-    It waits for the piece before and raises what that one raised, so that at most one piece is under way
-    while the next is made, and none is begun after one that failed. What was handed over is done when
-    the block ends, also by an error of its own.
+    The function waits for the task before and raises its error, so that at most one task runs while the
+    caller builds the next, and none starts after one that failed. When the block ends, even by an error,
+    every task has ended.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="writing") as pool:
-        under_way: Future[None] | None = None
+        running: Future[None] | None = None
 
-        def hand_over(work: WriteTask) -> None:
-            nonlocal under_way
-            if under_way:
-                under_way.result()
-            under_way = pool.submit(work)
+        def submit(task: WriteTask) -> None:
+            nonlocal running
+            if running:
+                running.result()
+            running = pool.submit(task)
 
-        yield hand_over
-        if under_way:
-            under_way.result()
+        yield submit
+        if running:
+            running.result()

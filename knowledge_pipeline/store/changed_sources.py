@@ -1,7 +1,7 @@
-"""What is written in a table that sources share, and was not at a kept version of it.
+"""Finds which sources changed in a shared table since a kept version of it.
 
-Files of a table never change: only fragments that are not the same in both versions are read, so that an
-edit in a million rows costs what the edit costs. Where fragments were merged, all their rows are compared.
+Files of a table never change, so only fragments that differ between the versions are read: an edit in a
+million rows costs what the edit costs. Where fragments were merged, all their rows are compared.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TypedSource = tuple[str, str]
 def find_changed_sources(
     table: Table, version: int | None, since: datetime | None, *, time_column: str
 ) -> frozenset[TypedSource]:
-    """Sources whose rows are not those of a kept version: other numbers, or rows written since.
+    """Sources whose rows differ from those of a kept version, in number or by a later time of writing.
 
     Args:
-        version: the kept one; None: all rows are written since.
-        since: rows that the kept version lacks are as old, or newer; None: nobody knows, so that any may be.
-        told_by: the column with the time at which a row was written.
+        version: the kept one; None: all rows are new.
+        since: rows that the kept version lacks are this old, or newer; None: of any age.
+        time_column: when a row was written.
     """
     return _find_changed_sources(
         table.path, str(table.path), table.schema, table.version_stamp, version, since, time_column
@@ -44,8 +44,8 @@ def _find_changed_sources(
     since: datetime | None,
     time_column: str,
 ) -> frozenset[TypedSource]:
-    """Looked for once: every check of a release asks for the sources of each type."""
-    del name, stamp  # places in different buckets are equal
+    """Cached: every check of a release needs the sources of each type."""
+    del name, stamp  # paths in different buckets are equal
     table, columns = Table(path, schema), ["source_type", "source", time_column]
     rows, former = table.diff_fragments(columns, version)
     now, before = _count_rows_by_source(rows), _count_rows_by_source(former)
@@ -56,7 +56,5 @@ def _find_changed_sources(
 
 def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:
     """How many rows each source has."""
-    columns = ["source_type", "source"]
-    counted = rows.group_by(columns).aggregate([([], "count_all")])
-    types, sources, numbers = (counted[column].to_pylist() for column in (*columns, "count_all"))
-    return dict(zip(zip(types, sources, strict=True), numbers, strict=True))
+    counted = rows.group_by(["source_type", "source"]).aggregate([([], "count_all")])
+    return {(row["source_type"], row["source"]): row["count_all"] for row in counted.to_pylist()}

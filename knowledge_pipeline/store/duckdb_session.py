@@ -1,7 +1,7 @@
-"""The only door to DuckDB: SQL over the Lance tables of all sources, in bounded memory.
+"""The only interface to DuckDB: SQL over the Lance tables of all sources, in bounded memory.
 
-DuckDB holds no state. The columns that are asked for are streamed in, never texts or
-vectors, spill to a temporary folder where memory runs short, and are gone at the end.
+DuckDB holds no state. Only the columns that a query needs are streamed in, never texts or vectors.
+They spill to a temporary folder where memory runs short, and are dropped at the end.
 """
 
 from __future__ import annotations
@@ -43,26 +43,27 @@ RAW_TABLES: Mapping[str, pa.Schema] = {
     "raw_releases": _build_raw_schema(schemas.RELEASES),
     **{f"raw_{name}": pa.schema(list(schema)) for name, schema in schemas.LOGS.items()},
 }
-"""What models select from: the tables of all sources, each row with its `source` and `source_type`,
-index rows with their `space`; symbols and edges of the code graph; the releases; the logs."""
+"""The tables that models select from. Rows of documents and chunks have their `source` and `source_type`,
+index rows their `space`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DuckSession:
-    """One connection; closed by `opened`."""
+    """One connection; `open_duckdb` closes it."""
 
     connection: duckdb.DuckDBPyConnection
     lake: Lake
 
     def load_raw_table(self, name: str, columns: Sequence[str]) -> None:
-        """Stream columns of one of the `RAW` tables in, for as long as the connection is open."""
+        """Stream columns of one of `RAW_TABLES` in, for as long as the connection is open."""
         chosen = list(columns) or RAW_TABLES[name].names[:1]
         schema = pa.schema([RAW_TABLES[name].field(column) for column in chosen])
         rows = (
             _add_constants(batch, constants, schema)
             for constants, table in _iter_lance_tables(self.lake, name)
             for batch in table.iter_batches(
-                _columns_to_read(table, chosen, constants), batch_rows=_BATCH_ROWS
+                [column for column in chosen if column not in constants] or [table.key],  # to count rows
+                batch_rows=_BATCH_ROWS,
             )
         )
         self.connection.register("incoming", pa.RecordBatchReader.from_batches(schema, rows))
@@ -70,7 +71,7 @@ class DuckSession:
         self.connection.unregister("incoming")
 
     def create_view(self, name: str, select: str) -> None:
-        """Give a select a name."""
+        """Name a select."""
         self._create("view", name, select)
 
     def create_table(self, name: str, select: str) -> None:
@@ -79,16 +80,16 @@ class DuckSession:
 
     def fetch_rows(self, select: str, *, limit: int | None) -> pa.Table:
         """The first rows of a select, in its order; all of them where `limit` is None."""
-        found = self.connection.sql(select)
-        return (found if limit is None else found.limit(limit)).to_arrow_table()
+        relation = self.connection.sql(select)
+        return (relation if limit is None else relation.limit(limit)).to_arrow_table()
 
     def count_rows(self, select: str) -> int:
         """How many rows a select gives."""
-        ((found,),) = self.connection.execute(f"select count(*) from ({select})").fetchall()  # noqa: S608
-        return found
+        ((count,),) = self.connection.execute(f"select count(*) from ({select})").fetchall()  # noqa: S608
+        return count
 
     def write_parquet(self, name: str, folder: Path) -> Path:
-        """Write a table as a Parquet file, replacing the last one whole."""
+        """Write a table as a Parquet file, which replaces an older one atomically."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.parquet"
         unfinished = path.with_suffix(".unfinished")
@@ -101,15 +102,15 @@ class DuckSession:
         return {name: str(type_) for name, type_ in zip(relation.columns, relation.types, strict=True)}
 
     def disable_external_access(self) -> None:
-        """From here on the connection reads no file and no network, loads no extension, and stays so."""
+        """Forbid the connection for good to read files or the network, or to load extensions."""
         self.connection.execute("set enable_external_access = false")
         self.connection.execute("set lock_configuration = true")
 
     def run_user_query(self, select: str, *, limit: int | None) -> pa.Table:
-        """The first rows of somebody's select; close the doors before.
+        """The first rows of a user's select; call `disable_external_access` before.
 
         Raises:
-            QuestionRefused: DuckDB cannot run it, or it reaches for what is closed.
+            InvalidQuery: DuckDB cannot run it, or it needs external access.
         """
         import duckdb
 
@@ -129,7 +130,7 @@ class DuckSession:
 
 @contextmanager
 def open_duckdb(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Iterator[DuckSession]:
-    """A connection in memory, over the tables of one store; days are those of UTC."""
+    """A connection in memory over the tables of one store; its days are those of UTC."""
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -150,12 +151,12 @@ def open_duckdb(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Iterator[Duc
 
 
 def _first_line(error: Exception) -> str:
-    """DuckDB's sentence, without its drawing of the place."""
+    """DuckDB's message, without the excerpt of the query."""
     return str(error).strip().splitlines()[0].rstrip(".")
 
 
 def _iter_lance_tables(lake: Lake, name: str) -> Iterator[tuple[Mapping[str, str], Table]]:
-    """The Lance tables that a raw table is made of, with what is the same for all rows of one."""
+    """The Lance tables of a raw table, with the columns that are constant in each."""
     if name in ("raw_documents", "raw_chunks"):
         table_of = lake.snapshot if name == "raw_documents" else lake.chunks
         for source, source_type in lake.list_stored_sources().items():
@@ -165,15 +166,9 @@ def _iter_lance_tables(lake: Lake, name: str) -> Iterator[tuple[Mapping[str, str
             yield {"space": space}, lake.index(space, dimensions)
     elif name == "raw_releases":
         yield {}, lake.releases()
-    elif name.removeprefix("raw_") in schemas.GRAPH:
-        yield {}, lake.graph_table(name.removeprefix("raw_"))
     else:
-        yield {}, lake.log_table(name.removeprefix("raw_"))
-
-
-def _columns_to_read(table: Table, columns: Sequence[str], constants: Mapping[str, str]) -> Sequence[str]:
-    """The columns to read, at least one, so that rows can be counted."""
-    return [column for column in columns if column not in constants] or [table.key]
+        table_name = name.removeprefix("raw_")
+        yield {}, lake.graph_table(table_name) if table_name in schemas.GRAPH else lake.log_table(table_name)
 
 
 def _add_constants(batch: pa.RecordBatch, constants: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:

@@ -58,7 +58,22 @@ def format_literal(value: Value) -> str:
 
 def eq(column: str, value: Value) -> Filter:
     """The column holds exactly this value."""
-    return Filter(f"({_require_column_name(column)} = {format_literal(value)})")
+    return _compare(column, "=", value)
+
+
+def at_least(column: str, value: Value) -> Filter:
+    """The column is not below the value."""
+    return _compare(column, ">=", value)
+
+
+def below(column: str, value: Value) -> Filter:
+    """The column is below the value."""
+    return _compare(column, "<", value)
+
+
+def is_null(column: str) -> Filter:
+    """The column holds nothing."""
+    return Filter(f"({_require_column_name(column)} IS NULL)")
 
 
 def one_of(column: str, values: Iterable[Value]) -> Filter:
@@ -67,51 +82,10 @@ def one_of(column: str, values: Iterable[Value]) -> Filter:
     return Filter(f"({_require_column_name(column)} IN ({listed}))") if listed else MATCH_NONE
 
 
-def at_least(column: str, value: Value) -> Filter:
-    """The column is not below the value."""
-    return Filter(f"({_require_column_name(column)} >= {format_literal(value)})")
-
-
-def below(column: str, value: Value) -> Filter:
-    """The column is below the value."""
-    return Filter(f"({_require_column_name(column)} < {format_literal(value)})")
-
-
-def is_null(column: str) -> Filter:
-    """The column holds nothing."""
-    return Filter(f"({_require_column_name(column)} IS NULL)")
-
-
 def has_any(column: str, values: Iterable[str]) -> Filter:
     """The list column holds at least one of the values; no values match nothing."""
     listed = ", ".join(format_literal(value) for value in values)
     return Filter(f"array_has_any({_require_column_name(column)}, [{listed}])") if listed else MATCH_NONE
-
-
-def equals_folded(column: str, value: str) -> Filter:
-    """The text column holds this value, letter case aside."""
-    pattern = f"(?i)^{re.escape(value)}$"
-    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(pattern)})")
-
-
-def contains_words(column: str, value: str) -> Filter:
-    """The text column holds the value as whole words, letter case aside: `jane` in "Jane Doe"."""
-    pattern = rf"(?i)(^|\W){re.escape(value)}(\W|$)"
-    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(pattern)})")
-
-
-def glob(column: str, pattern: str) -> Filter:
-    """The path column matches a glob: `*` within a folder, `**` across folders, `?` one character.
-
-    A pattern without a wildcard also matches everything below that folder.
-    """
-    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(_glob_regex(pattern))})")
-
-
-def ends_with_parts(column: str, value: str, separator: str) -> Filter:
-    """The value, or one that ends with it after a separator: `Store.get` in "lake.Store.get" by dots."""
-    pattern = f"(^|{re.escape(separator)}){re.escape(value)}$"
-    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(pattern)})")
 
 
 def starts_with(column: str, value: str) -> Filter:
@@ -121,14 +95,39 @@ def starts_with(column: str, value: str) -> Filter:
 
 def starts_with_folded(column: str, value: str) -> Filter:
     """The text column begins with the value, letter case aside."""
-    return Filter(
-        f"regexp_like({_require_column_name(column)}, {format_literal(f'(?i)^{re.escape(value)}')})"
-    )
+    return _match_regex(column, f"(?i)^{re.escape(value)}")
 
 
-def _glob_regex(pattern: str) -> str:
+def equals_folded(column: str, value: str) -> Filter:
+    """The text column holds this value, letter case aside."""
+    return _match_regex(column, f"(?i)^{re.escape(value)}$")
+
+
+def contains_words(column: str, value: str) -> Filter:
+    """The text column holds the value as whole words, letter case aside: `jane` in "Jane Doe"."""
+    return _match_regex(column, rf"(?i)(^|\W){re.escape(value)}(\W|$)")
+
+
+def ends_with_parts(column: str, value: str, separator: str) -> Filter:
+    """The value, or one that ends with it after a separator: `Store.get` in "lake.Store.get" by dots."""
+    return _match_regex(column, f"(^|{re.escape(separator)}){re.escape(value)}$")
+
+
+def glob(column: str, pattern: str) -> Filter:
+    """The path column matches a glob: `*` within a folder, `**` across folders, `?` one character.
+
+    A pattern without a wildcard also matches everything below that folder.
+    """
     if not re.search(r"[*?]", pattern):
-        return f"^{re.escape(pattern.rstrip('/'))}(/|$)"
-    pieces = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
-    spelled = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "^" + "".join(spelled.get(piece, re.escape(piece)) for piece in pieces) + "$"
+        return _match_regex(column, f"^{re.escape(pattern.rstrip('/'))}(/|$)")
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
+    wildcards = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return _match_regex(column, "^" + "".join(wildcards.get(part, re.escape(part)) for part in parts) + "$")
+
+
+def _compare(column: str, operator: str, value: Value) -> Filter:
+    return Filter(f"({_require_column_name(column)} {operator} {format_literal(value)})")
+
+
+def _match_regex(column: str, pattern: str) -> Filter:
+    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(pattern)})")

@@ -1,7 +1,7 @@
-"""What an answer shows of a row of the index beside its text, as one column.
+"""What a result shows of an index row besides its text, packed into one column.
 
-Rows that lie far apart cost by the column: two hundred as thirty-three columns take four times as long as
-the text and this one, and a search reads little else.
+Reading scattered rows costs by the column: two hundred rows of thirty-three columns take four times as
+long as the text and this one, and a search reads little else.
 """
 
 from __future__ import annotations
@@ -19,20 +19,17 @@ PAYLOAD_COLUMNS = (
     *("tags", "labels", "project", "status", "wiki_space", "tokens"),
     *("archived", "metadata"),
 )
-"""Who may see a row is not among them: it is nobody's business who else may. When it was written is not
-either: a row that is made again is the same but for that."""
+"""Who may see a row is left out: callers must not learn who else may. So is the time of writing: a row
+that is built again is otherwise the same."""
 
 
 def build_payload(row: Mapping[str, Any]) -> str:
-    """The column `shown` of a row of `schemas.index`; times as ISO 8601, the metadata as it is."""
-    values = [_to_json_value(row.get(column)) for column in PAYLOAD_COLUMNS[:-1]]
-    return json.dumps([*values, json.loads(row["metadata"] or "{}")], separators=(",", ":"))
+    """The column `shown` of a row of an index table; times as ISO 8601, the metadata as it is."""
+    values = [row.get(column) for column in PAYLOAD_COLUMNS[:-1]]
+    values.append(json.loads(row["metadata"] or "{}"))
+    return json.dumps(values, separators=(",", ":"), default=datetime.isoformat)
 
 
 def parse_payload(text: str) -> dict[str, Any]:
-    """The columns that `shown` put into one; the metadata as an object."""
+    """The columns that `shown` holds; the metadata as an object."""
     return dict(zip(PAYLOAD_COLUMNS, json.loads(text), strict=True))
-
-
-def _to_json_value(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,11 +1,11 @@
-"""Taking new rows into a table's indexes, at a cost that follows the rows and not the table.
+"""Takes new rows into a table's indexes, at a cost that follows the rows and not the table.
 
-An index is made of segments, each over some fragments. New rows become a segment of their own, which takes in
-those before it as soon as they hold no more than a few times as many rows. So a row is written into a segment
-a few times in its life, and a search asks a handful of segments, whatever the table's size.
+An index is made of segments, each over some fragments. New rows become a segment of their own, which absorbs
+those before it as soon as they hold no more than a few times as many rows. A row is thus written into a
+segment a few times in its life, and a search reads a handful of segments, whatever the table's size.
 
-A segment with a graph of vectors is dear: taking it in, or rewriting one of its fragments, makes the whole
-graph anew (a minute for 100,000 rows). A refresh leaves a large one alone; maintenance does not.
+A segment with a graph of vectors is expensive: absorbing it, or rewriting one of its fragments, builds the
+whole graph anew (a minute for 100,000 rows). A refresh leaves large ones alone; maintenance does not.
 """
 
 from __future__ import annotations
@@ -15,42 +15,41 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-MERGE_RATIO = 4  # a segment is taken in by newer ones that hold at least this part of its rows
-EXPENSIVE_GRAPH_ROWS = 20_000  # of a graph of vectors: so many take 10 to 20 s to be made
-MAX_GRAPH_SEGMENTS = 8  # large graphs that a search asks one after the other; maintenance makes one of more
+MERGE_RATIO = 4  # newer rows absorb a segment of at most so many times their number
+EXPENSIVE_GRAPH_ROWS = 20_000  # a graph of so many vectors takes 10 to 20 s to build
+MAX_GRAPH_SEGMENTS = 8  # a search reads them one after the other; maintenance unites more
 
 
 class SegmentMerge(NamedTuple):
-    """Indexes, and how many of their newest segments become one with the new rows."""
+    """Indexes, and how many of their newest segments are united with the new rows."""
 
     index_names: list[str]
     segment_count: int
 
 
 def plan_merges(dataset: Any, *, merge_graphs: bool = False) -> Iterator[SegmentMerge]:
-    """How the rows that no index holds yet are taken in: a commit for each.
+    """Plans how the indexes take in the rows that they lack; each merge is one commit.
 
     Args:
-        dataset: of Lance, at the newest version.
-        thorough: make one of all large graphs of vectors, where they are many.
+        dataset: Lance's, at the newest version.
+        merge_graphs: unite all large graphs of vectors, where they are many.
     """
     rows = _rows_by_fragment(dataset)
-    alike: defaultdict[int, list[str]] = defaultdict(list)
+    names_by_count: defaultdict[int, list[str]] = defaultdict(list)
     for index in dataset.describe_indices():
         held = [rows.keys() & set(segment.fragment_ids) for segment in index.segments]
         tail = _count_rows(rows, rows.keys() - set(chain.from_iterable(held)))
-        sizes, is_dear = [_count_rows(rows, each) for each in held], _is_vector_graph(index)
-        if merge_graphs and is_dear and len(sizes) > MAX_GRAPH_SEGMENTS:
-            alike[len(sizes)].append(index.name)
+        sizes, is_graph = [_count_rows(rows, each) for each in held], _is_vector_graph(index)
+        if merge_graphs and is_graph and len(sizes) > MAX_GRAPH_SEGMENTS:
+            names_by_count[len(sizes)].append(index.name)
         elif tail:
-            alike[
-                count_merged_segments(sizes, tail, max_rows=EXPENSIVE_GRAPH_ROWS if is_dear else None)
-            ].append(index.name)
-    return (SegmentMerge(names, segments) for segments, names in alike.items())
+            max_rows = EXPENSIVE_GRAPH_ROWS if is_graph else None
+            names_by_count[count_merged_segments(sizes, tail, max_rows=max_rows)].append(index.name)
+    return (SegmentMerge(names, count) for count, names in names_by_count.items())
 
 
 def has_many_graphs(dataset: Any) -> bool:
-    """Whether a search asks so many graphs of vectors that making one of them pays."""
+    """Whether a search reads so many graphs of vectors that uniting them pays."""
     return any(
         _is_vector_graph(index) and len(index.segments) > MAX_GRAPH_SEGMENTS
         for index in dataset.describe_indices()
@@ -58,12 +57,12 @@ def has_many_graphs(dataset: Any) -> bool:
 
 
 def count_merged_segments(sizes: Sequence[int], new_rows: int, *, max_rows: int | None = None) -> int:
-    """How many of the newest segments become one with new rows.
+    """How many of the newest segments are united with new rows.
 
     Args:
         sizes: rows in each segment, the oldest first.
-        tail: how many rows are new.
-        most_rows: a segment of more is left alone.
+        new_rows: their number.
+        max_rows: a segment of more is left alone.
     """
     count = 0
     for rows in reversed(sizes):
@@ -75,18 +74,11 @@ def count_merged_segments(sizes: Sequence[int], new_rows: int, *, max_rows: int 
 
 
 def expensive_fragments(dataset: Any) -> list[int]:
-    """Fragments of large graphs of vectors: rewriting one makes its whole graph anew."""
+    """Fragments of large graphs of vectors: rewriting one builds its whole graph anew."""
     rows = _rows_by_fragment(dataset)
     graphs = filter(_is_vector_graph, dataset.describe_indices())
-    held = (rows.keys() & set(segment.fragment_ids) for index in graphs for segment in index.segments)
-    return sorted(
-        {
-            each
-            for fragments in held
-            if _count_rows(rows, fragments) > EXPENSIVE_GRAPH_ROWS
-            for each in fragments
-        }
-    )
+    held = [rows.keys() & set(segment.fragment_ids) for index in graphs for segment in index.segments]
+    return sorted(set().union(*(each for each in held if _count_rows(rows, each) > EXPENSIVE_GRAPH_ROWS)))
 
 
 def _is_vector_graph(index: Any) -> bool:
@@ -94,7 +86,7 @@ def _is_vector_graph(index: Any) -> bool:
 
 
 def _rows_by_fragment(dataset: Any) -> dict[int, int]:
-    """By fragment, with those that were deleted: no file is opened."""
+    """Rows of each fragment, deleted ones included: no file is opened."""
     return {each.fragment_id: each.physical_rows for each in dataset.get_fragments()}
 
 

@@ -1,61 +1,71 @@
-"""Indexes of an index table: built when they pay, and never behind by much.
+"""Indexes of the index tables and of the code graph's tables: built when they pay, never far behind.
 
-Rows that an index does not hold yet are searched all the same (LanceDB scans that
-tail), so a stale index costs time and never an answer: 0.08 ms a row and question, for full
+Rows that an index does not hold yet are searched all the same, by scanning them. A stale index
+therefore costs time and never a result: 0.08 ms a row and query in an index table, because full
 text splits the tail's words anew each time.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from knowledge_pipeline.store import index_segments
+from knowledge_pipeline.store.schemas import GRAPH
 from knowledge_pipeline.store.tables import Table
 
 SCALAR_INDEX_MIN_ROWS = 10_000  # below, a scan is as fast
-VECTOR_INDEX_MIN_ROWS = (
-    5_000  # brute force over 7,000 x 768 takes 21 ms on two cores, the index 7, exact cosines included
-)
-MAX_UNINDEXED_ROWS = 128  # a longer unindexed tail is taken into the indexes
+VECTOR_INDEX_MIN_ROWS = 5_000  # brute force over 7,000 x 768 takes 21 ms on two cores, the index 7
+GRAPH_INDEX_MIN_ROWS = 5_000  # below, a scan takes 2 ms
+MAX_UNINDEXED_ROWS = 128  # a longer tail is taken into the indexes
+GRAPH_MAX_UNINDEXED_ROWS = 1_000  # with a tail of 5,000, each read takes 2 ms more
 
-_BITMAP_COLUMNS = ("source", "source_type", "language", "visibility", "tenant", "archived")
-_BTREE_COLUMNS = ("text_key", "last_modified")
-_LIST_COLUMNS = ("names", "mentions")
+_BTREE_PAGE_ROWS = 1_024  # in the code graph: a lookup reads all of a key's page
+_SCALAR_INDEXES = {
+    **dict.fromkeys(("source", "source_type", "language", "visibility", "tenant", "archived"), "BITMAP"),
+    **dict.fromkeys(("text_key", "last_modified"), "BTREE"),
+    **dict.fromkeys(("names", "mentions"), "LABEL_LIST"),
+}
+_GRAPH_BTREE_COLUMNS = {
+    "symbols": ("node", "simple", "full_name", "path"),
+    "edges": ("source_id", "source_name", "target_id", "target_name", "path", "target_path"),
+}
+_GRAPH_ACCESS_INDEXES = {
+    **dict.fromkeys(("source", "kind", "visibility", "tenant"), "BITMAP"),
+    "principals": "LABEL_LIST",
+}
+"""With these, indexes answer a whole condition, the caller's access included: a column without one is
+read for every row that the others leave, which takes longer than everything else."""
 
 
 def maintain_indexes(table: Table) -> None:
     """Build missing indexes and take a long unindexed tail in, at a cost that follows the tail."""
-    rows = table.count_rows()
-    if not rows:
-        return
     built = table.indexes
-    for column in _required_columns(rows):
+    for column, kind in _required_indexes(table).items():
         if column not in built:
-            table.open_lancedb().create_index(column, config=_index_config(column, rows))
-    if "words" in built and _count_unindexed(table, built["words"]) > MAX_UNINDEXED_ROWS:
+            _build_index(table, column, kind)
+    if _has_long_tail(table, built):
         table.extend_indexes()
 
 
 def merge_segments(table: Table) -> None:
-    """Do what `maintain` does, and make one of many graphs of vectors, at a cost that follows the table."""
+    """As `maintain_indexes`, and unite many graphs of vectors, at a cost that follows the table."""
     maintain_indexes(table)
     table.extend_indexes(merge_graphs=True)
 
 
 def needs_maintenance(table: Table) -> bool:
-    """Whether `unite` would write: an index is missing, has a long unindexed tail, or is in many pieces."""
-    rows = table.count_rows()
+    """Whether an index is missing, has a long unindexed tail, or is in many pieces."""
     built = table.indexes
-    missing = any(column not in built for column in _required_columns(rows))
-    behind = "words" in built and _count_unindexed(table, built["words"]) > MAX_UNINDEXED_ROWS
-    return missing or behind or (bool(built) and index_segments.has_many_graphs(table.open_newest()))
+    if not _required_indexes(table).keys() <= built.keys() or _has_long_tail(table, built):
+        return True
+    return bool(built) and index_segments.has_many_graphs(table.open_newest())
 
 
 def rebuild_indexes(table: Table) -> None:
     """Build every index anew, so that none holds a word of a row that was erased."""
-    rows = table.count_rows()
-    for column in _required_columns(rows):
-        table.open_lancedb().create_index(column, config=_index_config(column, rows), replace=True)
+    built, required = table.indexes, _required_indexes(table)
+    for column in built.keys() - required.keys():
+        table.open_newest().drop_index(built[column])
+    for column, kind in required.items():
+        _build_index(table, column, kind)
 
 
 def count_unindexed_rows(table: Table) -> int:
@@ -64,20 +74,42 @@ def count_unindexed_rows(table: Table) -> int:
     return _count_unindexed(table, built["words"]) if "words" in built else table.count_rows()
 
 
+def _has_long_tail(table: Table, built: dict[str, str]) -> bool:
+    index = built.get("words") or next(iter(built.values()), None)
+    max_rows = GRAPH_MAX_UNINDEXED_ROWS if table.name in GRAPH else MAX_UNINDEXED_ROWS
+    return index is not None and _count_unindexed(table, index) > max_rows
+
+
 def _count_unindexed(table: Table, index: str) -> int:
     return table.index_stats(index)["num_unindexed_rows"]
 
 
-def _required_columns(rows: int) -> list[str]:
-    scalar = (*_BITMAP_COLUMNS, *_BTREE_COLUMNS, *_LIST_COLUMNS) if rows >= SCALAR_INDEX_MIN_ROWS else ()
-    return [*(["words"] if rows else []), *scalar, *(["vector"] if rows >= VECTOR_INDEX_MIN_ROWS else [])]
+def _required_indexes(table: Table) -> dict[str, str]:
+    """Columns, each with its kind of index, that the table needs at its size."""
+    rows = table.count_rows()
+    if table.name in GRAPH:
+        trees = dict.fromkeys(_GRAPH_BTREE_COLUMNS[table.name], "BTREE")
+        return {**trees, **_GRAPH_ACCESS_INDEXES} if rows >= GRAPH_INDEX_MIN_ROWS else {}
+    required = {"words": "FTS"} if rows else {}
+    if rows >= SCALAR_INDEX_MIN_ROWS:
+        required |= _SCALAR_INDEXES
+    return {**required, "vector": "HNSW"} if rows >= VECTOR_INDEX_MIN_ROWS else required
 
 
-def _index_config(column: str, rows: int) -> Any:
+def _build_index(table: Table, column: str, kind: str) -> None:
+    """Uses Lance directly in the code graph: LanceDB does not let callers choose the page size of a tree."""
+    if table.name in GRAPH:
+        from lance.indices import IndexConfig
+
+        tree = IndexConfig(index_type="btree", parameters={"zone_size": _BTREE_PAGE_ROWS})
+        table.open_newest().create_scalar_index(column, tree if kind == "BTREE" else kind, replace=True)
+        return
     from lancedb.index import FTS, Bitmap, BTree, HnswSq, LabelList
 
-    if column == "words":
-        return FTS(base_tokenizer="simple", stem=True, remove_stop_words=False, max_token_length=80)
-    if column == "vector":
-        return HnswSq(distance_type="cosine", num_partitions=max(1, rows // 1_000_000))
-    return Bitmap() if column in _BITMAP_COLUMNS else BTree() if column in _BTREE_COLUMNS else LabelList()
+    if kind == "FTS":
+        config = FTS(base_tokenizer="simple", stem=True, remove_stop_words=False, max_token_length=80)
+    elif kind == "HNSW":
+        config = HnswSq(distance_type="cosine", num_partitions=max(1, table.count_rows() // 1_000_000))
+    else:
+        config = {"BITMAP": Bitmap, "BTREE": BTree, "LABEL_LIST": LabelList}[kind]()
+    table.open_lancedb().create_index(column, config=config, replace=True)

@@ -1,8 +1,8 @@
-"""Lines on disk before they are in their table, so that a kill loses none.
+"""A crash-safe log: rows are on disk before they are in their table.
 
-A process writes to a file of its own, one line a row, and takes them into the table in portions; the
-file of a portion is removed when the table has it. What a killed process leaves behind is taken in by
-the next one. `write` hands a line to the operating system: a kill cannot take it back, a loss of power may.
+A process writes to a file of its own, one line a row, and moves the lines into the table in segments; a
+segment's file is removed when the table has its rows. The next process takes in what a killed one left.
+`append` hands a line to the operating system: a kill cannot lose it, a power failure may.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Row = dict[str, Any]
 
 
 class Journal:
-    """The lines of one process. Not for several threads at once."""
+    """The lines of one process, for one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Prepare; the folder is made with the first line."""
+        """Nothing is written before the first line."""
         self._folder = folder
         self._owner = uuid.uuid4().hex
         self._lock: filelock.FileLock | None = None
@@ -34,15 +34,14 @@ class Journal:
         self._segments = 0
 
     def append(self, row: Row) -> None:
-        """Put one row of a log on disk; all but its time is as JSON has it. Raises `OSError`."""
+        """Write one row of a log: JSON values, and the time `at`. Raises `OSError`."""
         if self._file is None:
-            self._start_segment()
-        assert self._file is not None
+            self._file = self._start_segment()
         line = json.dumps({**row, "at": row["at"].isoformat()}, separators=(",", ":"))
         os.write(self._file, line.encode() + b"\n")
 
     def end_segment(self) -> Path | None:
-        """End the portion that is being written; where it lies, None if it has no line."""
+        """End the current segment; its file, or None where it has no line."""
         if self._file is None:
             return None
         os.close(self._file)
@@ -50,9 +49,9 @@ class Journal:
         return ended
 
     def iter_orphaned(self) -> Iterator[tuple[Path, list[Row]]]:
-        """Portions of processes that are gone, each with its rows; one taker at a time has each.
+        """Segments of processes that died, each with its rows; one process at a time gets each.
 
-        A line that was cut off by the kill was of no use to anybody yet, and is left out.
+        A line that the kill cut off is left out: nobody was told that it is written.
         """
         for path in sorted(self._folder.glob("*.jsonl")):
             owner = path.name.split(".")[0]
@@ -66,21 +65,21 @@ class Journal:
                     (self._folder / f"{owner}.lock").unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let others take what is left."""
+        """Leave the rest to other processes."""
         self.end_segment()
         if self._lock:
             self._lock.release()
             if not any(self._folder.glob(f"{self._owner}.*.jsonl")):
                 Path(self._lock.lock_file).unlink(missing_ok=True)
 
-    def _start_segment(self) -> None:
+    def _start_segment(self) -> int:
         if self._lock is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = filelock.FileLock(self._folder / f"{self._owner}.lock", timeout=0)
             self._lock.acquire()
         self._segments += 1
         self._path = self._folder / f"{self._owner}.{self._segments:06}.jsonl"
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
 def _read_rows(path: Path) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Where every table lies: one folder, or object store, and one Lance dataset per stage and source.
+"""The layout of the store: one folder or object store, one Lance dataset per stage and source.
 
 <root>/snapshot/<type>/<source>.lance
 <root>/chunks/<type>/<source>.lance
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.store import schemas
@@ -35,7 +35,7 @@ class Lake:
     """The store and the tables in it."""
 
     root: StorePath
-    folder: Path  # of what stays on this machine; the root itself where that is a folder
+    folder: Path  # on this machine; the root itself where that is a folder
 
     def __init__(self, store: Path | ObjectStore) -> None:
         remote = isinstance(store, ObjectStore)
@@ -53,13 +53,8 @@ class Lake:
         return self.folder / "cache"
 
     def relative_name(self, path: StorePath) -> str:
-        """How a table, folder or file of the store is called within it: "index/small.lance"."""
-        named: PurePath
-        if isinstance(path, ObjectPath):
-            named = path.relative_to(ObjectPath("", path.store))
-        else:
-            named = path.relative_to(self.folder)
-        return named.as_posix()
+        """The name of a table, folder or file within the store: "index/small.lance"."""
+        return path.key if isinstance(path, ObjectPath) else path.relative_to(self.folder).as_posix()
 
     def snapshot(self, source_type: str, source: str) -> Table:
         """Raw documents of a source, as read."""
@@ -80,7 +75,7 @@ class Lake:
         return Table(self.root / "index" / f"{space}.lance", schemas.build_index_schema(dimensions))
 
     def facts(self, source_type: str, source: str) -> Table:
-        """What each file of a code source says by itself."""
+        """What each file of a code source says by itself, for the code graph."""
         return Table(self.root / "facts" / source_type / f"{source}.lance", schemas.FACTS)
 
     def graph_table(self, name: str) -> Table:
@@ -97,22 +92,21 @@ class Lake:
         return Table(self.root / "releases.lance", schemas.RELEASES)
 
     def tokens(self) -> Table:
-        """Who may ask a server."""
+        """The tokens of a server's callers."""
         return Table(self.root / "tokens.lance", schemas.TOKENS)
 
     def log_table(self, name: str) -> Table:
-        """One of `schemas.LOGS`: what was done and asked, for people to look at."""
+        """One of `schemas.LOGS`, for people to read."""
         return Table(self.root / "logs" / f"{name}.lance", schemas.LOGS[name])
 
     def list_spaces(self) -> dict[str, int]:
         """Every space that has an index table, with its dimensions."""
-        found: dict[str, int] = {}
-        for path in sorted((self.root / "index").glob("*.lance")):
-            if isinstance(path, Path):
-                found[path.stem] = open_dataset(path).schema.field("vector").type.list_size
-            elif (path / "_versions").is_dir():  # else a half of one that was discarded
-                found[path.stem] = _read_dimensions(path)
-        return found
+        paths = sorted((self.root / "index").glob("*.lance"))
+        return {
+            path.stem: read_dimensions(path)
+            for path in paths
+            if isinstance(path, Path) or (path / "_versions").is_dir()  # else the rest of a discarded one
+        }
 
     def list_stored_sources(self) -> dict[str, str]:
         """Every source that has a snapshot, with its type, configured or not."""
@@ -123,13 +117,11 @@ class Lake:
         return [path.parent.name for path in sorted((self.root / "snapshot").glob(f"*/{source}.lance"))]
 
     def version_stamps(self, source: str) -> dict[str, VersionStamp]:
-        """What tells the newest versions of all tables that may hold rows of a source, by name."""
+        """Stamps of the newest versions of all tables that may hold rows of a source, by name."""
         own = [self.root.glob(f"{stage}/*/{source}.lance") for stage in _SOURCE_STAGES]
         shared = [self.root.glob(f"{stage}/*.lance") for stage in ("index", "graph")]
         return {
-            self.relative_name(place): read_version_stamp(place)
-            for places in (*own, *shared)
-            for place in places
+            self.relative_name(path): read_version_stamp(path) for paths in (*own, *shared) for path in paths
         }
 
     @contextmanager
@@ -146,7 +138,15 @@ class Lake:
             yield
 
 
+def read_dimensions(path: StorePath) -> int:
+    """The length of the vectors of a table; read once where the table is in an object store."""
+    return _read_remote_dimensions(path) if isinstance(path, ObjectPath) else _read_dimensions(path)
+
+
+def _read_dimensions(path: StorePath) -> int:
+    return open_dataset(path).schema.field("vector").type.list_size
+
+
 @lru_cache(maxsize=1024)
-def _read_dimensions(index: ObjectPath) -> int:
-    """Of an index in an object store; asked once, because a space's name stands for its dimensions."""
-    return open_dataset(index).schema.field("vector").type.list_size
+def _read_remote_dimensions(path: ObjectPath) -> int:
+    return _read_dimensions(path)  # a space's name stands for its dimensions

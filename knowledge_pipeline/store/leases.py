@@ -1,11 +1,11 @@
-"""Locks between machines that share an object store: a lease, by conditional writes alone.
+"""Locks between machines that share an object store: leases, by conditional writes alone.
 
-One small object for each lock says who holds it and for how long. It is made by `If-None-Match: *`, and
-every later change is made by `If-Match` on what was read, so that of several takers exactly one wins. The
-holder renews it from a thread; who was killed does not, and its lease may be taken once it has expired.
+One small object for each lock names its holder and when it expires. `If-None-Match: *` creates it, and
+every later change uses `If-Match` on what was read, so that exactly one of several processes wins. The
+holder renews it from a thread; the lease of a killed process may be taken over once it has expired.
 
-A lease is as old as the store says, so that the clocks of two holders are never compared; who takes one
-over must agree with the store's clock within `EXPIRES_S - RENEWED_S`.
+The store's clock determines the age of a lease, so that the clocks of two holders are never compared.
+Whoever takes one over must agree with the store's clock within `EXPIRES_S - RENEW_INTERVAL_S`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from knowledge_pipeline.errors import Busy, KnowledgeError
 from knowledge_pipeline.store.object_store import ObjectPath, call_store, open_client
@@ -28,14 +28,14 @@ RENEW_INTERVAL_S = 8.0
 _MIN_POLL_S, _MAX_POLL_S = 0.1, 1.0
 
 ObjectVersion = dict[str, str]
-"""What tells one write of an object from the next: S3 and Azure go by "e_tag", Google by "version"."""
+"""Identifies one write of an object: S3 and Azure use "e_tag", Google "version"."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Lease:
-    """One holder's lease on one object; taken, renewed and given back by one process."""
+    """One holder's lease on one object; one process acquires, renews and releases it."""
 
     path: ObjectPath
     description: str  # what is locked, in words
@@ -48,7 +48,7 @@ class Lease:
     _lost: bool = False
 
     def acquire(self, timeout_s: float) -> bool:
-        """Take it, waiting at most `timeout_s` seconds; 0 tries once. False if others held it all along.
+        """Wait at most `timeout_s` seconds for the lease; 0 tries once. False if others held it all along.
 
         Raises:
             StoreError: the store refuses us.
@@ -67,54 +67,51 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Give it back, for the next to take at once.
+        """Release it, so that the next process can take it at once.
 
         Raises:
-            Busy: it was lost meanwhile, because it could not be renewed, and another may have it.
+            Busy: it was lost because it could not be renewed, and another process may have it.
         """
         self._released.set()
         if self._thread:
             self._thread.join()
-        if self._lost or not self._rewrite(free=True):
+        if self._lost or not self._write(self._version, free=True):
             raise Busy(
-                f"the hold on {self.description} was lost, because the object store could not be told for "
-                f"{self.expires_s:g} s that this process is alive: run it again"
+                f"lost the lease on {self.description}: this process could not renew it in the object store "
+                f"for {self.expires_s:g} s; run it again"
             )
 
     def _try_acquire(self) -> bool:
         found = self._read()
         if found is None:
-            return self._write(mode="create")
+            return self._write("create")
         held, known, age_s = found
-        if held.get("owner") == self.owner:  # an answer to this holder's own write was lost on the way
+        if held.get("owner") == self.owner:  # the response to this holder's own write was lost
             self._version = known
             return True
         if not held.get("free") and age_s < float(held.get("expires_s", self.expires_s)):
             return False
         if not held.get("free"):
-            _log.warning("%s was held by a process that is gone: taking it over", self.description)
+            _log.warning("taking over %s from a process that died", self.description)
         self._version = known
-        return self._rewrite()
+        return self._write(known)
 
     def _read(self) -> tuple[dict[str, Any], ObjectVersion, float] | None:
         """What the object says, its version, and its age in seconds; None where there is none yet."""
         client = open_client(self.path.store)
         try:
-            answer = call_store(self.path.store, lambda: client.get(self.path.key))
+            response = call_store(self.path.store, lambda: client.get(self.path.key))
         except FileNotFoundError:
             return None
         try:
-            held = json.loads(bytes(answer.bytes()))
+            held = json.loads(bytes(response.bytes()))
         except ValueError:
             held = {}
-        age_s = time.time() - answer.meta["last_modified"].timestamp()
-        return held, _parse_version(answer.meta), age_s
+        age_s = time.time() - response.meta["last_modified"].timestamp()
+        return held, _parse_version(response.meta), age_s
 
-    def _rewrite(self, *, free: bool = False) -> bool:
-        return self._write(mode=self._version, free=free)
-
-    def _write(self, *, mode: Any, free: bool = False) -> bool:
-        """Write what is held now; False where somebody wrote first."""
+    def _write(self, mode: ObjectVersion | Literal["create"], *, free: bool = False) -> bool:
+        """Create the object, or replace the version that was read; False where others wrote first."""
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         # without the nonce, two writes of one holder would have one ETag
@@ -134,7 +131,7 @@ class Lease:
         renewed = time.monotonic()
         while not self._released.wait(self.renew_interval_s):
             try:
-                if not self._rewrite():
+                if not self._write(self._version):
                     break
                 renewed = time.monotonic()
             except KnowledgeError:
@@ -143,7 +140,7 @@ class Lease:
         else:
             return
         self._lost = True
-        _log.error("the hold on %s was lost: another process may be working on it", self.description)
+        _log.error("lost the lease on %s: another process may be working on it", self.description)
 
 
 def _parse_version(meta: Any) -> ObjectVersion:

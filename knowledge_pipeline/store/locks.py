@@ -1,7 +1,7 @@
 """Locks between processes: one writer of an index table, one refresh of a source.
 
-Between those of one machine by files, released by the operating system when a process dies, so a kill
-leaves nothing to clean; between those that share an object store by leases, which expire.
+Processes of one machine use files, which the operating system releases when a process dies, so that a
+kill leaves nothing to clean up. Those that share an object store use leases, which expire.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from knowledge_pipeline.store.lance_storage import StorePath
 from knowledge_pipeline.store.object_store import ObjectPath
 
 WARN_AFTER_S = 2.0
-"""Most locks are held for less: a wait that is longer is told, as a warning of this module's logger."""
+"""Most locks are held for less: a longer wait is logged as a warning."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,19 +29,19 @@ def acquire_lock(folder: StorePath, name: str, *, timeout_s: float, description:
     """Hold the lock `name`, waiting at most `timeout_s` seconds for it.
 
     Args:
-        folder: where the locks lie.
+        folder: of the locks.
         name: of the lock.
         timeout_s: 0 tries once.
-        about: what is locked, in words: "source 'docs'"; by default the name in quotes.
+        description: what is locked, in words: "source 'docs'"; by default the name in quotes.
 
     Raises:
-        Busy: another process held it all that time; or, on an object store, the hold was lost.
+        Busy: another process held it all that time; or, on an object store, the lease was lost.
     """
-    place, description = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.lock", description or repr(name)
+    path, description = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.lock", description or repr(name)
     with (
-        _hold_lease(place, timeout_s, description)
-        if isinstance(place, ObjectPath)
-        else _hold_file_lock(place, timeout_s, description)
+        _hold_lease(path, timeout_s, description)
+        if isinstance(path, ObjectPath)
+        else _hold_file_lock(path, timeout_s, description)
     ):
         yield
 
@@ -68,15 +68,15 @@ def _hold_file_lock(path: Path, timeout_s: float, description: str) -> Iterator[
 def _hold_lease(path: ObjectPath, timeout_s: float, description: str) -> Iterator[None]:
     from knowledge_pipeline.store.leases import Lease
 
-    held = Lease(path, description)
-    _acquire_or_raise(held.acquire, timeout_s, description)
+    lease = Lease(path, description)
+    _acquire_or_raise(lease.acquire, timeout_s, description)
     try:
         yield
     except BaseException:
-        with suppress(Exception):  # what went wrong inside is what is told
-            held.release()
+        with suppress(Exception):  # the error inside is the one to report
+            lease.release()
         raise
-    held.release()
+    lease.release()
 
 
 def _acquire_or_raise(try_acquire: Callable[[float], bool], timeout_s: float, description: str) -> None:

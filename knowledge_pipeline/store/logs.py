@@ -1,4 +1,4 @@
-"""Appending to the log tables: refreshes, model calls, questions, feedback, evaluations."""
+"""Appends to the log tables: refreshes, model calls, queries, feedback, evaluations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ _TIMEOUT_S = 30.0
 
 
 def append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Add rows to one of `schemas.LOGS` in one commit, and keep the table tidy.
-
-    Raises:
-        Busy: other processes kept the log for half a minute.
-    """
+    """Add rows to one of `schemas.LOGS` in one commit. Raises `Busy`: others held the log for 30 s."""
     if not rows:
         return
     table = lake.log_table(name)

@@ -1,7 +1,7 @@
-"""Places in an object store, spoken of as `pathlib` speaks of folders and files: the one door to obstore.
+"""Paths in an object store, with the methods of `pathlib`: the only interface to obstore.
 
-A folder there is a prefix: it exists as long as anything lies below it. Every listing is a request;
-nothing is remembered between two.
+A folder is a prefix: it exists as long as anything lies below it. Every listing is a request;
+nothing is cached.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RETRY_CONFIG = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 
 
 class ObjectStat(NamedTuple):
-    """What a listing told of an object."""
+    """An object as a listing shows it."""
 
     st_size: int  # bytes
     st_mtime: float  # seconds since the epoch, by the store's clock
@@ -55,19 +55,15 @@ class ObjectPath:
 
     @property
     def parent(self) -> ObjectPath:
-        """The folder that it lies in."""
+        """The folder that contains it."""
         return ObjectPath(self.key.rpartition("/")[0], self.store)
-
-    def relative_to(self, other: ObjectPath) -> PurePosixPath:
-        """The way to it from a folder above."""
-        return PurePosixPath(self.key).relative_to(other.key)
 
     def is_dir(self) -> bool:
         """Whether anything lies below."""
         return next(self.iter_objects(), None) is not None
 
     def stat(self) -> ObjectStat:
-        """Of an object that a listing gave. Raises `FileNotFoundError` of all else."""
+        """Of an object from a listing. Raises `FileNotFoundError` for any other path."""
         if self.cached_stat is None:
             raise FileNotFoundError(str(self))
         return self.cached_stat
@@ -80,14 +76,11 @@ class ObjectPath:
             yield from (self._from_meta(each) for each in page)
 
     def glob(self, pattern: str) -> Iterator[ObjectPath]:
-        """What matches below, a level for each part of the pattern: `*/*.lance`."""
+        """Paths below that match; each part of the pattern is one level: `*/*.lance`."""
         part, _, rest = pattern.partition("/")
         wild = "*" in part
-        found = (
-            (each for each in self._list_children() if fnmatchcase(each.name, part))
-            if wild
-            else [self / part]
-        )
+        children = self._list_children() if wild else [self / part]
+        found = (each for each in children if not wild or fnmatchcase(each.name, part))
         for each in found:
             if rest:
                 yield from each.glob(rest)
@@ -98,9 +91,9 @@ class ObjectPath:
         """Remove what lies below; the versions first, so that a kill leaves no half of a table."""
         client, keys = open_client(self.store), [each.key for each in self.iter_objects()]
         versions = [key for key in keys if "/_versions/" in key]
-        for some in (versions, [key for key in keys if "/_versions/" not in key]):
-            if some:
-                call_store(self.store, lambda some=some: client.delete(some))
+        for batch in (versions, [key for key in keys if "/_versions/" not in key]):
+            if batch:
+                call_store(self.store, lambda batch=batch: client.delete(batch))
 
     def _list_children(self) -> Iterator[ObjectPath]:
         client = open_client(self.store)
@@ -110,8 +103,8 @@ class ObjectPath:
 
     def _from_meta(self, meta: Any) -> ObjectPath:
         written: datetime = meta["last_modified"]
-        met = ObjectStat(meta["size"], written.timestamp(), meta["e_tag"] or "")
-        return ObjectPath(meta["path"], self.store, met)
+        stat = ObjectStat(meta["size"], written.timestamp(), meta["e_tag"] or "")
+        return ObjectPath(meta["path"], self.store, stat)
 
 
 @lru_cache(maxsize=16)
@@ -120,12 +113,12 @@ def _create_client(url: str, keys: tuple[tuple[str, str], ...]) -> Any:
 
     plain = dict(keys).get("endpoint", "").startswith("http://")
     options = {"allow_http": True} if plain else {}
-    make: Any = from_url  # its types know the names of options, which are not written out here
-    return make(url, config=dict(keys), client_options=options, retry_config=_RETRY_CONFIG)
+    create: Any = from_url  # its types list the names of options, which the caller gives
+    return create(url, config=dict(keys), client_options=options, retry_config=_RETRY_CONFIG)
 
 
 def open_client(store: ObjectStore) -> Any:
-    """obstore's client below a store's URL; made once in a process.
+    """obstore's client for a store's URL, created once in a process.
 
     Raises:
         ConfigError: obstore is not installed, or refuses the options.
@@ -141,10 +134,10 @@ def open_client(store: ObjectStore) -> Any:
 
 
 def call_store(store: ObjectStore, call: Callable[[], _Result]) -> _Result:
-    """Ask, and say what goes wrong in a sentence without any secret.
+    """Call obstore, and turn its errors into sentences without secrets.
 
-    What a lease lives on passes as it is: `FileNotFoundError`, and obstore's `AlreadyExistsError` and
-    `PreconditionError`.
+    The errors that leases need pass unchanged: `FileNotFoundError`, and obstore's `AlreadyExistsError`
+    and `PreconditionError`.
 
     Raises:
         StoreError: the store refuses us, or there is no such bucket.
@@ -165,7 +158,7 @@ def call_store(store: ObjectStore, call: Callable[[], _Result]) -> _Result:
 def _to_store_error(store: ObjectStore, error: Exception) -> KnowledgeError:
     name, text = type(error).__name__, str(error)
     if "NoSuchBucket" in text or "ContainerNotFound" in text:
-        return StoreError(f"there is no bucket {store.bucket!r} for {store.url}: make it, or correct store")
+        return StoreError(f"there is no bucket {store.bucket!r} for {store.url}: create it, or correct store")
     if "169.254.169.254" in text or "CredentialsError" in name:
         return StoreError(
             f"there are no credentials for {store.url}: set store_options.access_key_id and "

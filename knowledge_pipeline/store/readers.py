@@ -1,14 +1,14 @@
-"""Reading an index table at one released version: by vector, by words, by condition.
+"""Reads an index table at one released version: by vector, by words, by condition.
 
-Async, because one process answers many questions at once; every read takes a filter,
-which the query layer makes from the caller's `Access`. By Lance itself, in threads: as quick as by
-LanceDB's door, whose import takes longer than a search.
+Async, because one process answers many queries at once. Every search takes a filter, which the query
+layer makes from the caller's `Access`. Lance reads in threads, as fast as LanceDB, whose import takes
+longer than a search.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -47,25 +47,29 @@ class SpaceUnreadable(StoreError):
         return type(self), (str(self), self.space)
 
 
+LANCE_ERRORS = (OSError, RuntimeError, ValueError)
+"""What Lance raises where a table is broken or gone."""
+
+
 def _translate_errors(
     read: Callable[Concatenate[IndexReader, _P], Awaitable[_T]],
 ) -> Callable[Concatenate[IndexReader, _P], Awaitable[_T]]:
-    """Say of what LanceDB raises where a table is broken or gone, which index it is."""
+    """Turn errors of Lance into one that names the index."""
 
     @wraps(read)
-    async def reading(reader: IndexReader, *args: _P.args, **given: _P.kwargs) -> _T:
+    async def translated(reader: IndexReader, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
-            return await read(reader, *args, **given)
-        except (OSError, RuntimeError, ValueError) as error:
+            return await read(reader, *args, **kwargs)
+        except LANCE_ERRORS as error:
             raise _to_space_unreadable(reader.space, reader.version, error) from error
 
-    return reading
+    return translated
 
 
 def _to_space_unreadable(space: str, version: int, error: Exception) -> SpaceUnreadable:
     return SpaceUnreadable(
-        f"version {version} of the index {space!r} is asked for, and cannot be read "
-        f"({type(error).__name__}): run `knowledge index`, or `knowledge rollback`",
+        f"version {version} of the index {space!r} cannot be read ({type(error).__name__}): "
+        "run `knowledge index`, or `knowledge rollback`",
         space,
     )
 
@@ -74,8 +78,8 @@ def _to_space_unreadable(space: str, version: int, error: Exception) -> SpaceUnr
 class IndexReader:
     """One space's index at one version.
 
-    A search finds places and scores alone: reading every column of every candidate takes longer
-    than the search. What is wanted of the best is `taken`.
+    A search finds row ids and scores only: reading every column of every candidate takes longer than
+    the search. `take_rows` reads the columns of the best.
     """
 
     space: str
@@ -84,59 +88,72 @@ class IndexReader:
     dataset: Any  # of Lance, at that version
 
     async def is_readable(self) -> bool:
-        """Whether a row can be read at all."""
+        """Whether any row can be read."""
         try:
             await asyncio.to_thread(self.dataset.to_table, columns=["id", "text"], limit=1)
-        except (OSError, RuntimeError, ValueError):
+        except LANCE_ERRORS:
             return False
         return True
 
     @_translate_errors
     async def prewarm(self) -> None:
-        """Read the indexes into memory, as far as there is room, before a question has to wait for them."""
-        await asyncio.to_thread(self._prewarm)
+        """Load the indexes into memory, as far as there is room, before a query has to wait for them."""
 
-    def _prewarm(self) -> None:
-        for index in self.dataset.describe_indices():
-            self.dataset.prewarm_index(index.name)
+        def prewarm() -> None:
+            for index in self.dataset.describe_indices():
+                self.dataset.prewarm_index(index.name)
+
+        await asyncio.to_thread(prewarm)
 
     @_translate_errors
     async def search_vector(self, vector: np.ndarray, where: Filter, *, limit: int) -> list[ScoredRow]:
         """Rows by cosine similarity in [-1, 1], best first.
 
-        What an index finds is compared by the vectors themselves: its own distances are squared
-        ones of quantised vectors, about twice the cosine's.
+        Rows that an index finds are compared again by their vectors: the distances of the index are
+        those of quantised vectors, squared, about twice the cosine's.
         """
-        how = {"k": limit, "ef": _HNSW_EF, "refine_factor": 1, "metric": "cosine"}
-        wanted = {"column": "vector", "q": vector, **how}
-        found = await self._scan(where, ["_distance", "_rowid"], nearest=wanted)
-        return [ScoredRow(row, 1.0 - distance) for row, distance in _iter_scores(found, "_distance")]
+        nearest = {"column": "vector", "q": vector, "k": limit, "ef": _HNSW_EF, "refine_factor": 1}
+        rows = await self._scan(where, ["_distance", "_rowid"], nearest={**nearest, "metric": "cosine"})
+        return [ScoredRow(row["_rowid"], 1.0 - row["_distance"]) for row in rows.to_pylist()]
 
     @_translate_errors
     async def search_text(self, words: str, where: Filter, *, limit: int) -> list[ScoredRow]:
         """Rows by BM25 over the split words, best first; scores are above 0.
 
-        `words` is plain text, split by `identifiers.searchable`; no query syntax is read from it.
+        `words` is plain text, split by `identifiers.expand_identifiers`; no query syntax is read from it.
         """
         from lance.query import MatchQuery
 
-        asked = MatchQuery(words, "words")
-        found = await self._scan(where, ["_score", "_rowid"], full_text_query=asked, limit=limit)
-        return [ScoredRow(row, score) for row, score in _iter_scores(found, "_score")]
+        query = MatchQuery(words, "words")
+        rows = await self._scan(where, ["_score", "_rowid"], full_text_query=query, limit=limit)
+        return [ScoredRow(row["_rowid"], row["_score"]) for row in rows.to_pylist()]
 
-    async def _scan(self, where: Filter, columns: list[str], **scan_options: Any) -> pa.Table:
-        def search() -> pa.Table:
-            told = {"filter": where.sql, "prefilter": True, "with_row_id": True}
-            scanner = self.dataset.scanner(
-                columns, disable_scoring_autoprojection=True, **told, **scan_options
-            )
-            return scanner.to_table()
+    async def _scan(
+        self,
+        where: Filter,
+        columns: list[str],
+        *,
+        nearest: Mapping[str, Any] | None = None,
+        full_text_query: Any = None,  # of Lance
+        limit: int | None = None,
+    ) -> pa.Table:
+        def scan() -> pa.Table:
+            return self.dataset.scanner(
+                columns,
+                filter=where.sql,
+                prefilter=True,
+                with_row_id=True,
+                nearest=nearest,
+                full_text_query=full_text_query,
+                limit=limit,
+                disable_scoring_autoprojection=True,
+            ).to_table()
 
-        return await asyncio.to_thread(search)
+        return await asyncio.to_thread(scan)
 
     @_translate_errors
     async def take_rows(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:
-        """What some columns hold in rows that a search of this reader found, by row."""
+        """Some columns of rows that a search of this reader found, by row id."""
         if not rows:
             return {}
         found = await self._take(rows, columns)
@@ -148,8 +165,8 @@ class IndexReader:
         if not rows:
             return {}
         found = await self._take(rows, ["vector"])
-        made = np.asarray(found["vector"].combine_chunks().flatten(), dtype=np.float32)
-        return dict(zip(rows, made.reshape(found.num_rows, self.dimensions), strict=True))
+        vectors = np.asarray(found["vector"].combine_chunks().flatten(), dtype=np.float32)
+        return dict(zip(rows, vectors.reshape(found.num_rows, self.dimensions), strict=True))
 
     async def _take(self, rows: Collection[int], columns: Sequence[str]) -> pa.Table:
         """In the order of the rows."""
@@ -158,8 +175,9 @@ class IndexReader:
     @_translate_errors
     async def find_rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
         """Rows that match, in no particular order."""
-        how = {"filter": where.sql, "limit": limit, "columns": list(columns)}
-        return (await asyncio.to_thread(self.dataset.to_table, **how)).to_pylist()
+        read = self.dataset.to_table
+        found = await asyncio.to_thread(read, filter=where.sql, limit=limit, columns=list(columns))
+        return found.to_pylist()
 
     @_translate_errors
     async def count_rows(self, where: Filter) -> int:
@@ -167,17 +185,12 @@ class IndexReader:
         return await asyncio.to_thread(self.dataset.count_rows, where.sql)
 
 
-def _iter_scores(found: pa.Table, score_column: str) -> Iterator[tuple[int, float]]:
-    return zip(found["_rowid"].to_pylist(), found[score_column].to_pylist(), strict=True)
-
-
 async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
     try:
-        dataset = await asyncio.to_thread(
-            lance_storage.open_dataset, root / "index" / f"{space}.lance", version
-        )
+        path = root / "index" / f"{space}.lance"
+        dataset = await asyncio.to_thread(lance_storage.open_dataset, path, version)
         dimensions = dataset.schema.field("vector").type.list_size
-    except (OSError, RuntimeError, ValueError) as error:
+    except LANCE_ERRORS as error:
         raise _to_space_unreadable(space, version, error) from error
     return IndexReader(space, version, dimensions, dataset)

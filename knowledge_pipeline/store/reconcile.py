@@ -1,11 +1,11 @@
-"""The one idea behind every stage: make what exists equal to what should exist.
+"""The algorithm of every stage: make what exists equal to what should exist.
 
 desired = {key: fingerprint}     cheap: keys and hashes of the input, no content
 actual  = {key: fingerprint}     cheap: two columns of the stage's own table
 write     desired - actual       expensive, but only for what changed
 delete    actual - desired
 
-Each portion is committed as it is made, additions before removals, so that a crash
+Each batch is committed as soon as it is built, additions before removals, so that a crash
 leaves too much rather than too little, and the next run finishes the rest.
 """
 
@@ -26,10 +26,10 @@ from knowledge_pipeline.store.tables import Table, split_batches
 
 MERGE_MAX_ROWS = 16_384  # of an index with 768 dimensions some 200 MB, which a merge holds in memory
 
-MIXED_FINGERPRINT = "\x00mixed"  # rows of one key with different fingerprints: an interrupted write
+MIXED_FINGERPRINT = "\x00mixed"  # a key whose rows have different fingerprints: an interrupted write
 
 BuildRows = Callable[[list[str]], Iterable[pa.RecordBatch]]
-"""Makes the complete rows of some keys, each batch holding whole keys only."""
+"""Builds the complete rows of some keys; no key is split between two batches."""
 
 
 KeyColumns = tuple[pa.ChunkedArray, pa.ChunkedArray]
@@ -38,7 +38,7 @@ KeyColumns = tuple[pa.ChunkedArray, pa.ChunkedArray]
 
 @dataclass(frozen=True, slots=True)
 class ReconcilePlan:
-    """What a reconciliation has to do; both lists are in the order of their input."""
+    """What a reconciliation has to do; keys are in the order of their input."""
 
     added: list[str]
     changed: list[str]
@@ -47,7 +47,7 @@ class ReconcilePlan:
 
     @property
     def keys_to_write(self) -> list[str]:
-        """Keys whose rows must be made."""
+        """Keys whose rows must be built."""
         return self.added + self.changed
 
     def __bool__(self) -> bool:
@@ -57,7 +57,7 @@ class ReconcilePlan:
 def plan_changes(
     desired: Mapping[str, str], actual: Mapping[str, str], *, full: bool = False
 ) -> ReconcilePlan:
-    """Compare keys and fingerprints; `full` makes every desired key anew."""
+    """Compare keys and fingerprints; `full` rebuilds every desired key."""
     added = [key for key in desired if key not in actual]
     changed = [key for key, mark in desired.items() if key in actual and (full or actual[key] != mark)]
     removed = [key for key in actual if key not in desired]
@@ -65,7 +65,7 @@ def plan_changes(
 
 
 def plan_changes_arrow(desired: KeyColumns, actual: KeyColumns, *, full: bool = False) -> ReconcilePlan:
-    """The same of columns of Arrow: a hundred thousand in 22 ms, by way of dictionaries in 180."""
+    """`plan_changes` of Arrow columns: a hundred thousand keys in 22 ms, as dictionaries in 180."""
     (keys, marks), (held, held_marks) = desired, actual
     at = pc.index_in(keys, value_set=held)
     known = pc.is_valid(at)
@@ -76,15 +76,12 @@ def plan_changes_arrow(desired: KeyColumns, actual: KeyColumns, *, full: bool = 
 
 
 def exclude_keys(keys: Any, excluded: Any) -> Any:
-    """The keys that are not among others, in their order: of a hundred thousand in milliseconds.
-
-    Each is an array of Arrow, chunked or not.
-    """
+    """The keys that are not excluded, in their order; both are Arrow arrays, chunked or not."""
     return keys.filter(pc.invert(pc.is_in(keys, value_set=excluded)))
 
 
 def load_fingerprints(table: Table, key: str, fingerprint: str) -> dict[str, str]:
-    """What a table holds: the fingerprint of every key, `MIXED` where its rows disagree."""
+    """The fingerprint of every key of a table; `MIXED_FINGERPRINT` where its rows disagree."""
     held: dict[str, str] = {}
     for batch in table.iter_batches([key, fingerprint], batch_rows=16_384):
         for name, mark in zip(batch[key].to_pylist(), batch[fingerprint].to_pylist(), strict=True):

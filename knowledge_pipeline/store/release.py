@@ -1,8 +1,8 @@
-"""Releases: which version of every index table, and of the code graph's, queries read.
+"""Releases: the versions of the index tables and of the code graph that queries read.
 
 A release is one row, appended in one commit, so all tables move together and a reader
-sees either the old set of versions or the new one. A tag on each named version keeps
-cleanup away from it. A rollback is a new release that names old versions.
+sees either the old set of versions or the new one. A tag protects each named version from
+cleanup. A rollback is a new release that names old versions.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,9 +37,7 @@ class Release:
     graph: Mapping[str, int] = field(default_factory=dict[str, int])  # "symbols", "edges" -> version
 
 
-_GRAPH_PREFIX = (
-    "graph/"  # before the names of its tables, where a release's row lists all; no space has a slash
-)
+_GRAPH_PREFIX = "graph/"  # of the code graph's tables in a release's row; no space has a slash
 
 
 def list_releases(lake: Lake) -> list[Release]:
@@ -49,25 +48,22 @@ def list_releases(lake: Lake) -> list[Release]:
 
 @lru_cache(maxsize=64)
 def _load_releases(path: StorePath, name: str, stamp: VersionStamp) -> tuple[Release, ...]:
-    """Once for each version of each table, which a refresh asks a dozen times."""
-    del name, stamp  # places in different buckets are equal
+    """Cached by version: a refresh lists the releases a dozen times."""
+    del name, stamp  # paths in different buckets are equal
     table = Table(path, RELEASES)
     rows = table.read_rows(table.schema.names).to_pylist()
-    found = (Release(**{**row, **_parse_tables(row["tables"])}) for row in rows)
-    return tuple(sorted(found, key=lambda release: release.release))
+    return tuple(sorted(map(_parse_release, rows), key=lambda release: release.release))
 
 
-def _parse_tables(tables_json: str) -> dict[str, dict[str, int]]:
-    versions: dict[str, int] = json.loads(tables_json)
+def _parse_release(row: dict[str, Any]) -> Release:
+    versions: dict[str, int] = json.loads(row["tables"])
     graph = {
-        name.removeprefix(_GRAPH_PREFIX): at
-        for name, at in versions.items()
+        name.removeprefix(_GRAPH_PREFIX): version
+        for name, version in versions.items()
         if name.startswith(_GRAPH_PREFIX)
     }
-    return {
-        "tables": {name: at for name, at in versions.items() if _GRAPH_PREFIX not in name},
-        "graph": graph,
-    }
+    tables = {name: version for name, version in versions.items() if not name.startswith(_GRAPH_PREFIX)}
+    return Release(row["release"], row["created_at"], tables, row["rows"], row["restores"], graph)
 
 
 def find_live_release(lake: Lake) -> Release | None:
@@ -76,10 +72,7 @@ def find_live_release(lake: Lake) -> Release | None:
 
 
 def first_released_at(lake: Lake, release: Release | None) -> datetime | None:
-    """When the tables that a release names were released first: what a rollback names is older than itself.
-
-    None where that is not known any more.
-    """
+    """When the tables of a release were released first, which is earlier for a rollback; None if unknown."""
     known = {each.release: each for each in list_releases(lake)}
     while release and release.restores is not None:
         release = known.get(release.restores)
@@ -87,10 +80,7 @@ def first_released_at(lake: Lake, release: Release | None) -> datetime | None:
 
 
 def publish_release(lake: Lake, *, keep: int) -> Release | None:
-    """Make the newest versions live; the caller holds the index lock.
-
-    Returns None, and changes nothing, where they already are.
-    """
+    """Make the newest versions live; None, without a change, where they are. Needs the index lock."""
     last, versions, graph = find_live_release(lake), newest_index_versions(lake), newest_graph_versions(lake)
     if last and (last.tables, last.graph) == (versions, graph):
         return None
@@ -100,9 +90,9 @@ def publish_release(lake: Lake, *, keep: int) -> Release | None:
 
 
 def newest_index_versions(lake: Lake) -> dict[str, int]:
-    """The newest version of every space's index: what the next release would name.
+    """The newest version of every space's index, which the next release names.
 
-    A space without rows is left out, because nobody needs to ask it, unless all are empty.
+    Spaces without rows are left out, because no query needs them, unless all are empty.
     """
     tables = {space: lake.index(space, size) for space, size in lake.list_spaces().items()}
     filled = {space: table for space, table in tables.items() if table.count_rows()}
@@ -110,48 +100,44 @@ def newest_index_versions(lake: Lake) -> dict[str, int]:
 
 
 def newest_graph_versions(lake: Lake) -> dict[str, int]:
-    """The newest versions of the code graph's tables; none where no code was read yet."""
+    """The newest versions of the code graph's tables; none before any code was read."""
     return {name: table.version for name, table in lake.graph_tables().items()}
 
 
 def publish_if_same_rows(lake: Lake, *, keep: int) -> Release | None:
     """Make the newest versions live if they hold exactly the rows of the live ones.
 
-    They do after a compaction, or when an index was built. None where they do not, or are
-    live already; the caller holds the index lock.
+    They do after a compaction, or when an index was built. None where they do not, or are live
+    already. Needs the index lock.
     """
     now = find_live_release(lake)
-    dimensions = lake.list_spaces()
-    if now is None or not now.tables.keys() <= dimensions.keys():
+    if now is None or not now.tables.keys() <= lake.list_spaces().keys():
         return None
-    for space, size in dimensions.items():
-        if not _has_same_rows(lake.index(space, size), now.tables.get(space)):
-            return None
-    for name, table in lake.graph_tables().items():
-        if not _has_same_rows(table, now.graph.get(name)):
-            return None
-    return publish_release(lake, keep=keep)
+    versions = _to_versions(now)
+    same = (_has_same_rows(table, versions.get(name)) for name, table in _released_tables(lake).items())
+    return publish_release(lake, keep=keep) if all(same) else None
 
 
 def _has_same_rows(table: Table, version: int | None) -> bool:
     if version is None or version == table.version:
         return version == table.version or table.count_rows() == 0
+    if table.count_rows() != table.count_rows(version=version):
+        return False
     columns = [name for name in ("id", "fingerprint") if name in table.schema.names]
-    return table.count_rows() == table.count_rows(version=version) and table.read_rows(columns).sort_by(
-        "id"
-    ).equals(table.read_rows(columns, version=version).sort_by("id"))
+    now, then = table.read_rows(columns), table.read_rows(columns, version=version)
+    return now.sort_by("id").equals(then.sort_by("id"))
 
 
 def restore_release(lake: Lake, release: int, *, keep: int) -> Release:
-    """Make the versions of an earlier release live again; the caller holds the index lock.
+    """Make the versions of an earlier release live again. Needs the index lock.
 
     Raises:
         NotFound: no such release, or its versions are gone.
     """
-    found = next((known for known in list_releases(lake) if known.release == release), None)
-    if found is None:
-        known = ", ".join(str(known.release) for known in list_releases(lake)) or "none"
-        raise NotFound(f"there is no release {release}; kept releases: {known}")
+    kept = {each.release: each for each in list_releases(lake)}
+    if (found := kept.get(release)) is None:
+        numbers = ", ".join(map(str, kept)) or "none"
+        raise NotFound(f"there is no release {release}; kept releases: {numbers}")
     return _append_release(lake, found.tables, found.graph, rows=found.rows, keep=keep, restores=release)
 
 
@@ -165,7 +151,7 @@ def _append_release(
     restores: int | None = None,
 ) -> Release:
     last = find_live_release(lake)
-    made = Release(
+    new = Release(
         release=last.release + 1 if last else 1,
         created_at=datetime.now(UTC),
         tables=dict(versions),
@@ -173,24 +159,24 @@ def _append_release(
         restores=restores,
         graph=dict(graph),
     )
-    _tag_versions(lake, made)
+    _tag_versions(lake, new)
     row = {
-        "release": made.release,
-        "created_at": made.created_at,
-        "tables": json.dumps(_to_versions(made), sort_keys=True),
-        "rows": made.rows,
-        "restores": made.restores,
+        "release": new.release,
+        "created_at": new.created_at,
+        "tables": json.dumps(_to_versions(new), sort_keys=True),
+        "rows": rows,
+        "restores": restores,
     }
     table = lake.releases()
     table.append(pa.Table.from_pylist([row], schema=table.schema).to_batches())
     delete_old_releases(lake, keep=keep)
-    return made
+    return new
 
 
 def delete_old_releases(lake: Lake, *, keep: int) -> None:
-    """Keep the newest `keep` releases: older rows go, then the tags that held their versions.
+    """Keep the newest `keep` releases: delete older rows, then the tags that protect their versions.
 
-    Tags whose row is gone already, because a run died between the two, go as well.
+    This includes tags whose row is gone already, because a run died between the two.
     """
     known = [release.release for release in list_releases(lake)]
     if known[:-keep]:
@@ -204,7 +190,7 @@ def delete_old_releases(lake: Lake, *, keep: int) -> None:
 
 
 def find_stray_tags(lake: Lake, kept_releases: Collection[int]) -> dict[str, list[str]]:
-    """Tags of releases that are not among the kept ones, by table; only tables that have some."""
+    """Tags of releases that are not kept, by table; only tables that have some."""
     found = {}
     for name, table in _released_tables(lake).items():
         tags = table.open_newest().tags.list()
@@ -229,7 +215,7 @@ def _tag_versions(lake: Lake, release: Release) -> None:
     for table, version in _to_versions(release).items():
         if table not in tables:
             raise NotFound(
-                f"release {release.restores} names the table {table!r}, which is gone: index again"
+                f"release {release.restores} names the table {table!r}, which is gone: run `knowledge index`"
             )
         tags, name = tables[table].open_newest().tags, f"release-{release.release}"
         with suppress(ValueError, RuntimeError):  # left by a run that died before its release was written

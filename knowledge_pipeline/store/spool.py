@@ -1,6 +1,6 @@
-"""Rows that are made before they may be written: kept on disk, so that memory stays bounded.
+"""Keeps rows on disk until they may be written, so that memory stays bounded.
 
-The file has no name, so that the system frees it whatever becomes of the process.
+The file has no name, so that the operating system frees it even after a kill.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BATCH_ROWS = 4096
 
 
 class Spool:
-    """Takes rows of one schema, then gives them back in the same order; a context manager."""
+    """Takes rows of one schema and returns them in the same order; a context manager."""
 
     def __init__(self, schema: pa.Schema, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -32,15 +32,15 @@ class Spool:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add_rows(self, row_count: Sequence[Mapping[str, Any]]) -> None:
-        """Take more rows."""
-        self.rows += len(row_count)
-        self._pending += row_count
+    def add_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows."""
+        self.rows += len(rows)
+        self._pending += rows
         if len(self._pending) >= _BATCH_ROWS:
             self._flush()
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Take more rows that are a batch already."""
+        """Add rows that are a batch already."""
         self._flush()
         self.rows += batch.num_rows
         self._writer.write_batch(batch)

@@ -1,6 +1,6 @@
-"""What the listing of a folder tells of a table, and removing whole tables so that no half is left.
+"""Inspects tables by listing their folders, and removes whole tables so that no half is left.
 
-Listing costs a fraction of opening: maintenance looks at thousands of tables, and most need nothing.
+Listing costs a fraction of opening: maintenance inspects thousands of tables, and most need nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import StorePath, open_dataset, remove_path
+from knowledge_pipeline.store.lake import Lake, read_dimensions
+from knowledge_pipeline.store.lance_storage import StorePath, remove_path
 from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.tables import COMPACT_MIN_SMALL_FRAGMENTS, Table
 
@@ -21,10 +21,10 @@ _FOLDERS_WRITTEN_FIRST = ("data", "_deletions", "_indices")
 
 
 def count_versions_in_use(table: Table, since: float) -> int:
-    """How many of the newest versions a reader may be at that opened the table after a time.
+    """How many of the newest versions readers may use that opened the table after a time.
 
-    A version is in use from when it was written until the next one was, so it is those written
-    after that time, and one more.
+    A version is in use until the next one is written, so these are the versions written after that
+    time, and one more.
 
     Args:
         table: one that exists.
@@ -48,13 +48,13 @@ def last_write_time(folder: StorePath) -> float:
 
 
 def has_unfinished_writes(table: Table) -> bool:
-    """Whether files are younger than the newest version: of a writer that is at work, or was killed."""
+    """Whether files are newer than the newest version: of a writer that runs, or was killed."""
     begun = (max(_iter_write_times(table.path / part), default=0.0) for part in _FOLDERS_WRITTEN_FIRST)
     return max(begun) > newest_version_time(table)
 
 
 def may_need_compaction(table: Table) -> bool:
-    """Whether there are so many files, or any deletions, that opening the table is worth it."""
+    """Whether there are deletions, or so many files, that opening the table is worth it."""
     if any((table.path / "_deletions").glob("*")):
         return True
     return sum(1 for _ in (table.path / "data").glob("*")) >= COMPACT_MIN_SMALL_FRAGMENTS
@@ -71,8 +71,8 @@ def list_vector_tables(lake: Lake) -> dict[str, list[Table]]:
     found: dict[str, list[Table]] = {}
     for path in sorted((lake.root / "embeddings").glob("*/*.lance")):
         if (path / "_versions").is_dir():
-            dimensions = open_dataset(path).schema.field("vector").type.list_size
-            found.setdefault(path.stem, []).append(lake.embeddings(path.parent.name, path.stem, dimensions))
+            table = lake.embeddings(path.parent.name, path.stem, read_dimensions(path))
+            found.setdefault(path.stem, []).append(table)
     return found
 
 
@@ -95,14 +95,14 @@ def discard_path(lake: Lake, path: StorePath) -> None:
 
 
 def list_half_discarded(lake: Lake) -> list[StorePath]:
-    """What a killed `discard` left."""
+    """What a killed `discard_path` left."""
     places = ("index", "embeddings/*", "cache/mirrors", "marts")
     local = sorted(path for place in places for path in lake.folder.glob(f"{place}/*{_DISCARDED_SUFFIX}"))
     return [*local, *(_iter_versionless_tables(lake.root) if isinstance(lake.root, ObjectPath) else ())]
 
 
 def _iter_versionless_tables(root: ObjectPath) -> Iterator[ObjectPath]:
-    """Tables without a version in which nobody has written for a day, so that nobody is making them."""
+    """Tables without a version that nobody has written to for a day, so that nobody is creating them."""
     tables = (table for place in ("index", "embeddings/*") for table in root.glob(f"{place}/*.lance"))
     for table in tables:
         unused = last_write_time(table) < time.time() - _CREATION_GRACE_S

@@ -1,7 +1,7 @@
-"""One Lance table behind a small door: read columns, upsert, delete, stay tidy.
+"""One Lance table: read columns, upsert, delete, compact.
 
-Tables are made at the first write, so that a read of what does not exist yet is empty,
-not an error. Every write goes through `Table._commit`.
+The first write creates a table, so that reading one that does not exist yet is empty, not an
+error. Every write goes through `Table._commit`.
 """
 
 from __future__ import annotations
@@ -24,26 +24,25 @@ from knowledge_pipeline.store.schemas import VERSION
 if TYPE_CHECKING:
     import lancedb.table
 
-KEYS_PER_FILTER = 1000  # one IN list; longer ones cost more to plan than to run
-RETAINED_VERSIONS = 4  # of every table, beside the tagged ones
+KEYS_PER_FILTER = 1000  # in one IN list; longer ones cost more to plan than to run
+RETAINED_VERSIONS = 4  # of every table, in addition to the tagged ones
 COMMITS_BETWEEN_COMPACTIONS = 8
 COMPACT_MIN_SMALL_FRAGMENTS = 8  # so many, or
 COMPACT_MIN_DELETED_SHARE = 0.2  # so many of its rows deleted, and a table is worth rewriting
-FULL_FRAGMENT_ROWS = 131_072  # such a fragment is not rewritten for the sake of small ones beside it
+FULL_FRAGMENT_ROWS = 131_072  # a fragment of this size is not merged with small ones
 
 _COMPACTION_OPTIONS = {"num_threads": 1, "batch_size": 1024, "target_rows_per_fragment": FULL_FRAGMENT_ROWS}
-"""How fragments are merged: one after the other, because each one under way holds about 300 MB."""
-
+"""Fragments are merged one after the other, because each merge takes about 300 MB."""
 
 _READ_AHEAD_BATCHES, _READ_AHEAD_BYTES = 4, 64 << 20
-"""How far a stream reads ahead of who takes it: by default 2 GB, where that one is slow."""
+"""How far a stream reads ahead of a slow consumer; Lance's default is 2 GB."""
 
 
 def split_batches(items: Iterable[str], batch_size: int = KEYS_PER_FILTER) -> Iterator[list[str]]:
-    """Cut a stream of keys into lists of at most `size`."""
+    """Cut a stream of keys into lists of at most `batch_size`."""
     iterator = iter(items)
-    while portion := list(islice(iterator, batch_size)):
-        yield portion
+    while batch := list(islice(iterator, batch_size)):
+        yield batch
 
 
 class Table:
@@ -53,7 +52,7 @@ class Table:
         self.path = path  # "<root>/chunks/code/docs.lance"
         self.schema = schema
         self.key = next((field.name for field in schema if field.metadata), schema.names[0])
-        self._exists_remotely = False  # on an object store, where every look costs a request
+        self._exists_remotely = False  # on an object store, where every check costs a request
 
     @property
     def name(self) -> str:
@@ -62,11 +61,12 @@ class Table:
 
     @property
     def exists(self) -> bool:
-        """Whether a first write has made the table."""
-        if isinstance(self.path, ObjectPath):
-            self._exists_remotely = self._exists_remotely or (self.path / "_versions").is_dir()
-            return self._exists_remotely
-        return (self.path / "_versions").is_dir()
+        """Whether a first write has created the table."""
+        if self._exists_remotely:
+            return True
+        exists = (self.path / "_versions").is_dir()
+        self._exists_remotely = exists and isinstance(self.path, ObjectPath)
+        return exists
 
     @property
     def version(self) -> int:
@@ -75,7 +75,7 @@ class Table:
 
     @property
     def version_stamp(self) -> VersionStamp:
-        """What tells the newest version from any other, and from one of a table made anew."""
+        """Identifies the newest version; see `lance_storage.read_version_stamp`."""
         return lance_storage.read_version_stamp(self.path)
 
     def open_lancedb(self) -> lancedb.table.Table:
@@ -98,21 +98,13 @@ class Table:
         return found
 
     def _open_cached(self, version: int | None = None) -> Any:
-        """The dataset, opened once for each newest version: never changed, for threads share it.
-
-        Raises:
-            StoreError: as `newest`.
-        """
+        """The dataset, opened once for each newest version. Threads share it, so it is never changed."""
         found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
         self.require_schema(found.schema)
         return found if version is None else found.checkout_version(version)
 
     def require_schema(self, schema: pa.Schema) -> None:
-        """Refuse a schema that the table was not written with.
-
-        Raises:
-            StoreError: another version of the program wrote it.
-        """
+        """Raise `StoreError` unless the schema is this program's: another version wrote the table."""
         written_by = (schema.metadata or {}).get(b"knowledge_schema", b"none").decode()
         if written_by == VERSION and schema.equals(self.schema):
             return
@@ -133,14 +125,14 @@ class Table:
     def iter_rows_by_values(
         self, column: str, values: Iterable[str], columns: Sequence[str]
     ) -> Iterator[pa.Table]:
-        """Rows whose column holds one of many values, portion by portion."""
-        for portion in split_batches(values):
-            yield self.read_rows(columns, one_of(column, portion))
+        """Rows whose column holds one of many values, in batches."""
+        for batch in split_batches(values):
+            yield self.read_rows(columns, one_of(column, batch))
 
     def iter_batches(
         self, columns: Sequence[str], where: Filter | None = None, *, batch_rows: int = 1024
     ) -> Iterator[pa.RecordBatch]:
-        """The same as `rows`, streamed."""
+        """The same as `read_rows`, streamed."""
         if self.exists:
             scanner = self._open_cached().scanner(
                 columns=list(columns),
@@ -152,9 +144,9 @@ class Table:
             yield from scanner.to_batches()
 
     def diff_fragments(self, columns: Sequence[str], version: int | None) -> tuple[pa.Table, pa.Table]:
-        """Rows of the fragments that are not the same now and at a kept version: those of now, and of then.
+        """Rows of the fragments that differ between now and a kept version: those of now, and those of then.
 
-        Rows that are in both may be among both. All rows of now, and none, where there is no version.
+        A row that did not change may be in both. Without a version, all rows of now, and none of then.
         """
         if version is None or not self.exists:
             rows = self.read_rows(columns)
@@ -163,16 +155,14 @@ class Table:
             {_fragment_identity(each): each for each in self._open_cached(at).get_fragments()}
             for at in (None, version)
         )
-        return (
-            self._read_fragments(columns, [now[identity] for identity in now if identity not in then]),
-            self._read_fragments(columns, [then[identity] for identity in then if identity not in now]),
-        )
-
-    def _read_fragments(self, columns: Sequence[str], fragments: Sequence[Any]) -> pa.Table:
         schema = pa.schema([self.schema.field(name) for name in columns])
-        return pa.concat_tables(
-            [schema.empty_table(), *(fragment.to_table(columns=list(columns)) for fragment in fragments)]
-        )
+
+        def read(own: dict[Any, Any], other: dict[Any, Any]) -> pa.Table:
+            differing = (own[identity] for identity in own if identity not in other)
+            tables = (fragment.to_table(columns=list(columns)) for fragment in differing)
+            return pa.concat_tables([schema.empty_table(), *tables])
+
+        return read(now, then), read(then, now)
 
     def count_rows(self, where: Filter | None = None, *, version: int | None = None) -> int:
         """How many rows match, now or at a kept version."""
@@ -181,30 +171,25 @@ class Table:
         return self._open_cached(version).count_rows(where.sql if where else None)
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Add rows whose keys the table is known not to hold, in one commit."""
+        """Add rows whose keys the table does not hold, in one commit."""
         reader = self._to_reader(batches)
         self._commit(lambda: lance_storage.append_to_dataset(reader, self._create_if_missing(), self.path))
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Insert rows, replacing those with the same key, in one commit.
 
-        Keys must be unique within one call. The index is bypassed because the indexed
-        path doubles rows when two writers meet (lancedb#3377).
+        Keys must be unique within one call. The index is bypassed, because
+        its code path doubles rows when two writers meet (lancedb#3377).
         """
         reader = self._to_reader(batches)
-
-        merge = (
-            self._create_if_missing()
-            .merge_insert(self.key)
-            .when_matched_update_all()
-            .when_not_matched_insert_all()
-        )
-        self._commit(lambda: merge.use_index(False).execute(reader))
+        merge = self._create_if_missing().merge_insert(self.key).use_index(False)
+        merge = merge.when_matched_update_all().when_not_matched_insert_all()
+        self._commit(lambda: merge.execute(reader))
 
     def delete_keys(self, keys: Iterable[str]) -> None:
         """Remove rows by key, a commit for every thousand."""
-        for portion in split_batches(keys):
-            self._commit(partial(self.open_newest().delete, one_of(self.key, portion).sql))
+        for batch in split_batches(keys):
+            self._commit(partial(self.open_newest().delete, one_of(self.key, batch).sql))
 
     def delete_keys_in_one_commit(self, keys: pa.Array) -> None:
         """Remove any number of rows by key, in one commit."""
@@ -212,7 +197,7 @@ class Table:
         self._commit(lambda: merge.execute(pa.table({self.key: keys})))
 
     def delete_where(self, where: Filter) -> None:
-        """Remove all rows that match, in one commit; none is made when nothing matches."""
+        """Remove all rows that match, in one commit; there is none when nothing matches."""
         if self.count_rows(where):
             self._commit(lambda: self.open_newest().delete(where.sql))
 
@@ -224,15 +209,13 @@ class Table:
 
     @property
     def metadata_notes(self) -> dict[str, str]:
-        """What `note` put on the table."""
+        """The notes that `write_notes` put on the table."""
         return dict(self._open_cached().metadata) if self.exists else {}
 
     def write_notes(self, **notes: str) -> None:
-        """Put notes on the table itself, in one commit; none is made where they are there already."""
-        if notes.items() <= self.metadata_notes.items():
-            return
-
-        self._commit(lambda: self._create_if_missing().update_metadata(notes))
+        """Put notes on the table itself, in one commit; there is none where it has them already."""
+        if not notes.items() <= self.metadata_notes.items():
+            self._commit(lambda: self._create_if_missing().update_metadata(notes))
 
     def _commit(self, write: Callable[[], Any]) -> None:
         write()
@@ -253,62 +236,55 @@ class Table:
         return {index.field_names[0]: index.name for index in found}
 
     def index_stats(self, index: str) -> dict[str, Any]:
-        """What Lance knows of an index: `num_unindexed_rows`, `num_indices` (its segments), ..."""
+        """Lance's statistics of an index: `num_unindexed_rows`, `num_indices` (its segments), ..."""
         return self._open_cached().stats.index_stats(index)
 
     def compact_if_due(self) -> None:
         """Compact small fragments and drop old versions, every few commits; tagged versions stay."""
-        if (
-            self.exists
-            and self.version >= self._oldest_version() + RETAINED_VERSIONS + COMMITS_BETWEEN_COMPACTIONS
-        ):
+        if not self.exists:
+            return
+        newest = self.open_newest()
+        oldest = min(_list_versions(newest) - _list_tagged_versions(newest), default=newest.version)
+        if newest.version >= oldest + RETAINED_VERSIONS + COMMITS_BETWEEN_COMPACTIONS:
             self.compact()
 
-    def _oldest_version(self) -> int:
-        newest = self.open_newest()
-        return min(_list_versions(newest) - _list_tagged_versions(newest), default=newest.version)
-
     def compact(self) -> None:
-        """Merge small fragments where no large index has to be made anew for it, and drop old versions."""
+        """Merge small fragments, except where a large index would have to be rebuilt; drop old versions."""
         self.merge_fragments(excluded_fragments=index_segments.expensive_fragments(self.open_newest()))
         self.delete_old_versions()
 
     @property
     def needs_compaction(self) -> bool:
-        """Whether rewriting would pay: many small fragments, or many deleted rows, that can be merged."""
+        """Whether rewriting pays: many small fragments, or many deleted rows, can be merged."""
         from lance.optimize import Compaction
 
         newest = self.open_newest()
         stats = newest.stats.dataset_stats(max_rows_per_group=FULL_FRAGMENT_ROWS)
         deleted = stats["num_deleted_rows"]
-        if stats["num_small_files"] < COMPACT_MIN_SMALL_FRAGMENTS and deleted <= COMPACT_MIN_DELETED_SHARE * (
-            newest.count_rows() + deleted
-        ):
+        many_deleted = deleted > COMPACT_MIN_DELETED_SHARE * (newest.count_rows() + deleted)
+        if stats["num_small_files"] < COMPACT_MIN_SMALL_FRAGMENTS and not many_deleted:
             return False
         return Compaction.plan(newest, {"target_rows_per_fragment": FULL_FRAGMENT_ROWS}).num_tasks() > 0
 
     def merge_fragments(self, *, excluded_fragments: Sequence[int] = ()) -> None:
-        """Merge small fragments and rewrite those with many deleted rows, in bounded memory.
-
-        Args:
-            spared: ids of fragments that stay as they are.
-        """
+        """Merge small fragments and rewrite those with many deleted rows, in bounded memory."""
         self.open_newest().optimize.compact_files(
             **_COMPACTION_OPTIONS, excluded_fragment_ids=list(excluded_fragments)
         )
 
     def extend_indexes(self, *, merge_graphs: bool = False) -> None:
-        """Take the rows that no index holds yet into the indexes; see `segments.merges`."""
+        """Take the rows that no index holds yet into the indexes; see `index_segments.plan_merges`."""
         for merge in index_segments.plan_merges(self.open_newest(), merge_graphs=merge_graphs):
-            told = {"num_indices_to_merge": merge.segment_count, "index_names": merge.index_names}
-            self.open_newest().optimize.optimize_indices(**told)
+            self.open_newest().optimize.optimize_indices(
+                num_indices_to_merge=merge.segment_count, index_names=merge.index_names
+            )
 
     def delete_old_versions(self, *, keep: int = RETAINED_VERSIONS, delete_unfinished: bool = False) -> None:
         """Drop all but the newest versions, and the files that only they need; tagged ones stay.
 
         Args:
             keep: how many versions stay, the newest one included.
-            unfinished: drop what killed writers left, too; only where no other writer can be.
+            delete_unfinished: also drop what killed writers left; only where no other writer can be.
         """
         self.open_newest().cleanup_old_versions(
             older_than=timedelta(0),
@@ -318,7 +294,7 @@ class Table:
         )
 
     def count_old_versions(self, *, keep: int) -> int:
-        """How many versions `forget_versions` would drop."""
+        """How many versions `delete_old_versions` would drop."""
         written = sum(1 for _ in (self.path / "_versions").glob("*.manifest"))
         if written <= keep or not (self.path / "_refs" / "tags").is_dir():
             return max(0, written - keep)
@@ -326,17 +302,18 @@ class Table:
         return len(set(sorted(_list_versions(newest))[:-keep]) - _list_tagged_versions(newest))
 
     def purge_deleted_rows(self) -> None:
-        """Rewrite the files that still hold deleted rows; old versions keep theirs until forgotten."""
+        """Rewrite the files that still hold deleted rows; old versions keep theirs until they are dropped."""
         self.open_newest().optimize.compact_files(
             materialize_deletions=True, materialize_deletions_threshold=0.0, **_COMPACTION_OPTIONS
         )
 
 
 def _fragment_identity(fragment: Any) -> tuple[Any, ...]:
-    """What tells a fragment from every other, and from itself with more of its rows deleted."""
-    told = fragment.metadata
-    deleted = told.deletion_file
-    return told.id, *(file.path for file in told.files), deleted and (deleted.id, deleted.read_version)
+    """Identifies a fragment with its deleted rows."""
+    metadata = fragment.metadata
+    deleted = metadata.deletion_file
+    files = (file.path for file in metadata.files)
+    return metadata.id, *files, deleted and (deleted.id, deleted.read_version)
 
 
 def _list_versions(dataset: Any) -> set[int]:

@@ -13,11 +13,7 @@ _TIMEOUT_S = 30.0
 
 
 def upsert_token(lake: Lake, row: dict[str, Any]) -> None:
-    """Add a token's row, or replace the one of its id.
-
-    Raises:
-        Busy: other processes kept the table for half a minute.
-    """
+    """Add a token's row, or replace the one of its id. Raises `Busy`: others held the table for 30 s."""
     table = lake.tokens()
     with acquire_lock(lake.root / "locks", "tokens", timeout_s=_TIMEOUT_S):
         table.upsert([pa.RecordBatch.from_pylist([row], schema=table.schema)])

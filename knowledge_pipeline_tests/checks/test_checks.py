@@ -218,7 +218,7 @@ def test_a_source_that_is_written_and_refreshed_again_is_waited_for_and_not_call
     with project.lake.lock_source("main"):
         found = find(project, "index_matches_chunks")
         assert (found.passed, found.may_recover) == (False, True)
-        with pytest.raises(Busy, match="a refresh of it is under way"):
+        with pytest.raises(Busy, match="a refresh of it is running"):
             release.refresh(project.lake, project.settings)
     with pytest.raises(ReleaseRefused, match="has 3 chunks but 3 rows"):
         release.refresh(project.lake, project.settings)

@@ -32,7 +32,7 @@ def test_the_share_of_unresolved_uses_is_held_to_what_is_allowed(project: Projec
     project.refresh()
     strict = check_unresolved(project.lake, _allowing(project, 0.4), "code")
     assert not strict.passed
-    assert strict.message == "50% of the uses in python are without a known target (allowed: 40%)"
+    assert strict.message == "50% of the uses in python have no known target (allowed: 40%)"
     assert strict.sample_rows.to_pylist() == [
         {"language": "python", "unresolved_share": 0.5, "inside": 60, "outside": 0, "unknown": 60}
     ]
@@ -59,7 +59,7 @@ def test_only_sources_that_changed_since_the_release_are_looked_at(project: Proj
     project.lake.graph_table("symbols").delete_where(eq("source", "two") & eq("name", "known"))
     finding = check_dangling_edges(project.lake, settings, "code")
     assert not finding.passed
-    assert finding.message == "edges of source 'two' lead to 1 definitions that are not there"
+    assert finding.message == "edges of source 'two' lead to 1 definitions that do not exist"
     assert {row["target_name"] for row in finding.sample_rows.to_pylist()} == {"known"}
     assert finding.figures == {"changed_sources": 1, "dangling": 1}
     assert not finding.may_recover

@@ -101,7 +101,7 @@ def test_a_custom_extractor_that_fails_is_noted_and_the_chunk_is_kept(extractors
     assert chunk.metadata["note"] == (
         "the metadata extractor my_extractors:broken failed: KeyError: 'owner'; "
         "the metadata extractor my_extractors:wrong failed: TypeError: "
-        "it gave int and should give a mapping or None"
+        "it returned int instead of a mapping or None"
     )
 
 

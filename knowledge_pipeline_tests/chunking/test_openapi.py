@@ -221,9 +221,9 @@ def test_schemas_that_grow_without_end_stay_bounded():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("a: 1\n", "no OpenAPI 3 or Swagger 2 file"),
-        ("openapi: 3.0.0\npaths: [\n", "no valid YAML"),
-        ("a: &a [1]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(3)), "no OpenAPI"),
+        ("a: 1\n", "not an OpenAPI 3 or Swagger 2 file"),
+        ("openapi: 3.0.0\npaths: [\n", "not valid YAML"),
+        ("a: &a [1]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(3)), "not an OpenAPI"),
         ("openapi: 3.0.0\nx: " + "[" * 3_000 + "]" * 3_000, "nested too deep"),
     ],
 )

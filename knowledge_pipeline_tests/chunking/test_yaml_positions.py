@@ -80,9 +80,9 @@ def _bomb(merge: bool) -> str:
         ('{"a": ' * 5_000 + "1" + "}" * 5_000, "nested too deep"),
         ("- " * 5_000 + "x", "nested too deep"),
         ("? [a, b]\n: 1", "a key that is a list"),
-        ("a: b: c", "no valid YAML"),
-        ("a: \x01", "no valid YAML"),
-        ("a: \ud800", "no valid YAML"),
+        ("a: b: c", "not valid YAML"),
+        ("a: \x01", "not valid YAML"),
+        ("a: \ud800", "not valid YAML"),
     ],
 )
 def test_hostile_and_broken_texts_are_refused_with_a_reason(text, reason):

@@ -115,7 +115,7 @@ def test_without_vectors_a_search_goes_on_and_says_so(indexed: Path, run: Run):
     config = indexed / "knowledge.yaml"
     config.write_text(config.read_text().replace("dimensions: 32", "dimensions: 33"))
     told = run("search", "retry_request", "--limit", "1")
-    assert "searched by words only" in told.err and "src/sessions.py" in told.out
+    assert "searched by words alone" in told.err and "src/sessions.py" in told.out
     assert "hashed-words" in run("search", "retry_request", "--explain").err
     assert run("search", "retry_request", "--json").json["degraded"] == ["vector"]
 

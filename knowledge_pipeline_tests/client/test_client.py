@@ -41,7 +41,7 @@ both = pytest.mark.parametrize("asynchronous", [False, True], ids=["plain", "asy
     [
         problem(429, "TooManyRequests"),
         problem(503, "Busy"),
-        problem(504, "AnswerTimedOut"),
+        problem(504, "ResponseTimeout"),
         Scripted(502, b"<html>Bad Gateway</html>"),
         Scripted(hang_up=True),
     ],
@@ -61,9 +61,9 @@ def test_what_may_pass_is_tried_again(asynchronous, first):
         (problem(401, "Unauthenticated"), errors.Unauthenticated),
         (problem(403, "Forbidden"), errors.Forbidden),
         (problem(404, "NotFound"), errors.NotFound),
-        (problem(422, "QuestionRefused"), errors.InvalidQuery),
+        (problem(422, "InvalidQuery"), errors.InvalidQuery),
         (problem(422, "ConfigError"), errors.ConfigError),
-        (Scripted(500, {"code": "Unexpected", "detail": "a sentence"}), errors.KnowledgeError),
+        (Scripted(500, {"code": "InternalError", "detail": "a sentence"}), errors.KnowledgeError),
         (problem(404, "os"), errors.NotFound),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
@@ -125,7 +125,7 @@ def test_a_slow_server_is_not_asked_the_same_again(asynchronous):
 def test_an_answer_that_is_no_json_names_the_address(asynchronous):
     with (
         ScriptedServer(Scripted(told=b"<html>a login page</html>")) as server,
-        pytest.raises(errors.KnowledgeError, match="answers no JSON: check the address"),
+        pytest.raises(errors.KnowledgeError, match="does not answer with JSON: check the address"),
     ):
         searched(server.url, asynchronous=asynchronous)
 

@@ -16,10 +16,10 @@ from knowledge_pipeline.checks.registry import (
 from knowledge_pipeline.defs.checks import (
     build_check_specs,
     build_checks_job,
-    build_informing_checks,
-    to_check_evaluation,
+    build_informational_checks,
     to_check_result,
 )
+from knowledge_pipeline.defs.dagster_internals import log_check_result
 from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -78,7 +78,7 @@ STAGES = [
 def log_evaluations(context: dg.OpExecutionContext, project: ProjectResource) -> None:
     lake = project.open_lake()
     for check, finding in run_blocking_checks(lake, project.load_settings(), "code"):
-        context.log_event(to_check_evaluation(check, finding, "code", lake))
+        log_check_result(context, to_check_result(check, finding, "code", lake))
 
 
 @dg.job
@@ -92,7 +92,7 @@ def execute(
     """Run one of: the end of a chain with its release, an op that logs, the informing checks."""
     project = {"project": workplace.resource}
     if job == "checks":
-        informs = build_informing_checks("code")
+        informs = build_informational_checks("code")
         definitions = dg.Definitions(
             assets=STAGES, asset_checks=[informs], jobs=[build_checks_job([informs])], resources=project
         )
@@ -187,7 +187,7 @@ def test_the_informing_checks_are_executed_by_themselves(
 
 
 def test_one_check_can_be_executed_alone(workplace: Workplace, instance: dg.DagsterInstance) -> None:
-    informs = build_informing_checks("code")
+    informs = build_informational_checks("code")
     definitions = dg.Definitions(
         assets=STAGES, asset_checks=[informs], resources={"project": workplace.resource},
         jobs=[dg.define_asset_job("alone", dg.AssetSelection.checks(SKIPPED))],
@@ -234,7 +234,7 @@ def test_cells_are_one_line_and_fit_for_json(workplace: Workplace) -> None:
 
 def test_every_check_is_on_an_asset_of_the_chain_and_says_what_it_is_for() -> None:
     keys = {spec.key for spec in STAGES}
-    specs = [*build_check_specs("code"), *build_informing_checks("code").check_specs]
+    specs = [*build_check_specs("code"), *build_informational_checks("code").check_specs]
     assert {spec.asset_key for spec in specs} <= keys
     assert [spec.name for spec in specs if spec.blocking] == [check.name for check in list_blocking_checks()]
     assert all("docs/checks.md" in (spec.description or "") for spec in specs)

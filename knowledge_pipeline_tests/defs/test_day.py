@@ -15,6 +15,7 @@ import pytest
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
 from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.daemon import Daemon, running
@@ -219,7 +220,7 @@ def _tells_the_story(daemon: Daemon) -> None:
 def _compare(root: Path, day: Day) -> None:
     settings = load_settings(day.path)
     full = Lake(root / "full")
-    assert not pipeline.refresh(full, settings, settings.sources, full=True).failures
+    assert not pipeline.refresh(full, settings, settings.sources, RefreshOptions(full=True)).failures
     found = content(Lake(settings.store))
     assert found == content(full)
     assert sum(map(len, found.values())) > 200

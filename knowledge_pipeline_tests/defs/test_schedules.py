@@ -54,7 +54,7 @@ def test_schedules_tick_as_the_file_says_and_run_by_themselves() -> None:
         ("timezone", "../etc", "use a name like"),
         ("daily", "0 25 * * *", "schedules.daily: '0 25 * * *'"),
         ("weekly", "0 0 30 2 *", "schedules.weekly"),
-        ("hourly", "*/90 * * * *", "never ticks as it says"),
+        ("hourly", "*/90 * * * *", "does not tick as it says"),
     ],
 )
 def test_a_time_that_does_not_exist_is_one_clear_sentence(key: str, value: str, says: str) -> None:

@@ -69,7 +69,7 @@ def test_only_what_changes_the_vectors_changes_the_space():
 def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(cache, monkeypatch, texts, reference):
     monkeypatch.setattr(local, "_MIN_EXPORT_TEXTS", 20)
     auto = open_embedder(by("auto"))
-    if not local._load_model(auto._folder, MINILM, None, "auto").on_cpu:
+    if not auto._open_model(0).on_cpu:
         pytest.skip("on a GPU torch goes on")
     np.testing.assert_allclose(auto.embed(texts[:10]), reference[:10], atol=1e-5)
     assert not list(cache.iterdir())  # this test is the first one with the cache
@@ -79,7 +79,7 @@ def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(cache, mo
     local._load_model.cache_clear()
     again = open_embedder(by("auto"))
     again.embed_query("sessions")
-    assert local._load_model(again._folder, MINILM, None, "auto").uses_onnx
+    assert again._open_model(0).uses_onnx
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ def test_where_the_cache_cannot_be_written_torch_goes_on_and_onnx_says_so(
     local._load_model.cache_clear()
     with caplog.at_level(logging.WARNING):
         np.testing.assert_allclose(open_embedder(by("auto")).embed(texts[:4]), reference[:4], atol=1e-5)
-    assert "torch goes on embedding" in caplog.text
+    assert "embedding continues with torch" in caplog.text
     with pytest.raises(ModelError, match="cannot be exported"):
         open_embedder(by("onnx")).embed(texts[:1])
     local._load_model.cache_clear()

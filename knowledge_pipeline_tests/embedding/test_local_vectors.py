@@ -59,6 +59,21 @@ def test_damaged_weights_say_what_to_do(tmp_path):
         open_embedder(EmbeddingSettings(model=str(folder))).embed(["text"])
 
 
+def test_weights_that_change_in_their_folder_are_loaded_anew(tmp_path):
+    folder = build_tiny_model(tmp_path / "changing")
+    first = open_embedder(EmbeddingSettings(model=str(folder)))
+    vectors = first.embed(_TEXTS)
+    weights = folder / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    for at in range(len(content) - 4000, len(content), 4):
+        content[at] ^= 1
+        content[at + 2] ^= 64
+    weights.write_bytes(content)
+    second = open_embedder(EmbeddingSettings(model=str(folder)))
+    assert second.space.name != first.space.name
+    assert np.abs(second.embed(_TEXTS) - vectors).max() > 1e-4
+
+
 def test_threads_share_one_model(tiny):
     embedder = open_embedder(EmbeddingSettings(model=str(tiny)))
     alone = embedder.embed(_TEXTS)

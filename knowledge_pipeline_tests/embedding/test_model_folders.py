@@ -34,11 +34,13 @@ def test_a_path_that_does_not_exist_is_not_asked_of_the_hub(tmp_path):
 
 
 def test_a_hub_name_without_a_network_says_what_to_do():
-    asked = "from knowledge_pipeline.embedding.model_folders import model_folder as m; m('nobody/nothing')"
+    code = (
+        "from knowledge_pipeline.embedding import model_folders as m; m.find_model_folder('nobody/nothing')"
+    )
     offline = os.environ | {"HF_HUB_OFFLINE": "1"}
-    answer = subprocess.run([sys.executable, "-c", asked], env=offline, capture_output=True, text=True)
+    answer = subprocess.run([sys.executable, "-c", code], env=offline, capture_output=True, text=True)
     last = answer.stderr.strip().splitlines()[-1]
-    assert last.startswith("knowledge_pipeline.errors.ModelError: the model 'nobody/nothing' is no folder")
+    assert last.startswith("knowledge_pipeline.errors.ModelError: the model 'nobody/nothing' is not a folder")
     assert "download the model where there is a network" in last
 
 

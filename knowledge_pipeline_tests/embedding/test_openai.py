@@ -163,7 +163,8 @@ def test_a_busy_endpoint_holds_back_every_thread(server):
     embedder = embedder_of(server, batch_size=1, max_concurrent=1)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(embedder.embed, ["one"])
-        while not embedder._request_limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
+        limiter = embedder._endpoint._request_limiter
+        while not limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
             time.sleep(0.01)
         embedder.embed(["two"])
         first.result()
@@ -189,6 +190,8 @@ def test_a_query_is_given_up_after_two_tries_and_never_waits_long(server):
         slow.embed_query("first")
         with pytest.raises(EmbeddingUnavailable, match=r"at its rate limit: ask again in (60|[345]\d) s"):
             slow.embed_query("second")
+        with pytest.raises(EmbeddingUnavailable, match=r"ask again in (59|60) s"):
+            slow.embed_query("third")  # a refused query takes no place in the queue
 
 
 def test_requests_keep_to_the_rate_per_minute(server):
@@ -321,7 +324,7 @@ def test_incomplete_settings_are_refused_before_anything_is_asked():
     with pytest.raises(ConfigError, match=r"embedding\.dimensions is missing"):
         open_embedder(EmbeddingSettings(provider="openai"))
     for url in ("api.openai.com/v1", "ftp://x/v1", "http://", "https:///v1", ""):
-        with pytest.raises(ConfigError, match=r"embedding\.base_url is no URL"):
+        with pytest.raises(ConfigError, match=r"embedding\.base_url is not a URL"):
             resolve_space(EmbeddingSettings(provider="openai", dimensions=8, base_url=url))
     with pytest.raises(ConfigError, match="no header can carry") as refused:
         open_embedder(EmbeddingSettings(provider="openai", dimensions=8, api_key="sec\nret"))

@@ -3,11 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.embedding.model_folders import find_model_folder
-from knowledge_pipeline.embedding.tokenizer import (
-    estimate_token_starts,
-    load_model_tokenizer,
-    replace_surrogates,
-)
+from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
+from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
+from knowledge_pipeline.strings import replace_surrogates
 
 _TEXTS = st.text(st.characters(), max_size=200)  # lone surrogates included
 

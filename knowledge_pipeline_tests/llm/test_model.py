@@ -184,7 +184,8 @@ def test_retry_after_is_waited_for_by_every_call(server):
         first = asyncio.create_task(model.complete(HELLO))
         while not server.requests:
             await asyncio.sleep(0.01)
-        while not model._request_limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
+        limiter = model._endpoint._request_limiter
+        while not limiter.estimate_wait_s() and not first.done():  # until the refusal has arrived
             await asyncio.sleep(0.01)
         await asyncio.gather(first, model.complete(HELLO))
         await model.aclose()
@@ -337,7 +338,7 @@ def test_a_call_goes_on_the_account_it_was_made_for(server):
 
 
 def test_wrong_settings_are_refused_before_anything_is_asked():
-    with pytest.raises(ConfigError, match=r"language_model\.base_url is no URL"):
+    with pytest.raises(ConfigError, match=r"language_model\.base_url is not a URL"):
         LanguageModel(LanguageModelSettings(model="m", base_url="api.example.com"))
     with pytest.raises(ConfigError, match=r"language_model\.api_key .*no header can carry") as refused:
         LanguageModel(LanguageModelSettings.model_validate({"model": "m", "api_key": "sec\nret"}))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline import KnowledgeBase
+from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
@@ -21,13 +24,17 @@ def base(base: KnowledgeBase, lake: Lake, space: str) -> KnowledgeBase:
     return base
 
 
-def test_asynchronous_code_gets_the_same_answers(base: KnowledgeBase):
-    async def ask():
-        return await asyncio.gather(
-            base.asearch("alpha"), base.asimilar(path="a.py"), base.aget("app:a.py"), base.astatus()
-        )
+def test_asynchronous_code_gets_the_same_answers(base: KnowledgeBase, settings: Settings):
+    async def query():
+        async with AsyncKnowledgeBase.open(settings) as knowledge:
+            return await asyncio.gather(
+                knowledge.search("alpha"),
+                knowledge.similar(path="a.py"),
+                knowledge.get("app:a.py"),
+                knowledge.status(),
+            )
 
-    search, similar, got, status = asyncio.run(ask())
+    search, similar, got, status = asyncio.run(query())
     assert search.results == base.search("alpha").results != ()
     assert similar.results == base.similar(path="a.py").results
     assert got.results == base.get("app:a.py").results
@@ -49,7 +56,7 @@ def test_status_counts_rows_by_source_type_and_space(base: KnowledgeBase, lake: 
         {space: 2},
         {space: 0},
     )
-    assert status.as_json()["created_at"].startswith("20")
+    assert status.as_json()["released_at"].startswith("20")
 
 
 def test_it_opens_by_folder_by_file_and_below_a_folder(tmp_path: Path):
@@ -62,6 +69,33 @@ def test_it_opens_by_folder_by_file_and_below_a_folder(tmp_path: Path):
         KnowledgeBase.open(tmp_path / "nowhere.yaml")
 
 
+def test_several_event_loops_may_share_one(base: KnowledgeBase, settings: Settings):
+    expected = base.search("alpha").results
+    knowledge = AsyncKnowledgeBase(settings)
+
+    def query(_: int) -> object:
+        return asyncio.run(knowledge.search("alpha")).results
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(query, range(8))) == [expected] * 8
+    knowledge.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        query(0)
+
+
+def test_waiting_and_asynchronous_methods_have_the_same_signatures():
+    pairs = [(KnowledgeBase, AsyncKnowledgeBase), (Graph, AsyncGraph)]
+    for waiting, asynchronous in pairs:
+        methods = {
+            name: method
+            for name, method in vars(asynchronous).items()
+            if inspect.iscoroutinefunction(method) and not name.startswith("_")
+        }
+        assert len(methods) >= 8
+        for name, method in methods.items():
+            assert inspect.signature(getattr(waiting, name)) == inspect.signature(method)
+
+
 def test_a_closed_base_says_so_instead_of_waiting_forever(base: KnowledgeBase):
     base.search("alpha")
     base.close()
@@ -70,9 +104,9 @@ def test_a_closed_base_says_so_instead_of_waiting_forever(base: KnowledgeBase):
         base.search("alpha")
 
 
-def test_importing_the_door_imports_nothing_heavy():
+def test_importing_the_interface_imports_nothing_heavy():
     program = (
-        "import sys; from knowledge_pipeline import KnowledgeBase, Access, Filters; "
+        "import sys; from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase, Access, Filters; "
         "heavy = {'torch', 'sentence_transformers', 'lancedb', 'lance', 'dagster', 'onnxruntime', 'httpx'}; "
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )

@@ -166,7 +166,7 @@ def _reply(response: httpx.Response) -> Reply:
 def _without_moments(page: str) -> str:
     """A page without what differs every time: checks, ids of questions, moments and times."""
     page = re.sub(r"(?s)<(header|footer|aside|dl|time|script|form).*?</\1>", "", page)
-    page = re.sub(r'data-check="[^"]*"|[0-9a-f]{8}-[0-9a-f-]{27}|release \d+|\d+(\.\d+)? m?s\b', "", page)
+    page = re.sub(r'data-csrf="[^"]*"|[0-9a-f]{8}-[0-9a-f-]{27}|release \d+|\d+(\.\d+)? m?s\b', "", page)
     return re.sub(r"\s+", " ", page)
 
 

@@ -336,7 +336,7 @@ def _page_search(of: Intruder) -> dict[str, Any]:
 
 
 def _page_graph(of: Intruder) -> dict[str, Any]:
-    asked = {"target": of.target(), "question": of.one_of(["calls", "usages", "impact", "related"])}
+    asked = {"target": of.target(), "operation": of.one_of(["calls", "usages", "impact", "related"])}
     return {**asked, "source": of.secret.source.id} if of.chance(0.4) else asked
 
 

@@ -17,7 +17,7 @@ from knowledge_pipeline.query.log import feedback
 from knowledge_pipeline.query.search import plan
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.serve.declared_sources import DeclaredSources
-from knowledge_pipeline.serve.service import Service
+from knowledge_pipeline.serve.service import Identity, Origin, Service
 from knowledge_pipeline.serve.tokens import Token
 from knowledge_pipeline.store import filters
 
@@ -112,28 +112,28 @@ def _ended(patch: Patch) -> None:
     patch.setattr(Token, "is_valid", lambda *_: True)
 
 
-def _door(door: str) -> Callable[[Patch], None]:
-    """One door takes whoever has a token for the operator."""
+def _promote(is_promoted: Callable[[str | None, Origin], bool]) -> Callable[[Patch], None]:
+    """Some callers are taken for the operator."""
 
     def plant(patch: Patch) -> None:
-        holder = Service._identity_of_token
+        identify = Service.identify
 
-        def everything(service: Service, held: Token, origin: Any) -> Any:
-            asker = holder(service, held, origin)
-            return replace(asker, access=Access.operator(door)) if origin.door == door else asker
+        def promoting(service: Service, token: str | None, origin: Origin) -> Identity:
+            identity = identify(service, token, origin)
+            operator = Access.operator(origin.interface)
+            return replace(identity, access=operator) if is_promoted(token, origin) else identity
 
-        patch.setattr(Service, "_identity_of_token", everything)
+        patch.setattr(Service, "identify", promoting)
 
     return plant
 
 
-def _anonymous(patch: Patch) -> None:
-    made = Service._identity_of_anonymous
-    patch.setattr(
-        Service,
-        "_identity_of_anonymous",
-        lambda service, origin: replace(made(service, origin), access=Access.operator(origin.door)),
-    )
+def _interface(interface: str) -> Callable[[Patch], None]:
+    """One interface takes whoever has a token for the operator."""
+    return _promote(lambda token, origin: token is not None and origin.interface == interface)
+
+
+_anonymous = _promote(lambda token, _: token is None)
 
 
 def judged_by_all(patch: Patch) -> None:
@@ -163,7 +163,7 @@ SLOW = {
     "Python forgets who asks": Plant(_as_operator("search"), "acme", "python"),
     "a filter widens": Plant(_or, "public", "mcp"),
     "all sources can be managed": Plant(_managed, "admin", "http"),
-    "MCP takes everybody for the operator": Plant(_door("mcp"), "ida", "mcp"),
-    "the page takes everybody for the operator": Plant(_door("page"), "gil", "page"),
+    "MCP takes everybody for the operator": Plant(_interface("mcp"), "ida", "mcp"),
+    "the page takes everybody for the operator": Plant(_interface("page"), "gil", "page"),
     "whoever has no token is taken for the operator": Plant(_anonymous, "anonymous", "mcp"),
 }

@@ -13,7 +13,7 @@ from typing import Any, Self
 import httpx
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.endpoints.address import get_ssl_context
+from knowledge_pipeline.endpoints.endpoint import get_ssl_context
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.server import build_server
 from knowledge_pipeline.serve.service import Service

@@ -56,7 +56,7 @@ def test_each_question_is_answered_at_once_and_awaited(client, server, world, na
 @pytest.mark.parametrize("question", GRAPH)
 def test_each_question_to_the_code_graph_is_answered(client, question):
     told = client.graph(question, "shop/store.py:Store", **GRAPH[question])
-    assert "Store" in [node["name"] for node in told["nodes"] if node["side"] == "target"]
+    assert "Store" in [node["name"] for node in told["nodes"] if node["role"] == "target"]
 
 
 def test_feedback_is_taken_for_an_answer_and_refused_for_none(client):

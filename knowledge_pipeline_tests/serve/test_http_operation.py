@@ -50,7 +50,7 @@ def refreshes(client):
 
 def all_done(client):
     deadline = time.monotonic() + 120
-    while any(each["status"] in ("waiting", "running") for each in refreshes(client)):
+    while any(each["status"] in ("queued", "running") for each in refreshes(client)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return [(each["sources"], each["status"]) for each in refreshes(client)]
@@ -67,12 +67,12 @@ def test_sources_are_told_to_those_who_manage_them_and_without_secrets(operator,
 def test_a_source_is_declared_and_removed(operator, own_world):
     entry = NEW | {"connection": {**NEW["connection"], "token": "${NO_SUCH_VARIABLE}"}}
     added = operator.post(f"{API}/sources", json=entry)
-    assert (added.status_code, added.json()["place"]) == (201, REPOSITORY)
+    assert (added.status_code, added.json()["location"]) == (201, REPOSITORY)
     assert "${NO_SUCH_VARIABLE}" in own_world.config.read_text()
     assert "NO_SUCH_VARIABLE" not in operator.get(f"{API}/sources").text
     again = operator.post(f"{API}/sources", json=entry)
     assert "already" in refused(again, 422, "ConfigError")
-    assert operator.delete(f"{API}/sources/new-docs").json() == {"removed": "new-docs", "erasing": None}
+    assert operator.delete(f"{API}/sources/new-docs").json() == {"source_id": "new-docs", "purge": None}
     assert file.load_settings(own_world.config).sources == own_world.settings.sources
     gone = refused(operator.delete(f"{API}/sources/new-docs"), 404, "NotFound")
     assert str(own_world.root) not in gone
@@ -105,10 +105,10 @@ def test_who_does_not_see_everything_cannot_declare_or_remove(admin, own_world):
     assert own_world.config.read_bytes() == before
 
 
-def test_what_is_stored_of_a_removed_source_is_erased_where_asked(operator, tmp_path):
-    told = operator.delete(f"{API}/sources/acme-docs", params={"erase": True}).json()
-    assert told["erasing"]["sources"] == ["acme-docs"]
-    assert all_done(operator) == [(["acme-docs"], "done")]
+def test_what_is_stored_of_a_removed_source_is_purged_where_asked(operator, tmp_path):
+    told = operator.delete(f"{API}/sources/acme-docs", params={"purge": True}).json()
+    assert told["purge"]["sources"] == ["acme-docs"]
+    assert all_done(operator) == [(["acme-docs"], "succeeded")]
     assert (tmp_path / "calls").read_text().startswith("purge --source acme-docs --yes")
 
 
@@ -121,7 +121,7 @@ def test_a_sync_starts_the_refresh_of_one_source_of_a_type_or_of_all(operator):
     ):
         answer = operator.post(f"{API}/{path}", json=body)
         assert (answer.status_code, answer.json()["sources"]) == (202, expected)
-    assert {status for _, status in all_done(operator)} == {"done"}
+    assert {status for _, status in all_done(operator)} == {"succeeded"}
     refused(operator.post(f"{API}/sync/no-such"), 404, "NotFound")
     refused(operator.post(f"{API}/sync", json={"sources": ["shop-docs", "no-such"]}), 404, "NotFound")
 
@@ -130,7 +130,7 @@ def test_a_tenants_admin_refreshes_and_sees_its_own_sources_alone(admin, operato
     assert admin.post(f"{API}/sync/code").json()["sources"] == ["acme-code"]
     refused(admin.post(f"{API}/sync/globex-code"), 404, "NotFound")
     operator.post(f"{API}/sync/globex-docs")
-    assert all_done(admin) == [(["acme-code"], "done")]
+    assert all_done(admin) == [(["acme-code"], "succeeded")]
     assert len(all_done(operator)) == 2
 
 
@@ -162,16 +162,19 @@ def test_a_push_to_github_starts_the_refresh_of_what_reads_it_once(refreshing, o
     hooks = refreshing.client()
     answer = hooked(hooks, own_world, github())
     assert answer.status_code == 202
-    (started,) = answer.json()["started"]
+    (started,) = answer.json()["refreshes"]
     assert (started["sources"], started["reason"]) == (["new-docs"], "github")
-    assert all_done(operator) == [(["new-docs"], "done")]
+    assert all_done(operator) == [(["new-docs"], "succeeded")]
     for again in (
         hooked(hooks, own_world, github(after="b" * 40)),
         hooked(hooks, own_world, github(), delivery="d-2"),
     ):
-        assert (again.json()["started"], again.json()["ignored"]) == ([], "this delivery was taken before")
+        assert (again.json()["refreshes"], again.json()["ignored_reason"]) == (
+            [],
+            "this delivery was received before",
+        )
     other = hooked(hooks, own_world, github(ref="refs/heads/other"), delivery="d-3")
-    assert other.json()["ignored"] == "no source reads this branch"
+    assert other.json()["ignored_reason"] == "no source reads this branch"
     assert len(refreshes(operator)) == 1
 
 
@@ -183,15 +186,15 @@ def test_a_forged_or_foreign_delivery_starts_nothing(refreshing, operator, own_w
     refused(hooks.post("/webhooks/github", json=github()), 403, "Forbidden")
     repository = {"clone_url": "https://github.com/acme/unknown"}
     refused(hooked(hooks, own_world, github(repository=repository), delivery="d-9"), 404, "NotFound")
-    refused(hooked(hooks, own_world, {"ref": 1}, delivery="d-10"), 422, "QuestionRefused")
+    refused(hooked(hooks, own_world, {"ref": 1}, delivery="d-10"), 422, "InvalidQuery")
     assert refreshes(operator) == []
-    assert hooked(hooks, own_world, github()).json()["started"], "a forged one is not remembered"
+    assert hooked(hooks, own_world, github()).json()["refreshes"], "a forged one is not remembered"
 
 
 @pytest.mark.parametrize(("event", "why"), [("ping", "ping"), ("issues", "only pushes")])
 def test_other_events_are_answered_and_start_nothing(refreshing, own_world, event, why):
     answer = hooked(refreshing.client(), own_world, {"zen": "Keep it simple."}, event=event)
-    assert answer.status_code == 202 and why in answer.json()["ignored"]
+    assert answer.status_code == 202 and why in answer.json()["ignored_reason"]
 
 
 def test_a_push_to_gitlab_starts_the_refresh_of_what_reads_it_once(refreshing, operator, own_world):
@@ -201,9 +204,9 @@ def test_a_push_to_gitlab_starts_the_refresh_of_what_reads_it_once(refreshing, o
     sent = {"X-Gitlab-Event": "Push Hook", "X-Gitlab-Token": token, "Idempotency-Key": "k-1"}
     hooks = refreshing.client()
     first = hooks.post("/webhooks/gitlab", json=gitlab(), headers=sent)
-    assert first.json()["started"][0]["sources"] == ["new-docs"]
+    assert first.json()["refreshes"][0]["sources"] == ["new-docs"]
     again = hooks.post("/webhooks/gitlab", json=gitlab(after="c" * 40), headers=sent)
-    assert again.json()["ignored"] == "this delivery was taken before"
+    assert again.json()["ignored_reason"] == "this delivery was received before"
     refused(
         hooks.post("/webhooks/gitlab", json=gitlab(), headers=sent | {"X-Gitlab-Token": "x"}),
         403,
@@ -211,14 +214,14 @@ def test_a_push_to_gitlab_starts_the_refresh_of_what_reads_it_once(refreshing, o
     )
     system = sent | {"X-Gitlab-Event": "System Hook", "Idempotency-Key": "k-2"}
     ignored = hooks.post("/webhooks/gitlab", json={"event_name": "project_create"}, headers=system)
-    assert ignored.json()["ignored"] == "only pushes start a refresh"
+    assert ignored.json()["ignored_reason"] == "only pushes start a refresh"
 
 
 def test_a_webhook_may_be_larger_than_a_question_and_not_endless(refreshing, own_world):
     hooks = refreshing.client()
     padded = github(commits=["x" * 2_000_000])
     assert hooked(hooks, own_world, padded).status_code == 404
-    refused(hooks.post("/webhooks/github", content=b"x" * 5_000_001), 413, "TooLarge")
+    refused(hooks.post("/webhooks/github", content=b"x" * 5_000_001), 413, "ContentTooLarge")
 
 
 def test_without_a_secret_webhooks_are_refused(world):
@@ -233,8 +236,8 @@ def test_collections_and_status_tell_what_may_be_seen(asking, world):
     assert all(each["refreshed_at"] and each["type"] and each["chunks"] for each in told["collections"])
     status = asking("acme").get(f"{API}/status").json()
     assert set(status["by_source"]) == {each.id for each in world.sources_of("acme")}
-    assert status["unindexed"] == {}
-    assert asking("operator").get(f"{API}/status").json()["unindexed"]
+    assert status["unindexed_rows"] == {}
+    assert asking("operator").get(f"{API}/status").json()["unindexed_rows"]
 
 
 def test_stats_count_the_questions_of_the_callers_tenant(own_world):
@@ -245,15 +248,15 @@ def test_stats_count_the_questions_of_the_callers_tenant(own_world):
         for _ in range(2):
             ask(clients["acme"], "search", query="payments")
         deadline = time.monotonic() + 120  # the log is written beside the answers
-        while not clients["operator"].get(f"{API}/stats").json()["questions"]["count"]:
+        while not clients["operator"].get(f"{API}/stats").json()["queries"]["count"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         told = {name: client.get(f"{API}/stats").json() for name, client in clients.items()}
-        assert told["acme"]["questions"]["count"] == told["operator"]["questions"]["count"] == 2
-        assert told["acme"]["questions"]["by_door"] == {"http": 2}
-        assert told["globex"]["questions"]["count"] == 0 and told["globex"]["questions"]["p95_ms"] is None
-        assert told["public"]["questions"] is None
-        refused(clients["acme"].get(f"{API}/stats", params={"hours": 0}), 422, "QuestionRefused")
+        assert told["acme"]["queries"]["count"] == told["operator"]["queries"]["count"] == 2
+        assert told["acme"]["queries"]["by_interface"] == {"http": 2}
+        assert told["globex"]["queries"]["count"] == 0 and told["globex"]["queries"]["p95_ms"] is None
+        assert told["public"]["queries"] is None
+        refused(clients["acme"].get(f"{API}/stats", params={"hours": 0}), 422, "InvalidQuery")
 
 
 def test_feedback_is_taken_from_those_who_asked(asking):
@@ -261,7 +264,7 @@ def test_feedback_is_taken_from_those_who_asked(asking):
     judged = {"query_id": told["query_id"], "result_id": told["results"][0]["id"], "judgement": "useful"}
     assert asking("acme").post(f"{API}/feedback", json=judged).status_code == 204
     refused(asking("globex").post(f"{API}/feedback", json=judged), 404, "NotFound")
-    refused(asking("acme").post(f"{API}/feedback", json=judged | {"judgement": "?"}), 422, "QuestionRefused")
+    refused(asking("acme").post(f"{API}/feedback", json=judged | {"judgement": "?"}), 422, "InvalidQuery")
 
 
 def test_health_names_the_part_that_is_ill(own_world, server):
@@ -270,8 +273,8 @@ def test_health_names_the_part_that_is_ill(own_world, server):
     assert {name: part["status"] for name, part in well["components"].items()} == {
         "store": "ok",
         "embedder": "ok",
-        "reranker": "off",
-        "language_model": "off",
+        "reranker": "disabled",
+        "language_model": "disabled",
         "graph": "ok",
         "disk": "ok",
     }
@@ -286,7 +289,7 @@ def test_health_names_the_part_that_is_ill(own_world, server):
         answer = ill.client().get("/health")
         parts = {name: part["status"] for name, part in answer.json()["components"].items()}
         assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
-        assert [name for name, status in parts.items() if status == "ill"] == [
+        assert [name for name, status in parts.items() if status == "unhealthy"] == [
             "embedder",
             "language_model",
             "graph",
@@ -298,6 +301,6 @@ def test_a_server_without_a_release_lives_and_is_not_ready(own_world, tmp_path):
     settings = own_world.settings.model_copy(update={"store": tmp_path / "empty"})
     with Running(settings, config=own_world.config) as empty:
         client = empty.client()
-        assert client.get("/health").json()["status"] == "ill"
+        assert client.get("/health").json()["status"] == "unhealthy"
         assert "nothing is released" in refused(client.get("/ready"), 503, "Busy")
         refused(client.post(f"{API}/search", json={"query": "x"}), 404, "NotFound")

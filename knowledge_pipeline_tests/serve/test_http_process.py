@@ -116,11 +116,11 @@ def test_a_change_is_found_after_a_sync(process, own_world):
         deadline = time.monotonic() + 240
         while True:
             (refresh,) = client.get(f"{API}/sync/status", headers=admin).json()["refreshes"]
-            if refresh["status"] not in ("waiting", "running"):
+            if refresh["status"] not in ("queued", "running"):
                 break
             assert time.monotonic() < deadline
             time.sleep(0.2)
-        assert (refresh["status"], refresh["problem"]) == ("done", None)
+        assert (refresh["status"], refresh["error"]) == ("succeeded", None)
         after = ask(client, "search", query="zebrastripe")
     assert after["release"] == refresh["release"] == before + 1
     assert "acme-docs" in {result["citation"]["source"] for result in after["results"]}

@@ -80,8 +80,8 @@ def test_a_token_has_its_rate(world):
 def test_a_body_that_is_too_large_is_a_problem_however_it_is_sent(strict, world):
     client = strict.client(world.tokens["acme"])
     large = json.dumps({"query": "x" * 3_000}).encode()
-    assert "more than 2,000 bytes" in refused(client.post(SEARCH, content=large), 413, "TooLarge")
-    refused(client.post(SEARCH, content=iter([large[:1_500], large[1_500:]])), 413, "TooLarge")
+    assert "more than 2,000 bytes" in refused(client.post(SEARCH, content=large), 413, "ContentTooLarge")
+    refused(client.post(SEARCH, content=iter([large[:1_500], large[1_500:]])), 413, "ContentTooLarge")
 
 
 def test_a_length_that_says_too_much_is_refused_before_the_body_comes(strict):
@@ -138,7 +138,7 @@ def test_a_problem_names_the_field(asking):
 )
 def test_on_this_machine_only_its_own_names_are_answered(server, host):
     answer = server.client().post(SEARCH, json=QUESTION, headers={"Host": host})
-    refused(answer, 421, "WrongHost")
+    refused(answer, 421, "MisdirectedRequest")
     assert server.client().get("/ready", headers={"Host": host}).status_code == 200
 
 
@@ -151,7 +151,7 @@ def test_with_names_only_those_are_answered(world):
     with Running(world.settings, config=world.config, allowed_hosts=("Know.example",)) as own:
         client = own.client(world.tokens["acme"])
         assert client.get(f"{API}/status", headers={"Host": "know.EXAMPLE:443"}).status_code == 200
-        refused(client.get(f"{API}/status"), 421, "WrongHost")
+        refused(client.get(f"{API}/status"), 421, "MisdirectedRequest")
 
 
 def test_pages_of_other_sites_may_not_ask_unless_the_settings_say_so(server, world):
@@ -223,7 +223,7 @@ def test_a_request_is_told_in_one_line_without_its_content(asking, world, caplog
     assert (first["route"], first["status"], first["method"]) == (SEARCH, 200, "POST")
     assert first["query_id"] == answer.json()["query_id"]
     assert first["request_id"] == answer.headers["x-request-id"]
-    assert first["token"] == world.ids["acme"] and first["ms"] > 0
+    assert first["token"] == world.ids["acme"] and first["duration_ms"] > 0
     assert second["route"] == f"{API}/docs/{{id:knowledge_id}}"
     assert "nobody" not in f"{first}{second}" and "README" not in f"{first}{second}"
 
@@ -239,7 +239,7 @@ def test_what_nobody_foresaw_is_a_problem_with_an_id_and_nothing_of_the_error(wo
 
         own.service.base.astatus = broken
         answer = own.client().get(f"{API}/status")
-    detail = refused(answer, 500, "Unexpected")
+    detail = refused(answer, 500, "InternalError")
     assert "Strange" in detail and "secret" not in detail
     assert answer.headers["x-request-id"] in caplog.text
 
@@ -253,7 +253,7 @@ def test_a_slow_answer_is_a_problem_in_time(strict, world):
         answer = strict.client(world.tokens["acme"]).post(f"{API}/related", json={"target": "ACME-1"})
     finally:
         strict.service.base.arelated = before
-    refused(answer, 504, "AnswerTimedOut")
+    refused(answer, 504, "ResponseTimeout")
     assert answer.headers["retry-after"]
 
 

@@ -89,7 +89,7 @@ def test_that_others_questions_can_be_judged_is_noticed(own_siege, monkeypatch):
 
 def test_no_label_of_a_metric_names_a_source_or_a_document(siege):
     told = siege.doors("operator").send(Attempt("http", "/metrics", method="GET"))
-    assert told.status == 200 and "knowledge_questions_total" in told.text
+    assert told.status == 200 and "knowledge_queries_total" in told.text
     assert Watch(siege.secrets, SOURCES).found(Attempt("http", "/metrics"), told.text) is None
 
 

@@ -58,12 +58,12 @@ def test_each_door_s_requests_are_told_in_one_line_of_the_same_facts(world):
     first, again = [line for line in told if line["route"] == f"{API}/search"]
     assert [line["query_id"] for line in (first, again)] == [answer["query_id"] for answer in answers]
     assert [line["cached"] for line in (first, again)] == [False, True]
-    facts = {"door": "http", "token": world.ids["ann"], "method": "POST", "status": 200, "degraded": []}
-    assert first | facts == first and first["ms"] > 0 and first["level"] == "info"
+    facts = {"interface": "http", "token": world.ids["ann"], "method": "POST", "status": 200, "degraded": []}
+    assert first | facts == first and first["duration_ms"] > 0 and first["level"] == "info"
     (page,) = [line for line in told if line["route"] == "/"]
-    assert (page["door"], page["token"]) == ("page", world.ids["ann"]) and page["query_id"]
+    assert (page["interface"], page["token"]) == ("page", world.ids["ann"]) and page["query_id"]
     (agent,) = [line for line in told if line["query_id"] == asked]
-    assert (agent["door"], agent["route"], agent["token"]) == ("mcp", "/mcp", world.ids["gil"])
+    assert (agent["interface"], agent["route"], agent["token"]) == ("mcp", "/mcp", world.ids["gil"])
     assert len({line["request_id"] for line in told}) == len(told)
 
 
@@ -87,8 +87,8 @@ def test_questions_are_told_without_their_secrets_where_that_is_wanted(world):
         asker.post(f"{API}/search", json={"query": f"payments retried {secret}"})
         asker.get(f"{API}/collections")
     first, second = lines(stream)
-    assert first["question"].startswith("payments retried [REDACTED") and secret not in stream.getvalue()
-    assert "question" not in second
+    assert first["query"].startswith("payments retried [REDACTED") and secret not in stream.getvalue()
+    assert "query" not in second
 
 
 def test_on_a_terminal_lines_are_for_people(world):
@@ -99,8 +99,8 @@ def test_on_a_terminal_lines_are_for_people(world):
     start, facts = line.split(" ms ")
     assert re.match(rf"^\S+ info    POST {API}/search 200, [\d.]+$", start), line
     told = dict(fact.split("=") for fact in facts.split(" "))
-    assert list(told) == ["request_id", "query_id", "token", "door", "cached"]
-    assert (told["door"], told["token"], told["cached"]) == ("http", world.ids["ann"], "False")
+    assert list(told) == ["request_id", "query_id", "token", "interface", "cached"]
+    assert (told["interface"], told["token"], told["cached"]) == ("http", world.ids["ann"], "False")
     assert logged(ServeSettings(log_format="json"), Terminal()).startswith("{")
     assert not logged(ServeSettings(log_format="text"), io.StringIO()).startswith("{")
 
@@ -130,7 +130,7 @@ def logged(serve: ServeSettings, stream: io.StringIO, error: Exception | None = 
 def test_of_an_error_is_told_what_and_where_and_no_content(serve, error, said):
     (line,) = [json.loads(each) for each in logged(serve, io.StringIO(), error).splitlines()]
     assert (line["level"], line["logger"], line["message"]) == ("error", "somewhere", "it went wrong")
-    assert (line["error"], line.get("said")) == (type(error).__name__, said)
+    assert (line["error"], line.get("error_message")) == (type(error).__name__, said)
     assert re.fullmatch(rf"{__name__}:\d+ logged", line["frames"][-1])
     assert "/srv" not in json.dumps(line)
 
@@ -147,7 +147,7 @@ def test_what_nobody_foresaw_is_told_under_the_id_of_its_request(world):
     error, access = lines(stream)
     assert answer.status_code == access["status"] == 500
     assert error["request_id"] == access["request_id"] == answer.headers["x-request-id"]
-    assert (error["error"], error["door"], error["token"]) == ("RuntimeError", "http", world.ids["ann"])
+    assert (error["error"], error["interface"], error["token"]) == ("RuntimeError", "http", world.ids["ann"])
     assert "xylophones" not in stream.getvalue()
 
 

@@ -19,7 +19,7 @@ from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import SOURCES, World
 
 API = "/api/v1/knowledge"
-LABELS = {"door", "outcome", "type", "step", "le", "state", "source_type", "version"}
+LABELS = {"interface", "outcome", "type", "step", "le", "state", "source_type", "version"}
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -57,15 +57,15 @@ def test_answers_are_timed_by_door_type_and_step(measured, world):
     def more(name: str, **labels: str) -> float:
         return value(after, name, **labels) - value(before, name, **labels)
 
-    answered = "knowledge_answer_duration_seconds_count"
-    assert more(answered, door="http", type="semantic") == 2
-    assert more(answered, door="page", type="code") == 1
-    assert more(answered, door="http", type="graph") == 1
-    assert more("knowledge_answer_cache_hits_total", type="semantic") == 1
-    assert more("knowledge_answer_step_duration_seconds_count", step="open") == 4
-    assert more("knowledge_answer_step_duration_seconds_count", step="retrieve") == 2
-    assert more("knowledge_question_duration_seconds_count", door="http") == 3
-    took_s = value(after, "knowledge_answer_step_duration_seconds_sum", step="retrieve")
+    answered = "knowledge_search_duration_seconds_count"
+    assert more(answered, interface="http", type="semantic") == 2
+    assert more(answered, interface="page", type="code") == 1
+    assert more(answered, interface="http", type="graph") == 1
+    assert more("knowledge_search_cache_hits_total", type="semantic") == 1
+    assert more("knowledge_search_step_duration_seconds_count", step="open") == 4
+    assert more("knowledge_search_step_duration_seconds_count", step="retrieve") == 2
+    assert more("knowledge_query_duration_seconds_count", interface="http") == 3
+    took_s = value(after, "knowledge_search_step_duration_seconds_sum", step="retrieve")
     assert 0 < took_s < 300
 
 
@@ -80,26 +80,26 @@ def test_every_way_that_a_question_ends_is_counted(measured, world):
         slow.get(f"{API}/collections")
     after = scraped(measured.client())
     ended = {
-        outcome: value(after, "knowledge_questions_total", door="http", outcome=outcome)
-        - value(before, "knowledge_questions_total", door="http", outcome=outcome)
-        for outcome in ("ok", "refused", "not_found", "unauthenticated", "forbidden", "limited")
+        outcome: value(after, "knowledge_queries_total", interface="http", outcome=outcome)
+        - value(before, "knowledge_queries_total", interface="http", outcome=outcome)
+        for outcome in ("ok", "invalid", "not_found", "unauthenticated", "forbidden", "rate_limited")
     }
     assert ended == {
         "ok": 2,
-        "refused": 1,
+        "invalid": 1,
         "not_found": 1,
         "unauthenticated": 1,
         "forbidden": 1,
-        "limited": 1,
+        "rate_limited": 1,
     }
-    assert value(after, "knowledge_questions_in_progress") == value(after, "knowledge_questions_waiting") == 0
+    assert value(after, "knowledge_queries_in_progress") == value(after, "knowledge_queries_queued") == 0
 
 
 def test_an_answer_that_takes_too_long_is_counted_as_such(world):
     with Running(world.settings, config=world.config, metrics=True, timeout_s=0.000_1) as hurried:
         assert hurried.client(world.tokens["public"]).get(f"{API}/collections").status_code == 504
         samples = scraped(hurried.client())
-    assert value(samples, "knowledge_questions_total", door="http", outcome="timed_out") == 1
+    assert value(samples, "knowledge_queries_total", interface="http", outcome="timeout") == 1
 
 
 def test_what_an_answer_does_without_is_counted(world):
@@ -109,18 +109,18 @@ def test_what_an_answer_does_without_is_counted(world):
         told = running.client(world.tokens["public"]).post(f"{API}/search", json={"query": "payments"}).json()
         assert told["degraded"] == ["vector"]
         samples = scraped(running.client())
-    assert value(samples, "knowledge_answers_degraded_total", step="vector") == 1
+    assert value(samples, "knowledge_degraded_answers_total", step="vector") == 1
 
 
 def test_the_live_release_and_how_fresh_each_type_is_are_told(measured):
     samples = scraped(measured.client())
     assert value(samples, "knowledge_store_up") == 1
-    assert value(samples, "knowledge_release") == 2
+    assert value(samples, "knowledge_release_number") == 2
     now_s = time.time()
     since_s = value(samples, "knowledge_release_created_timestamp_seconds")
     assert now_s - 3600 < since_s <= now_s
     types = {source.type for source in SOURCES}
-    fresh = "knowledge_source_refreshed_timestamp_seconds"
+    fresh = "knowledge_oldest_source_refresh_timestamp_seconds"
     assert all(now_s - 3600 < value(samples, fresh, source_type=type_) <= now_s for type_ in types)
     assert value(samples, "process_resident_memory_bytes") > 1e6
     assert now_s - 86400 < value(samples, "process_start_time_seconds") <= now_s
@@ -130,13 +130,13 @@ def test_refreshes_are_counted_by_how_they_end(own_world):
     failing = RefreshQueue(own_world.config, cli_command=("false",))
     with Running(own_world.settings, config=own_world.config, refreshes=failing, metrics=True) as running:
         admin, monitor = running.client(own_world.tokens["operator"]), running.client()
-        assert value(scraped(monitor), "knowledge_refreshes_ended_total", state="failed") == 0
+        assert value(scraped(monitor), "knowledge_refreshes_finished_total", state="failed") == 0
         assert admin.post(f"{API}/sync/shop-docs").status_code == 202
         deadline = time.monotonic() + 120
-        while not value(scraped(monitor), "knowledge_refreshes_ended_total", state="failed"):
+        while not value(scraped(monitor), "knowledge_refreshes_finished_total", state="failed"):
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        assert value(scraped(monitor), "knowledge_refreshes", state="running") == 0
+        assert value(scraped(monitor), "knowledge_refreshes_active", state="running") == 0
 
 
 def test_labels_name_nothing_that_belongs_to_somebody(measured, world):
@@ -155,7 +155,7 @@ def test_metrics_come_in_the_form_that_is_asked_for(measured):
     assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     modern = client.get("/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0"})
     assert modern.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    assert value(parsed(modern.text, openmetrics), "knowledge_release") == 2
+    assert value(parsed(modern.text, openmetrics), "knowledge_release_number") == 2
 
 
 def test_metrics_are_for_monitors_alone(own_world):

@@ -25,7 +25,7 @@ PAGES = (
     "/",
     "/sources",
     "/graph?target=Store",
-    "/graph?target=Store.put_payment&question=impact",
+    "/graph?target=Store.put_payment&operation=impact",
     "/similar?id=shop-docs:README.md",
     "/related?id=SHOP-1",
 )
@@ -157,14 +157,14 @@ def test_where_nothing_is_found_there_are_near_names_and_fewer_filters_to_try(vi
         ("/?q=lang:go", 422, "has filters but no words"),
         ("/?q=x&type=everything", 422, "found the search type"),
         ("/?q=x&limit=1000", 422, "found limit 1000"),
-        ("/?q=x&limit=-1", 422, "the limit is no number"),
+        ("/?q=x&limit=-1", 422, "the limit is not a number"),
         ("/?q=x&since=soon", 422, "since:soon"),
         ("/?q=" + "x" * 4001, 422, "4001 characters"),
-        ("/?q=" + "&source=x" * 300, 200, "passages of"),
+        ("/?q=" + "&source=x" * 300, 200, "chunks of"),
         ("/doc?id=nothing:here", 404, "there is no chunk or document"),
-        ("/doc", 422, "names no document"),
+        ("/doc", 422, "no document id"),
         ("/graph?target=nothing_like_it", 404, "there is no symbol"),
-        ("/graph?target=Store&question=why", 422, "found the question"),
+        ("/graph?target=Store&operation=why", 422, "found the operation"),
         ("/related?id=NOPE-1", 404, "no document is called"),
         ("/static/other.js", 404, "no such file"),
     ],
@@ -209,7 +209,7 @@ def test_a_judgement_is_kept_with_the_answer_it_is_of(own_world: World) -> None:
         form = {name: html.unescape(value) for name, value in form.items()}
         kept = client.post("/feedback", data={**form, "judgement": "useful"})
         assert kept.status_code == 200 and 'href="/?q=payments"' in kept.text
-        quiet = client.post("/feedback", data={**form, "judgement": "clicked", "quietly": "1"})
+        quiet = client.post("/feedback", data={**form, "judgement": "clicked", "background": "1"})
         assert quiet.status_code == 204
         assert client.post("/feedback", data={**form, "judgement": "great"}).status_code == 422
     rows = (

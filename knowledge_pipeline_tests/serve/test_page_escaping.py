@@ -114,7 +114,7 @@ def test_what_is_asked_for_is_told_back_as_text(attacked: httpx.Client, name: st
 
 
 @pytest.mark.parametrize(
-    "address", ["/doc?id=", "/similar?id=", "/related?id=", "/graph?target=", "/graph?question="]
+    "address", ["/doc?id=", "/similar?id=", "/related?id=", "/graph?target=", "/graph?operation="]
 )
 def test_an_address_of_nothing_is_told_back_as_text(attacked: httpx.Client, address: str) -> None:
     page = attacked.get(address + httpx.QueryParams({"x": ATTACK})["x"])

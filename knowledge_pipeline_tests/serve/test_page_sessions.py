@@ -65,9 +65,9 @@ def test_behind_https_the_cookie_is_secure(locked: Running, world: World) -> Non
     page = client.get("/")
     check = page.headers["set-cookie"]
     assert "Secure" in check
-    value = re.search(r"knowledge_check=([^;]+)", check)
+    value = re.search(r"knowledge_csrf=([^;]+)", check)
     assert value
-    sent = {"Cookie": f"knowledge_check={value[1]}"}
+    sent = {"Cookie": f"knowledge_csrf={value[1]}"}
     form = {**form_of(page, "/sign-in"), "token": world.tokens["acme"]}
     answer = client.post("/sign-in", data=form, headers=sent)
     assert answer.status_code == 303 and "Secure" in answer.headers["set-cookie"]
@@ -101,7 +101,7 @@ def test_a_token_without_the_scope_to_ask_is_told_so(locked: Running, world: Wor
     client = locked.client()
     assert signed_in(client, world.tokens["admin"]).status_code == 303
     page = client.get("/?q=payments")
-    assert page.status_code == 403 and "this needs the scope" in page.text.lower()
+    assert page.status_code == 403 and "this requires the scope" in page.text.lower()
 
 
 def test_who_asks_too_often_is_told_when_to_come_back(locked: Running, world: World) -> None:
@@ -115,9 +115,9 @@ def test_who_asks_too_often_is_told_when_to_come_back(locked: Running, world: Wo
 @pytest.mark.parametrize(
     ("changed", "headers"),
     [
-        ({"check": ""}, {}),
-        ({"check": "x" * 43}, {}),
-        ({"check": "ü"}, {}),
+        ({"csrf": ""}, {}),
+        ({"csrf": "x" * 43}, {}),
+        ({"csrf": "ü"}, {}),
         ({}, {"Sec-Fetch-Site": "cross-site"}),
         ({}, {"Sec-Fetch-Site": "same-site"}),
     ],
@@ -134,7 +134,7 @@ def test_a_form_that_another_site_sends_changes_nothing(
 
 
 def test_a_form_without_the_cookie_of_the_check_changes_nothing(server: Running) -> None:
-    assert server.client().post("/sign-out", data={"check": ""}).status_code == 403
+    assert server.client().post("/sign-out", data={"csrf": ""}).status_code == 403
 
 
 def test_what_is_no_form_is_refused(server: Running) -> None:

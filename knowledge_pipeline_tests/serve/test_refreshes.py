@@ -73,21 +73,21 @@ async def until(told) -> None:
 
 
 async def ended(refreshes: RefreshQueue) -> None:
-    await until(lambda: all(each.status in ("done", "failed") for each in refreshes.list_all()))
+    await until(lambda: all(each.status in ("succeeded", "failed") for each in refreshes.list_all()))
 
 
 def test_a_refresh_runs_the_command_line_in_a_process(program):
     async def scenario():
         refreshes = program.refreshes()
-        refresh = refreshes.start(["a", "b"], "sync")
-        assert refresh.status == "waiting"
+        refresh = refreshes.submit(["a", "b"], "sync")
+        assert refresh.status == "queued"
         await ended(refreshes)
         return refresh
 
     refresh = asyncio.run(scenario())
     config = str(program.root / "knowledge.yaml")
     assert program.calls == [["refresh", "--source", "a", "--source", "b", "--config", config, "--json"]]
-    assert (refresh.status, refresh.release, refresh.problem) == ("done", 7, None)
+    assert (refresh.status, refresh.release, refresh.error) == ("succeeded", 7, None)
     assert refresh.requested_at <= refresh.started_at <= refresh.ended_at
 
 
@@ -96,7 +96,7 @@ def test_under_dagster_the_refresh_is_recorded_there(program, monkeypatch):
 
     async def scenario():
         refreshes = program.refreshes()
-        refreshes.start(["a"], "sync")
+        refreshes.submit(["a"], "sync")
         await ended(refreshes)
 
     asyncio.run(scenario())
@@ -107,17 +107,17 @@ def test_what_waits_is_not_asked_for_twice_and_what_runs_is_done_once_more(progr
     async def scenario():
         program.hold()
         refreshes = program.refreshes()
-        first = refreshes.start(["a"], "github")
+        first = refreshes.submit(["a"], "github")
         await until(lambda: first.status == "running" and program.calls)
-        second = refreshes.start(["a"], "github")
+        second = refreshes.submit(["a"], "github")
         assert second is not first
-        assert refreshes.start(["a"], "github") is second
-        both = refreshes.start(["a", "b"], "sync")
-        assert refreshes.start(["b"], "gitlab") is both
-        assert [each.status for each in refreshes.all()] == ["waiting", "waiting", "running"]
+        assert refreshes.submit(["a"], "github") is second
+        both = refreshes.submit(["a", "b"], "sync")
+        assert refreshes.submit(["b"], "gitlab") is both
+        assert [each.status for each in refreshes.list_all()] == ["queued", "queued", "running"]
         program.go_on()
         await ended(refreshes)
-        return [each.id for each in refreshes.all()], [both.id, second.id, first.id]
+        return [each.id for each in refreshes.list_all()], [both.id, second.id, first.id]
 
     told, expected = asyncio.run(scenario())
     assert told == expected
@@ -140,12 +140,12 @@ def test_a_failed_refresh_keeps_its_sentence(program, out, err, problem):
     async def scenario():
         program.ends(4, out, err)
         refreshes = program.refreshes()
-        refresh = refreshes.start(["a"], "sync")
+        refresh = refreshes.submit(["a"], "sync")
         await ended(refreshes)
         return refresh
 
     refresh = asyncio.run(scenario())
-    assert (refresh.status, refresh.problem) == ("failed", problem)
+    assert (refresh.status, refresh.error) == ("failed", problem)
 
 
 def test_a_program_that_cannot_be_started_is_a_failure_and_the_next_one_is_tried(program):
@@ -160,20 +160,20 @@ def test_a_program_that_cannot_be_started_is_a_failure_and_the_next_one_is_tried
 
 
 def test_the_last_hundred_are_kept_and_no_more_than_a_hundred_wait(program, monkeypatch):
-    monkeypatch.setattr(module, "MAX_WAITING", 3)
+    monkeypatch.setattr(module, "MAX_QUEUED", 3)
 
     async def scenario():
         program.hold()
         refreshes = program.refreshes()
-        running = refreshes.start(["running"], "sync")
+        running = refreshes.submit(["running"], "sync")
         await until(lambda: running.status == "running")
         for number in range(3):
-            refreshes.start([f"s{number}"], "sync")
+            refreshes.submit([f"s{number}"], "sync")
         with pytest.raises(TooManyRequests):
-            refreshes.start(["one too many"], "sync")
+            refreshes.submit(["one too many"], "sync")
         program.go_on()
         await ended(refreshes)
-        return len(refreshes.all())
+        return len(refreshes.list_all())
 
     assert asyncio.run(scenario()) == 4
     assert module.MAX_FINISHED == 100
@@ -185,8 +185,8 @@ def test_the_server_ends_a_refresh_with_itself_and_starts_no_other(program, monk
     async def scenario():
         program.hold()
         refreshes = program.refreshes()
-        running = refreshes.start(["a"], "sync")
-        refreshes.start(["b"], "sync")
+        running = refreshes.submit(["a"], "sync")
+        refreshes.submit(["b"], "sync")
         await until(lambda: program.calls)
         await refreshes.close()
         return running
@@ -200,10 +200,10 @@ def test_erasing_is_never_taken_for_a_refresh(program):
     async def scenario():
         program.hold()
         refreshes = program.refreshes()
-        first = refreshes.start(["x"], "sync")
+        first = refreshes.submit(["x"], "sync")
         await until(lambda: first.status == "running")
-        erasing = refreshes.erase("a")
-        assert refreshes.start(["a"], "sync") is not erasing
+        erasing = refreshes.submit_purge("a")
+        assert refreshes.submit(["a"], "sync") is not erasing
         program.go_on()
         await ended(refreshes)
 

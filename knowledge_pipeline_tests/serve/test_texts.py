@@ -61,7 +61,7 @@ def test_a_document_is_put_together_and_says_how_to_read_on():
     told = render_document(parts, offset=0, total=5)
     assert told.count("```") == 2, "both passages are one text"
     assert "document shop:src/pay.py" in told
-    assert told.endswith("Passages 1 to 2 of 5: read on with offset=2.")
+    assert told.endswith("Chunks 1 to 2 of 5: read on with offset=2.")
 
 
 def node(id_: str, side: str, **more) -> GraphNode:

@@ -43,8 +43,8 @@ def test_a_call_is_answered_for_the_model_to_read(base):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("{", "Error: the arguments are no JSON: give one object"),
-        ("[]", "Error: the arguments are no object: give one, with query, since"),
+        ("{", "Error: the arguments are not JSON: send one object"),
+        ("[]", "Error: the arguments are not an object: send one with query, since"),
         ("{}", "Error: query is missing"),
         ('{"query": "x", "top": 3}', "Error: there is no argument 'top'; allowed: query, since"),
     ],
@@ -73,14 +73,14 @@ def test_a_stream_of_a_question_that_makes_no_sense_raises(base):
 def test_the_server_lists_the_tool_and_answers_its_calls(asking):
     client = asking("acme")
     assert client.get(TOOLS).json() == {"tools": [build_search_tool()]}
-    assert client.get(TOOLS, params={"form": "responses"}).json() == {
+    assert client.get(TOOLS, params={"format": "responses"}).json() == {
         "tools": [build_search_tool("responses")]
     }
     answer = client.post(f"{TOOLS}/search_knowledge_base", json=json.loads(ASKED))
     assert answer.status_code == 200
     assert len(answer.json()["results"]) == 2
     refused = client.post(f"{TOOLS}/search_knowledge_base", json={"query": "x", "top": 3})
-    assert (refused.status_code, refused.json()["code"]) == (422, "QuestionRefused")
+    assert (refused.status_code, refused.json()["code"]) == (422, "InvalidQuery")
 
 
 def test_the_server_streams_the_results_where_that_is_accepted(asking):

@@ -52,8 +52,8 @@ def test_a_question_is_told_with_its_steps_below_the_request_of_its_caller(world
     with traced(world, receiver) as running:
         asker = running.client(world.tokens["ann"], traceparent=f"00-{TRACE}-{CALLER}-01")
         answer = asker.post(f"{API}/search", json={"query": "payments retried", "limit": 3}).json()
-        spans = receiver.received(has(f"POST {API}/search", "question semantic"))
-    request, question = named(spans, f"POST {API}/search"), named(spans, "question semantic")
+        spans = receiver.received(has(f"POST {API}/search", "search semantic"))
+    request, question = named(spans, f"POST {API}/search"), named(spans, "search semantic")
     assert {span.trace_id for span in spans} == {TRACE}
     assert (request.parent_id, question.parent_id) == (CALLER, request.span_id)
     assert request.kind == Span.SPAN_KIND_SERVER and not request.failed
@@ -62,7 +62,7 @@ def test_a_question_is_told_with_its_steps_below_the_request_of_its_caller(world
     assert facts["openinference.span.kind"] == "RETRIEVER"
     assert facts["knowledge.query_id"] == answer["query_id"]
     assert (facts["knowledge.release"], facts["knowledge.degraded"]) == (2, [])
-    assert (facts["knowledge.type"], facts["knowledge.door"], facts["knowledge.cached"]) == (
+    assert (facts["knowledge.type"], facts["knowledge.interface"], facts["knowledge.cached"]) == (
         "semantic",
         "http",
         False,
@@ -80,8 +80,8 @@ def test_steps_lie_within_their_question_and_take_as_long_as_the_answer_says(wor
     with traced(world, receiver) as running:
         asker = running.client(world.tokens["ann"])
         told = asker.post(f"{API}/search", json={"query": "sessions that end"}).json()
-        spans = receiver.received(has("question semantic", "assemble"))
-    question, steps = named(spans, "question semantic"), [s for s in spans if s.name in told["timings_ms"]]
+        spans = receiver.received(has("search semantic", "assemble"))
+    question, steps = named(spans, "search semantic"), [s for s in spans if s.name in told["timings_ms"]]
     assert {step.name for step in steps} == set(told["timings_ms"]) > {"understand", "open", "retrieve"}
     slack_ns = 2_000_000
     for step in steps:
@@ -114,7 +114,7 @@ def test_content_is_told_without_secrets_where_that_is_wanted(world, receiver):
     with traced(world, receiver, include_content=True) as running:
         asker = running.client(world.tokens["public"])
         told = asker.post(f"{API}/search", json={"query": f"payments retried {secret}"}).json()
-        question = named(receiver.received(has("question semantic")), "question semantic")
+        question = named(receiver.received(has("search semantic")), "search semantic")
     assert question.attributes["input.value"].startswith("payments retried [REDACTED")
     first = "retrieval.documents.0.document"
     assert question.attributes[f"{first}.content"] == told["results"][0]["content"]
@@ -126,17 +126,17 @@ def test_a_question_that_ends_badly_has_a_span_that_says_how(world, receiver):
     with traced(world, receiver) as running:
         asker = running.client(world.tokens["public"])
         asker.post(f"{API}/search", json={"query": "  "})
-        spans = receiver.received(has("question", f"POST {API}/search"))
+        spans = receiver.received(has("search", f"POST {API}/search"))
 
         async def broken(**_):
             raise RuntimeError("disk on fire")
 
         running.service.base.astatus = broken
         asker.get(f"{API}/status")
-        spans = receiver.received(has("question", f"GET {API}/status"))
-    refused, failed = (span for span in spans if span.name == "question")
-    assert (refused.attributes["knowledge.outcome"], refused.failed) == ("refused", False)
-    assert (failed.attributes["knowledge.outcome"], failed.failed) == ("failed", True)
+        spans = receiver.received(has("search", f"GET {API}/status"))
+    refused, failed = (span for span in spans if span.name == "search")
+    assert (refused.attributes["knowledge.outcome"], refused.failed) == ("invalid", False)
+    assert (failed.attributes["knowledge.outcome"], failed.failed) == ("error", True)
     assert "fire" not in json.dumps([dict(span.attributes) for span in spans])
 
 
@@ -148,10 +148,10 @@ def test_questions_of_an_agent_are_below_its_request(world, receiver):
 
     with traced(world, receiver) as running:
         anyio.run(ask, running.url)
-        spans = receiver.received(has("question semantic", "POST /mcp"))
-    question = named(spans, "question semantic")
+        spans = receiver.received(has("search semantic", "POST /mcp"))
+    question = named(spans, "search semantic")
     above = next(span for span in spans if span.span_id == question.parent_id)
-    assert (above.name, question.attributes["knowledge.door"]) == ("POST /mcp", "mcp")
+    assert (above.name, question.attributes["knowledge.interface"]) == ("POST /mcp", "mcp")
 
 
 def test_a_share_of_the_requests_is_traced_and_those_whose_callers_are(world, receiver):

@@ -22,7 +22,6 @@ from knowledge_pipeline.serve.webhooks import (
     repository_key,
     require_signature,
     require_token,
-    sources_reading,
 )
 
 SECRET = "-".join(("hook", "secret"))
@@ -109,7 +108,7 @@ def test_a_push_is_read_by_the_sources_of_its_repository_and_branch():
     ]
 
     def read(**changes: Any) -> list[str]:
-        return [each.id for each in sources_reading(parse_push("github", github(**changes)), sources)]
+        return [each.id for each in sources if parse_push("github", github(**changes)).is_read_by(each)]
 
     assert read() == ["by-https", "by-ssh", "main"]
     assert read(ref="refs/heads/release/2") == ["release"]
@@ -123,7 +122,7 @@ def test_pushes_of_gitlab_are_read_alike():
         source("by-ssh", "git@gitlab.example:acme/web/shop.git", "main"),
         source("other", "https://gitlab.example/acme/shop.git"),
     ]
-    assert [each.id for each in sources_reading(parse_push("gitlab", gitlab()), sources)] == [
+    assert [each.id for each in sources if parse_push("gitlab", gitlab()).is_read_by(each)] == [
         "by-https",
         "by-ssh",
     ]
@@ -131,7 +130,7 @@ def test_pushes_of_gitlab_are_read_alike():
 
 def test_sources_that_read_by_an_api_are_not_meant():
     told = {"id": "prs", "type": "github_pr", "connection": {"type": "github", "repository": "acme/shop"}}
-    assert sources_reading(parse_push("github", github()), [SourceConfig.model_validate(told)]) == ()
+    assert not parse_push("github", github()).is_read_by(SourceConfig.model_validate(told))
 
 
 @pytest.mark.parametrize("changes", [{"deleted": True}, {"after": "0" * 40}])
@@ -161,7 +160,7 @@ def test_a_push_is_too_old_after_three_days():
 )
 def test_what_tells_of_no_push_is_refused(told):
     for forge in ("github", "gitlab"):
-        with pytest.raises(InvalidQuery, match="tells of no push"):
+        with pytest.raises(InvalidQuery, match="does not describe a push"):
             parse_push(forge, told)
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from knowledge_pipeline.errors import ConfigError, InvalidQuery, NotFound
 from knowledge_pipeline.sql_models import run
-from knowledge_pipeline.sql_models.files import Model, load_models
+from knowledge_pipeline.sql_models.files import load_models
+from knowledge_pipeline.sql_models.model import Model
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.duckdb_session import open_duckdb
 from knowledge_pipeline.store.filters import eq

@@ -36,7 +36,7 @@ def git(folder: Path, *words: str) -> None:
 
 def rows(project: Project, stage: str, source: str, type_: str) -> list[dict[str, Any]]:
     table = getattr(project.lake, stage)(type_, source)
-    return table.rows(table.schema.names).to_pylist()
+    return table.read_rows(table.schema.names).to_pylist()
 
 
 def reasons(project: Project, source: str, type_: str) -> dict[str, str | None]:

@@ -16,7 +16,7 @@ from knowledge_pipeline.maintenance.purge import purge_documents, purge_former_t
 from knowledge_pipeline.maintenance.work import MaintenanceOptions
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.stages.code_graph import refresh
-from knowledge_pipeline.stages.context import RefreshContext
+from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.release import list_releases
@@ -76,10 +76,10 @@ def calls(project: Project) -> set[tuple[str, str, str | None]]:
     return {(r["source_name"], r["target_name"], r["target_path"]) for r in found if r["kind"] == "calls"}
 
 
-def run(project: Project, source: str = "app", **options: Any):
+def run(project: Project, source: str = "app", **options: bool):
     settings = project.settings
     (found,) = [each for each in settings.sources if each.id == source]
-    return refresh.refresh(RefreshContext(project.lake, settings, found, **options))
+    return refresh.refresh(RefreshContext(project.lake, settings, found, RefreshOptions(**options)))
 
 
 def test_a_refresh_builds_the_graph_and_releases_it(code: Project):
@@ -281,7 +281,7 @@ def test_incremental_refreshes_leave_what_a_full_one_would(tmp_path: Path, proje
         assert state(project) == incremental
 
 
-COMMITS = ("upsert", "delete_where", "set_where")
+COMMITS = ("upsert", "delete_where", "update_where")
 
 
 @pytest.mark.parametrize("reverted", [False, True], ids=["as edited", "reverted"])
@@ -416,7 +416,5 @@ def test_a_release_is_refused_while_an_edge_leads_nowhere(code: Project):
     symbols = code.lake.graph_table("symbols")
     symbols.delete_where(eq("name", "Store.get"))
     outcome = code.refresh()
-    assert "edges of source 'app' lead to 1 definitions that are not there" in str(
-        outcome.failures["release"]
-    )
+    assert "edges of source 'app' lead to 1 definitions that do not exist" in str(outcome.failures["release"])
     assert not code.refresh(full=True).failures

@@ -119,14 +119,14 @@ def test_without_questions_or_without_an_index_nothing_is_done(project: Project)
 
 def test_an_index_that_was_not_asked_is_a_problem(project: Project, folder: Path) -> None:
     index(project)
-    assert "were not asked of the newest index" in (
+    assert "is not evaluated by the golden questions" in (
         evaluate.find_release_problem(project.lake, settings(project)) or ""
     )
     evaluate.refresh(project.lake, settings(project))
     assert evaluate.find_release_problem(project.lake, settings(project)) is None
     (folder / "new.py").write_text("x = 1\n")
     index(project)
-    assert "were not asked" in (evaluate.find_release_problem(project.lake, settings(project)) or "")
+    assert "is not evaluated" in (evaluate.find_release_problem(project.lake, settings(project)) or "")
 
 
 def test_scores_below_the_floor_are_a_problem(project: Project, folder: Path) -> None:

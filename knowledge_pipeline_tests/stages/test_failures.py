@@ -104,7 +104,7 @@ def test_a_source_none_of_whose_documents_can_be_read_fails(project: Project, tm
     project.declare("main", "code", made)
     failures = project.refresh().failures
     assert isinstance(failures["main"], SourceRefused)
-    assert "not one of the 2 documents of source 'main' could be read" in str(failures["main"])
+    assert "none of the 2 documents of source 'main' can be read" in str(failures["main"])
 
 
 def test_what_was_embedded_before_an_endpoint_died_is_not_embedded_again(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline.store import index_segments, indexes
-from knowledge_pipeline.store.code_graph import indexes as graph_indexes
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
@@ -175,17 +174,17 @@ def test_tails_become_segments_that_are_taken_in_by_newer_ones(
 def test_a_graph_table_has_every_index_that_its_questions_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(graph_indexes, "INDEX_MIN_ROWS", 20)
+    monkeypatch.setattr(indexes, "GRAPH_INDEX_MIN_ROWS", 20)
     table = Lake(tmp_path).graph_table(name)
     row = {field.name: empty_value(field.type) for field in table.schema}
     rows = [{**row, table.key: f"id-{number}"} for number in range(30)]
     table.append(pa.Table.from_pylist(rows, schema=table.schema).to_batches())
-    assert graph_indexes.needs_maintenance(table)
-    graph_indexes.maintain_indexes(table)
+    assert indexes.needs_maintenance(table)
+    indexes.maintain_indexes(table)
     assert {"principals", "tenant", "path"} <= table.indexes.keys()
-    assert not graph_indexes.needs_maintenance(table)
-    graph_indexes.rebuild_indexes(table)
-    assert not graph_indexes.needs_maintenance(table)
+    assert not indexes.needs_maintenance(table)
+    indexes.rebuild_indexes(table)
+    assert not indexes.needs_maintenance(table)
     assert table.count_rows() == 30
 
 

@@ -72,7 +72,7 @@ def test_a_renewed_lease_outlives_its_expiry_and_a_killed_holders_is_taken_over(
     assert lease.acquire(60)
     lease.release()
     assert [record.getMessage() for record in caplog.records] == [
-        "the index was held by a process that is gone: taking it over"
+        "taking over the index from a process that died"
     ]
 
 
@@ -112,7 +112,7 @@ def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_by_a_few_requests(
 
 def test_a_holder_that_was_cut_off_hears_that_it_lost_its_hold(store: ObjectStore) -> None:
     with (
-        pytest.raises(Busy, match=r"the hold on 'index' was lost"),
+        pytest.raises(Busy, match=r"lost the lease on 'index'"),
         acquire_lock(ObjectPath("locks", store), "index", timeout_s=0),
     ):
         open_client(store).put("locks/index.lock", b'{"owner": "another", "free": false, "expires_s": 30}')

@@ -1,6 +1,6 @@
 """Code cut by its syntax: split what is too large, merge what is too small.
 
-Definitions become chunks; how deep is the setting `granularity`. What exceeds the
+Definitions become chunks, down to the depth of the setting `granularity`. What exceeds the
 limit is split between statements, then lines, then words; small siblings are merged.
 
 Source: Zhang et al. 2025, cAST, https://arxiv.org/abs/2506.15655
@@ -18,13 +18,15 @@ from knowledge_pipeline.chunking.code.headers import build_header
 from knowledge_pipeline.chunking.code.metadata import build_code_metadata
 from knowledge_pipeline.chunking.lines import chunk_lines, number_duplicate_anchors, split_to_limit
 from knowledge_pipeline.chunking.merging import PieceGroup, join_groups, merge_small_groups
+from knowledge_pipeline.chunking.sentences import Range
 from knowledge_pipeline.chunking.syntax_pieces import SyntaxPiece, build_pieces, open_piece
 from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.strings import truncate
 from knowledge_pipeline.syntax.grammars import GRAMMARS, parse
 from knowledge_pipeline.syntax.outline import CALLABLE_KINDS, TYPE_KINDS, Outline, OutlineDefinition
 
 VERSION = 1
-"""Raised whenever the same file would be cut or described otherwise."""
+"""Raised whenever the same file would be cut or described differently."""
 
 _MAX_DEPTH = 60  # of blocks in blocks; deeper ones are cut by lines
 _MAX_ANCHOR_CHARS = 120
@@ -35,8 +37,8 @@ def chunk_code(
 ) -> Iterator[ChunkSpan]:
     """Cut one file by its syntax; a `Chunker`.
 
-    A file in a language without a grammar is cut by lines. So is one that does not
-    parse, whose spans then say so in the metadata's "note".
+    A file in a language without a grammar is cut by lines. So is one that does not parse: the
+    metadata's "note" then says so.
     """
     document = measured.document
     language = document.language
@@ -65,40 +67,44 @@ class _CodeSplitter:
         if any(child.end_byte > child.start_byte for child in root.children):
             groups = self._split_nodes(root.children, whole, None, 0)
         else:  # nothing but a byte order mark
-            groups = [
-                PieceGroup(*stretch, None)
-                for stretch in split_to_limit(self.measured, *whole, self.limits.max_tokens)
-            ]
-        return (
-            self._build_span(each) for each in groups if not text[each.start_char : each.end_char].isspace()
-        )
+            groups = self._split_by_lines(whole, None)
+        for group in groups:
+            if not text[group.start_char : group.end_char].isspace():
+                yield self._build_span(group)
 
     def _split_nodes(
         self, nodes: Iterable[Node], span: tuple[int, int], enclosing: OutlineDefinition | None, depth: int
     ) -> list[PieceGroup]:
         """Cut one level of the tree, and what is below it where that is needed."""
         found: list[PieceGroup] = []
-        run: PieceGroup | None = None  # what stands beside definitions, packed up to the limit
+        run: PieceGroup | None = None  # the code between definitions, packed up to the limit
         after_gap = False
         for piece in build_pieces(self.outline, nodes, span, enclosing):
             if self._is_excluded(piece, enclosing):
                 run, after_gap = None, True
                 continue
-            group = self._build_group(piece, enclosing)
+            subjects = [piece.definition] if piece.definition else []
+            group = PieceGroup(piece.start_char, piece.end_char, enclosing, subjects, piece.is_import)
+            is_own_chunk = piece.definition is not None and self._is_chunk(piece.definition)
             if self._must_split(piece, enclosing):
                 parts = self._split_piece(piece, enclosing, depth)
                 run = None
-            elif not self._is_own_chunk(piece) and run and self._fits_limit(run.start_char, piece.end_char):
+            elif run and not is_own_chunk and self._fits_limit(run.start_char, piece.end_char):
                 found[-1] = run = join_groups(run, group)
                 continue
             else:
                 parts = [group]
-                run = None if self._is_own_chunk(piece) else group
+                run = None if is_own_chunk else group
             if parts:
                 parts[0].after_gap |= after_gap
             found.extend(parts)
             after_gap = False
-        return self._merge_small(found)
+        return merge_small_groups(
+            found,
+            min_tokens=self.limits.min_tokens,
+            max_tokens=self.limits.max_tokens,
+            count_tokens=self.measured.count_tokens,
+        )
 
     def _split_piece(
         self, piece: SyntaxPiece, enclosing: OutlineDefinition | None, depth: int
@@ -108,23 +114,11 @@ class _CodeSplitter:
         span = (piece.start_char, piece.end_char)
         if nodes is not None:
             return self._split_nodes(nodes, span, within, depth + 1)
-        return [
-            PieceGroup(*stretch, within)
-            for stretch in split_to_limit(self.measured, *span, self.limits.max_tokens)
-        ]
+        return self._split_by_lines(span, within)
 
-    def _merge_small(self, groups: list[PieceGroup]) -> list[PieceGroup]:
-        limits = self.limits
-        return merge_small_groups(
-            groups,
-            min_tokens=limits.min_tokens,
-            max_tokens=limits.max_tokens,
-            count_tokens=self.measured.count_tokens,
-        )
-
-    def _build_group(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> PieceGroup:
-        subjects = [piece.definition] if piece.definition else []
-        return PieceGroup(piece.start_char, piece.end_char, enclosing, subjects, piece.is_import)
+    def _split_by_lines(self, span: Range, enclosing: OutlineDefinition | None) -> list[PieceGroup]:
+        ranges = split_to_limit(self.measured, *span, self.limits.max_tokens)
+        return [PieceGroup(*each, enclosing) for each in ranges]
 
     def _fits_limit(self, start_char: int, end_char: int) -> bool:
         return self.measured.count_tokens(start_char, end_char) <= self.limits.max_tokens
@@ -136,9 +130,6 @@ class _CodeSplitter:
         if piece.is_import:
             return not self.chunking.include_imports
         return piece.is_comment and not self.chunking.include_comments
-
-    def _is_own_chunk(self, piece: SyntaxPiece) -> bool:
-        return piece.definition is not None and self._is_chunk(piece.definition)
 
     def _is_chunk(self, definition: OutlineDefinition) -> bool:
         """Whether the granularity makes a definition a chunk of its own."""
@@ -161,10 +152,8 @@ class _CodeSplitter:
         if own is not None and own.kind in TYPE_KINDS and granularity != "method":
             return False
         end_char = piece.code_end_char
-        held = (
-            each for each in self.outline.definitions_within(piece.start_char, end_char) if each is not own
-        )
-        return any(self._is_chunk(each) for each in held if each.end_char <= end_char)
+        inner = self.outline.definitions_within(piece.start_char, end_char)
+        return any(self._is_chunk(each) for each in inner if each is not own and each.end_char <= end_char)
 
     def _build_span(self, group: PieceGroup) -> ChunkSpan:
         subject, span = group.subject, (group.start_char, group.end_char)
@@ -183,11 +172,8 @@ class _CodeSplitter:
 
 def _build_anchor(group: PieceGroup, scope: list[OutlineDefinition]) -> str:
     """The structural path of a chunk, which edits elsewhere in the file leave alone."""
-    steps = [_truncate_label(each.label) for each in scope]
+    labels = [each.label for each in scope]
     if group.subjects and not group.has_head:
-        steps.append(_truncate_label(", ".join(each.label for each in group.subjects)))
+        labels.append(", ".join(each.label for each in group.subjects))
+    steps = [truncate(label, _MAX_ANCHOR_CHARS) for label in labels]
     return "/".join(steps) or ("imports" if group.only_imports else "module")
-
-
-def _truncate_label(label: str) -> str:
-    return label if len(label) <= _MAX_ANCHOR_CHARS else f"{label[: _MAX_ANCHOR_CHARS - 1]}…"

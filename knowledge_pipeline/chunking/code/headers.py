@@ -1,4 +1,4 @@
-"""The context before a chunk of code: its path, what it is in, and whose part it is."""
+"""The header of a chunk of code: its path, the definitions around it, and the one that it continues."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from tree_sitter import Node
 
+from knowledge_pipeline.strings import truncate
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
 
 _MAX_HEADER_CHARS = 160  # characters, about 48 tokens
@@ -26,13 +27,20 @@ def build_header(
     Args:
         scope: the definitions that the chunk is in or consists of, outermost first.
         part_of: the definition that the chunk continues, whose beginning it lacks.
-        signatures: whether a continuation carries the signature, or the name alone.
+        include_signatures: whether a continuation carries the signature, or the name alone.
     """
     trail = [each for each in scope if each.kind in TYPE_KINDS or each.kind == "module" or each is scope[-1]]
-    lines = [_format_definition(outline, each, include_signatures or each is not part_of) for each in trail]
+    lines = [
+        truncate(
+            outline.signature(each) if include_signatures or each is not part_of else each.label,
+            _MAX_LINE_CHARS,
+        )
+        for each in trail
+    ]
     if part_of is not None and include_signatures and (doc := find_doc_line(outline, part_of)):
-        lines.append(_truncate(doc))
-    return _fit_header(_truncate_left(path), lines, required=trail.index(part_of) if part_of in trail else -1)
+        lines.append(truncate(doc, _MAX_LINE_CHARS))
+    shown = path if len(path) < _MAX_LINE_CHARS else f"…{path[2 - _MAX_LINE_CHARS :]}"
+    return _fit_header(shown, lines, required=trail.index(part_of) if part_of in trail else -1)
 
 
 def find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
@@ -60,21 +68,9 @@ def _find_comment_before(node: Node) -> Node | None:
     return None
 
 
-def _format_definition(outline: Outline, definition: OutlineDefinition, with_signature: bool) -> str:
-    return _truncate(outline.signature(definition) if with_signature else definition.label)
-
-
 def _fit_header(path: str, lines: list[str], required: int) -> str:
     """Leave lines out, the outermost first, then the doc line, until the whole fits."""
     while lines and len(path) + sum(len(line) + 1 for line in lines) > _MAX_HEADER_CHARS:
         lines.pop(0 if required != 0 and len(lines) > 1 else -1)
         required -= 1
     return "\n".join(filter(None, [path, *lines]))
-
-
-def _truncate(line: str) -> str:
-    return line if len(line) <= _MAX_LINE_CHARS else f"{line[: _MAX_LINE_CHARS - 1]}…"
-
-
-def _truncate_left(path: str) -> str:
-    return path if len(path) < _MAX_LINE_CHARS else f"…{path[2 - _MAX_LINE_CHARS :]}"

@@ -1,4 +1,4 @@
-"""What is known about a chunk of code: names, kinds, relations, complexity."""
+"""Metadata of a chunk of code: names, kinds, relations, complexity."""
 
 from __future__ import annotations
 
@@ -9,20 +9,10 @@ from knowledge_pipeline.records import Metadata
 from knowledge_pipeline.syntax.outline import CALLABLE_KINDS, TYPE_KINDS, Outline, OutlineDefinition
 
 CODE_METADATA_KEYS = (
-    "symbol",
-    "symbol_kind",
-    "symbols",
-    "class_name",
-    "function_name",
-    "implements",
-    "methods",
-    "imports",
-    "exports",
-    "dependencies",
-    "complexity",
-    "test_coverage",
+    *("symbol", "symbol_kind", "symbols", "class_name", "function_name", "implements", "methods"),
+    *("imports", "exports", "dependencies", "complexity", "test_coverage"),
 )
-"""Every key that `code_metadata` may give, and `test_coverage`, which needs a report."""
+"""Every key that `build_code_metadata` may give, and `test_coverage`, which needs a report."""
 
 _MAX_NAMES = 50
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -95,14 +85,12 @@ def _describe_subject(outline: Outline, subject: OutlineDefinition) -> dict[str,
         about["function_name"] = subject.name
     if subject.bases:
         about["implements"] = subject.bases
-    if subject.kind in TYPE_KINDS and (methods := _deduplicate(_list_methods(outline, subject))):
-        about["methods"] = methods
+    if subject.kind in TYPE_KINDS:
+        inside = outline.definitions_within(subject.start_char, subject.end_char)
+        methods = (each.name for each in inside if each.parent is subject and each.kind in CALLABLE_KINDS)
+        if names := _deduplicate(methods):
+            about["methods"] = names
     return about
-
-
-def _list_methods(outline: Outline, subject: OutlineDefinition) -> Iterable[str]:
-    inside = outline.definitions_within(subject.start_char, subject.end_char)
-    return (each.name for each in inside if each.parent is subject and each.kind in CALLABLE_KINDS)
 
 
 def _list_dependencies(outline: Outline, start_char: int, end_char: int) -> Iterable[str]:

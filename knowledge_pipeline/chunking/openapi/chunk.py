@@ -1,4 +1,4 @@
-"""An OpenAPI 3 or Swagger 2 file as chunks: each operation one, and the rest by its keys."""
+"""An OpenAPI 3 or Swagger 2 file as chunks: one for each operation, the rest by its keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.openapi.schemas import OpenApiDocument, as_list, as_mapping
 from knowledge_pipeline.chunking.openapi.yaml_positions import KeyPath, PositionedYaml, parse_yaml
-from knowledge_pipeline.chunking.pack import pack, split_span
+from knowledge_pipeline.chunking.pack import pack_to_limits, split_span
 from knowledge_pipeline.chunking.sentences import Range, split_lines
 from knowledge_pipeline.config.settings import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
@@ -51,50 +51,43 @@ class _SpecPart:
 def chunk_endpoints(
     measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
 ) -> Iterator[ChunkSpan]:
-    """One span for each operation, schema and other part; small neighbours that are no operations join.
+    """One span for each operation, schema and other part; small neighbours join, except operations.
 
-    The text is the part as it is written in the file. What it refers to is in the header in
-    short, and in the metadata resolved. A part that is too long is cut at its keys, then lines.
+    The text is the part as the file has it. The header names what it refers to, and the metadata
+    resolves it. A part that is too long is cut at its keys, then at lines.
 
     Raises:
-        DocumentSkipped: the text is no such file, or none that can be read in bounds.
+        DocumentSkipped: the text is not such a file, or exceeds the bounds of parsing.
     """
-    placed = parse_yaml(measured.document.text)
-    root = as_mapping(placed.value)
+    parsed = parse_yaml(measured.document.text)
+    root = as_mapping(parsed.value)
     if not str(root.get("openapi") or root.get("swagger") or "").startswith(("2", "3")):
-        raise DocumentSkipped("it is no OpenAPI 3 or Swagger 2 file")
+        raise DocumentSkipped("it is not an OpenAPI 3 or Swagger 2 file")
     api = OpenApiDocument(root)
     text = measured.document.text
     inner = sorted(
-        {_find_key_start(text, at) for path, at in placed.key_positions if len(path) == _SPLIT_DEPTH}
+        {_find_key_start(text, at) for path, at in parsed.key_positions if len(path) == _SPLIT_DEPTH}
     )
-    for group in _group_parts(_split_parts(placed, measured), measured, limits):
-        pieces = list(_split_group(group, inner, measured, limits))
-        header = _build_header(api, group, measured.document.path)
-        for number, (start, end) in enumerate(pieces):
-            metadata = (
-                _build_metadata(api, group[0], with_schemas=number == 0) if group[0].is_operation else {}
-            )
-            yield ChunkSpan(start, end, group[0].anchor, header, metadata)
+    for group in _group_parts(_split_parts(parsed, measured), measured, limits):
+        header, first = _build_header(api, group, measured.document.path), group[0]
+        for number, span in enumerate(_split_group(group, inner, measured, limits)):
+            metadata = _build_metadata(api, first, with_schemas=number == 0) if first.is_operation else {}
+            yield ChunkSpan(*span, first.anchor, header, metadata)
 
 
-def _split_parts(placed: PositionedYaml, measured: MeasuredDocument) -> list[_SpecPart]:
+def _split_parts(parsed: PositionedYaml, measured: MeasuredDocument) -> list[_SpecPart]:
     """The whole text, cut before each key that opens a part."""
     text = measured.document.text
-    opening = [(path, _find_key_start(text, at)) for path, at in _list_part_keys(placed.key_positions)]
+    opening = [(path, _find_key_start(text, at)) for path, at in _list_part_keys(parsed.key_positions)]
     if not opening:
         return [_SpecPart((), 0, len(text))]
-    starts = [0, *(start for _, start in opening[1:]), len(text)]
-    parts = (
-        _SpecPart(path, start, end)
-        for (path, _), start, end in zip(opening, starts, starts[1:], strict=False)
-        if start < end
-    )
-    return [part for part in parts if not text[part.start_char : part.end_char].isspace()]
+    bounds = pairwise([0, *(start for _, start in opening[1:]), len(text)])
+    parts = (_SpecPart(path, *span) for (path, _), span in zip(opening, bounds, strict=True))
+    return [part for part in parts if text[part.start_char : part.end_char].strip()]
 
 
 def _list_part_keys(places: Sequence[tuple[KeyPath, int]]) -> Iterator[tuple[KeyPath, int]]:
-    """The keys that open a part. What a path says before its first operation goes with that operation."""
+    """The keys that open a part. A path's keys before its first operation go with that operation."""
     with_operation: set[KeyPath] = set()
     for path, at in places:
         if len(path) == 3 and path[0] in _OPERATION_KEYS:
@@ -107,7 +100,7 @@ def _list_part_keys(places: Sequence[tuple[KeyPath, int]]) -> Iterator[tuple[Key
 
 
 def _find_key_start(text: str, at: int) -> int:
-    """The start of a key's line, and of the comment lines above it; the key itself behind anything else."""
+    """The start of a key's line and of the comments above it; the key itself where text precedes it."""
     start = _find_line_start(text, at)
     if text[start:at].strip():
         return at
@@ -169,12 +162,10 @@ def _split_group(
         yield from pairwise([start_char, *within, end_char])
 
     whole = _group_start(group), max(part.end_char for part in group)
-    pieces = split_span(measured, whole, limits.max_tokens, (split_at_keys, split_lines))
-    for piece in pack(
-        pieces, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
-    ):
-        if not measured.document.text[piece[0] : piece[1]].isspace():
-            yield piece
+    ranges = split_span(measured, whole, limits.max_tokens, (split_at_keys, split_lines))
+    for start, end in pack_to_limits(ranges, measured, limits):
+        if not measured.document.text[start:end].isspace():
+            yield start, end
 
 
 def _find_operation(api: OpenApiDocument, part: _SpecPart) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -186,16 +177,16 @@ def _find_operation(api: OpenApiDocument, part: _SpecPart) -> tuple[Mapping[str,
 def _build_header(api: OpenApiDocument, group: Sequence[_SpecPart], path: str) -> str:
     part = group[0]
     title = as_mapping(api.root.get("info")).get("title")
-    told = [path, title if isinstance(title, str) else ""]
+    lines = [path, title if isinstance(title, str) else ""]
     if part.is_operation:
-        told += [part.anchor, *_summarize_operation(api, part)]
+        lines += [part.anchor, *_summarize_operation(api, part)]
     elif part.path:
-        told.append(", ".join(each.anchor for each in group if len(each.path) == len(part.path)))
-    return "\n".join(" ".join(line.split())[:_HEADER_LINE_CHARS] for line in told if line)
+        lines.append(", ".join(each.anchor for each in group if len(each.path) == len(part.path)))
+    return "\n".join(" ".join(line.split())[:_HEADER_LINE_CHARS] for line in lines if line)
 
 
 def _summarize_operation(api: OpenApiDocument, part: _SpecPart) -> Iterator[str]:
-    """What an operation does, takes and gives, a line each."""
+    """What an operation does, takes and returns, a line each."""
     operation, owner = _find_operation(api, part)
     for key in ("summary", "operationId"):
         if isinstance(operation.get(key), str):
@@ -206,13 +197,13 @@ def _summarize_operation(api: OpenApiDocument, part: _SpecPart) -> Iterator[str]
     request = api.find_request_schema(operation)
     if request is not None:
         yield "Request: " + api.format_schema(request)
-    answers = [
+    responses = [
         f"{status} {api.format_schema(schema)}"
         for status, schema in api.list_response_schemas(operation).items()
         if schema
     ]
-    if answers:
-        yield "Responses: " + "; ".join(answers)
+    if responses:
+        yield "Responses: " + "; ".join(responses)
 
 
 def _format_parameter(api: OpenApiDocument, parameter: Mapping[str, Any]) -> str:

@@ -1,15 +1,17 @@
-"""What an operation of an OpenAPI 3 or Swagger 2 file takes and gives, its local `$ref`s resolved.
+"""What an operation of an OpenAPI 3 or Swagger 2 file takes and returns, with local `$ref`s resolved.
 
-Everything is bounded: cycles are cut, depth and size end, a remote reference is named and never fetched.
+Everything is bounded: cycles, depth and size. A remote reference is named and never fetched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any, cast
 from urllib.parse import unquote
 
 from knowledge_pipeline.chunking.bounded_json import to_bounded_json
+from knowledge_pipeline.strings import truncate
 
 _MAX_REFS = 30  # references followed one into the other
 _MAX_DEPTH = 8
@@ -81,8 +83,7 @@ class OpenApiDocument:
 
     def format_schema(self, schema: Any) -> str:
         """A schema in a line of at most 300 characters: `Pet {id: integer, tags: [string]}`."""
-        shape = self._format_schema(schema, 0, ())
-        return shape if len(shape) <= _FORMATTED_CHARS else shape[: _FORMATTED_CHARS - 1] + "…"
+        return truncate(self._format_schema(schema, 0, ()), _FORMATTED_CHARS)
 
     def _format_schema(self, schema: Any, depth: int, seen: tuple[str, ...]) -> str:
         ref = as_mapping(schema).get("$ref")
@@ -102,11 +103,8 @@ class OpenApiDocument:
                     return "…"
                 return mark.join(self._format_schema(option, deeper, seen) for option in options)
         if "items" in schema:
-            return (
-                f"[{self._format_schema(schema['items'], depth + 1, seen)}]"
-                if depth < _FORMATTED_DEPTH
-                else "[…]"
-            )
+            deep = depth >= _FORMATTED_DEPTH
+            return f"[{'…' if deep else self._format_schema(schema['items'], depth + 1, seen)}]"
         if properties := as_mapping(schema.get("properties")):
             return self._format_object(properties, depth, seen)
         kind = schema.get("type", "any")
@@ -162,12 +160,8 @@ class _RefResolver:
                 "$ref": ref,
                 **as_mapping(self.resolve({**as_mapping(target), **rest}, (*seen, ref), depth)),
             }
-        taken: dict[str, Any] = {}
-        for key, each in given.items():
-            if self._remaining_values <= 0:
-                break
-            taken[key] = self.resolve(each, seen, depth + 1)
-        return taken
+        entries = takewhile(lambda _: self._remaining_values > 0, given.items())
+        return {key: self.resolve(each, seen, depth + 1) for key, each in entries}
 
 
 def _find_content_schema(body_or_response: Mapping[str, Any]) -> Any:

@@ -1,7 +1,7 @@
-"""YAML and JSON read as plain values, with the place of every key near the top.
+"""Reads YAML and JSON as plain values, with the position of every key near the top.
 
-Safe for hostile input: depth, size and the growth by aliases are bounded, a tag makes no
-object, nothing is fetched. PyYAML's events are read instead of its nodes: no recursion.
+Safe for hostile input: depth, size and the growth by aliases are bounded, tags create no objects,
+and nothing is fetched. It reads PyYAML's events instead of its nodes: no recursion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KEYWORDS = {"": None, "~": None} | {
 class PositionedYaml:
     """A value, and where its keys are written.
 
-    `places` holds the path and first character of every key whose path has at most
+    `key_positions` holds the path and first character of every key whose path has at most
     four keys and no list in it, in the order of the text.
     """
 
@@ -63,9 +63,9 @@ def parse_yaml(text: str) -> PositionedYaml:
         return _parse_yaml_events(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise DocumentSkipped(f"it is no valid YAML: {error.problem} in line {line}") from error
+        raise DocumentSkipped(f"it is not valid YAML: {error.problem} in line {line}") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise DocumentSkipped("it is no valid YAML: it has characters that YAML does not allow") from error
+        raise DocumentSkipped("it is not valid YAML: it has characters that YAML does not allow") from error
 
 
 def _parse_json(text: str) -> PositionedYaml:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from knowledge_pipeline.cli.render.relations import format_document_name
 from knowledge_pipeline.cli.render.screen import Screen
 from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
-from knowledge_pipeline.query.describe import describe_neighbours, describe_relation
+from knowledge_pipeline.query.describe import describe_neighbours, describe_relation, describe_skipped_step
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import ScoreExplanation, SearchResponse, SearchResult
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 _MAX_LINE_CHARS = 200
 _MAX_FULL_LINE_CHARS = 20_000
 _MAX_NEIGHBOURS = 3  # of each kind
-_DEGRADED_NOTES = {
-    "vector": "searched by words only: the embedding model is not available",
-    "hyde": "searched without a hypothetical answer: the language model wrote none",
-    "expansion": "searched without related terms: the language model named none",
-    "decompose": "searched as one question: the language model did not split it",
-    "graph": "callers and callees are not shown: there is no code graph to read",
-    "rerank": "not reranked: the reranker is not available or took too long",
-}
 
 
 def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
@@ -40,9 +32,11 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
         screen.print_json(answer.as_json())
         return
     for step in answer.degraded:
-        note = _DEGRADED_NOTES.get(step, f"answered without {step}")
+        note = describe_skipped_step(step).rstrip(".")
         why = answer.explain["degraded"].get(step) if answer.explain else None
-        screen.print_note(f"note: {note} ({one_line(_format_nested(why)) if why else '--explain says why'})")
+        screen.print_note(
+            f"note: {note[:1].lower()}{note[1:]} ({one_line(_format_nested(why)) if why else '--explain says why'})"
+        )
     for number, result in enumerate(answer.results, start=1):
         screen.print_text(_format_heading(number, result, scores=scores), style="bold cyan")
         if result.explain:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.render.screen import Screen
-    from knowledge_pipeline.sql_models.files import Model
+    from knowledge_pipeline.sql_models.model import Model
     from knowledge_pipeline.sql_models.run import SqlResult
 
 

@@ -115,7 +115,11 @@ class _Watcher:
         try:
             with show_progress(self._session.screen) as report_for:
                 outcome = pipeline.refresh(
-                    watched.lake, watched.settings, sources, report=lambda source: report_for(source.id)
+                    watched.lake,
+                    watched.settings,
+                    sources,
+                    report=lambda source: report_for(source.id),
+                    idle=watched.idle,
                 )
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
             self._report_error(_REFRESH, TransientError(format_error(error)))

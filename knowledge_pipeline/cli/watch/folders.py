@@ -14,6 +14,7 @@ from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings, SourceConfig
+    from knowledge_pipeline.stages.pipeline import IdleSources
     from knowledge_pipeline.store.lake import Lake
 
 WATCHED_TRIGGERS = frozenset({"realtime", "on_commit"})
@@ -30,6 +31,7 @@ class WatchedSources:
     lake: Lake
     sources: Sequence[SourceConfig]
     folders: Mapping[str, Path]  # of the sources on this machine, by id
+    idle: IdleSources
 
     def __init__(self, path: Path, ids: Sequence[str], *, everything: bool) -> None:
         """Read the file.
@@ -64,6 +66,7 @@ class WatchedSources:
                 if self._everything or resolve_trigger(source) in WATCHED_TRIGGERS
             ]
         self.settings, self.lake, self.sources = settings, Lake(settings.store), sources
+        self.idle = pipeline.IdleSources()
         self._generation += 1
 
     def reload_if_edited(self) -> bool:

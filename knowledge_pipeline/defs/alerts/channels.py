@@ -1,4 +1,4 @@
-"""How an alert leaves the machine: a Slack webhook, and mail. Neither names its secrets in an error."""
+"""Sends alerts to a Slack webhook and by e-mail. No error names a secret."""
 
 import logging
 import smtplib
@@ -21,14 +21,14 @@ MAX_TRIES = 4
 MAX_TOTAL_WAIT_S = 30.0
 """For all tries together: the sensor has a minute."""
 
-_FIRST_PAUSE_S = 1.0  # before the second try where the server does not say
+_FIRST_PAUSE_S = 1.0  # before the second try, unless the server names another one
 _MAX_TEXT_CHARS = 3000
 _SUBMISSION_OVER_TLS = 465
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """What is told: one line, and what follows it."""
+    """One line, the text below it, and a link."""
 
     title: str
     text: str
@@ -39,8 +39,8 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
     """Post to an incoming webhook, waiting where it asks for that.
 
     Raises:
-        PermanentError: Slack, or the URL, says that it will never work like this.
-        TransientError: it did not take the message in a few tries.
+        PermanentError: the webhook will never accept the message.
+        TransientError: it did not accept the message in a few tries.
 
     Source: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
     """
@@ -51,23 +51,23 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
         wait_s = _FIRST_PAUSE_S * 2 ** (tried - 1)
         try:
             with _silence_loggers("httpx", "httpcore"):
-                answer = httpx.post(
+                response = httpx.post(
                     webhook.get_secret_value(), json={"text": _format_for_slack(alert)}, timeout=TIMEOUT_S
                 )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise PermanentError("alerts.slack_webhook is no https URL: correct it") from error
+            raise PermanentError("alerts.slack_webhook is not an https URL: correct it") from error
         except httpx.HTTPError as error:
-            said = f"Slack cannot be reached ({type(error).__name__})"
+            problem = f"Slack cannot be reached ({type(error).__name__})"
         else:
-            if answer.is_success:
+            if response.is_success:
                 return
-            said = f"Slack answered {answer.status_code} {answer.text[:100].strip()!r}"
-            if answer.status_code not in {408, 429} and answer.status_code < 500:
-                raise PermanentError(f"{said}: make a new webhook, and set alerts.slack_webhook to it")
-            requested_s = parse_retry_after(answer.headers.get("Retry-After"))
+            problem = f"Slack answered {response.status_code} {response.text[:100].strip()!r}"
+            if response.status_code not in {408, 429} and response.status_code < 500:
+                raise PermanentError(f"{problem}: make a new webhook, and set alerts.slack_webhook to it")
+            requested_s = parse_retry_after(response.headers.get("Retry-After"))
             wait_s = wait_s if requested_s is None else requested_s
         if tried == MAX_TRIES or time.monotonic() + wait_s > deadline_s:
-            raise TransientError(f"{said}, and did not take the alert in {tried} tries")
+            raise TransientError(f"{problem}, and did not take the alert in {tried} tries")
         time.sleep(wait_s)
 
 
@@ -75,7 +75,7 @@ def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
     """Send to all addresses in one message; port 465 is TLS from the start.
 
     Raises:
-        PermanentError: the server refuses the sender, the login or every address, or is no such server.
+        PermanentError: the server refuses the sender, the login or an address, or lacks TLS.
         TransientError: it did not answer, or refused for now.
     """
     place = f"the mail server {settings.host}:{settings.port}"
@@ -97,8 +97,8 @@ def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
             f"{place} refused {', '.join(error.recipients)}: correct alerts.email.to"
         ) from error
     except smtplib.SMTPResponseException as error:
-        said = f"{place} refused the message ({error.smtp_code} {_decode_reply(error.smtp_error)})"
-        raise (PermanentError if error.smtp_code >= 500 else TransientError)(said) from error
+        problem = f"{place} refused the message ({error.smtp_code} {_decode_reply(error.smtp_error)})"
+        raise (PermanentError if error.smtp_code >= 500 else TransientError)(problem) from error
     except ssl.SSLCertVerificationError as error:
         raise PermanentError(
             f"{place} shows a certificate that is not trusted: {error.verify_message}"
@@ -131,7 +131,7 @@ def _build_message(settings: EmailAlertSettings, alert: Alert) -> EmailMessage:
 
 
 def _format_for_slack(alert: Alert) -> str:
-    """Slack's own markup: three characters are escaped, and a link has its text behind a bar."""
+    """Slack's own markup: three characters are escaped, and a link's text follows a bar."""
     lines = [f"*{_escape_for_slack(alert.title)}*", _escape_for_slack(alert.text)]
     if alert.url:
         lines.append(f"<{alert.url}|Open the run>")
@@ -149,7 +149,7 @@ def _decode_reply(reply: bytes | str) -> str:
 
 @contextmanager
 def _silence_loggers(*names: str) -> Iterator[None]:
-    """Nothing below a warning is logged by these: httpx logs every URL, and this one is a secret."""
+    """Let these log nothing below a warning: httpx logs every URL, and this one is a secret."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

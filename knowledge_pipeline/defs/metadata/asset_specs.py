@@ -1,7 +1,6 @@
-"""What each stage's asset says of itself in the UI: rows, columns, where they come from, where to look.
+"""How the UI describes each stage's asset: rows, columns, their origins, and where to look.
 
-All of it is static and made without opening a table, because every process that loads the
-definitions makes it.
+All of it is static and needs no open table, because every process that loads the definitions builds it.
 """
 
 import os
@@ -15,6 +14,14 @@ import dagster as dg
 import knowledge_pipeline
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.defs.dagster_internals import (
+    CODE_REFERENCES,
+    COLUMN_LINEAGE,
+    COLUMN_SCHEMA,
+    STORAGE_KIND,
+    TABLE_NAME,
+    URI,
+)
 from knowledge_pipeline.defs.freshness import build_freshness_policy
 from knowledge_pipeline.defs.metadata.columns import arrow_schema, table_schema
 from knowledge_pipeline.defs.settings_assets import STAGE_SETTINGS
@@ -22,13 +29,12 @@ from knowledge_pipeline.defs.versions import compute_code_versions
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline.store import index_payload, schemas
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.tables import Table
 
 _UPSTREAM_STAGES: Mapping[str, tuple[str, ...]] = {
     "snapshot": (),
     "chunks": ("snapshot",),
     "embeddings": ("chunks",),
-    "index": ("chunks", "embeddings"),  # a chunk that only moved has no new vector
+    "index": ("chunks", "embeddings"),  # a chunk that only moves gets no new vector
     "graph": ("snapshot",),
 }
 
@@ -57,8 +63,8 @@ CHUNK_DESCRIPTIONS: Mapping[SourceType, str] = {
     "jira": "turns of a ticket, key and title repeated",
     "confluence": "section of a page",
     "slack": "turns of a thread or of a channel's day",
-    "archive": "section or turns of a record, small JSON whole",
-    "files": "passage of a document, with its page",
+    "archive": "section or turns of a record, or a small JSON file",
+    "files": "part of a document, with its page",
 }
 """What one row of the chunks is."""
 
@@ -76,30 +82,27 @@ _ORIGIN_DESCRIPTIONS: Mapping[SourceType, str] = {
     "files": "the files of a folder, their text extracted page by page",
 }
 _CHANGE_DESCRIPTIONS: Mapping[SourceType, str] = {
-    "git_history": "A commit never changes; rewritten history brings new rows and archives the old.",
+    "git_history": "A commit never changes; rewritten history adds new rows and archives the old ones.",
     **dict.fromkeys(
         ("github_pr", "github_issues", "jira", "confluence", "slack"),
-        "Between two whole listings the service is asked for what was updated; what a whole listing no "
-        "longer has is archived, not deleted.",
+        "Most refreshes list only updates; a periodic full listing archives what the service no longer has.",
     ),
 }
-_DEFAULT_CHANGE_DESCRIPTION = (
-    "A row changes with its file; what the source no longer has is archived, not deleted."
-)
+_DEFAULT_CHANGE_DESCRIPTION = "A row changes with its file; deleted files are archived."
 
 _STAGE_DESCRIPTIONS: Mapping[str, str] = {
-    "chunks": "Cut from the redacted text of `snapshot`: an exact slice each, with a header that tells its "
+    "chunks": "Each is an exact slice of the redacted text of `snapshot`, with a header that names its "
     "place. A document is cut again when it, the chunker or its settings change. Where a document is "
     "missing, `skipped` says why; where it is cut badly, look at `anchor` and at `chunking` of the source.",
-    "embeddings": "Made from header and text of `chunks`; what a model embedded once is never embedded "
-    "again by it. New rows come with new texts or another model. If search by meaning finds nothing, see "
-    "whether every `text_key` of the chunks is here.",
-    "index": "Made from `chunks` and `embeddings`, in one table for all sources of the same model, each row "
-    "with the source's access. Queries read it only once it is released. If something is not found, look "
-    "for its `path` here, then at `archived`, `visibility` and the newest release.",
-    "graph": "Read from `snapshot` by tree-sitter, redacted first, and resolved across the files of the "
-    "source; edges are in a table beside. A file is resolved again when it, or what it was resolved by, "
-    "changed. Queries read it once it is released. Where a use is missing, look at `target_id` and "
+    "embeddings": "Made from header and text of `chunks`; a model never embeds the same text twice. New "
+    "texts or another model add rows. If search by meaning finds nothing, check that every `text_key` of the "
+    "chunks is here.",
+    "index": "Made from `chunks` and `embeddings`, in one table for all sources of the same model; each row "
+    "has the source's access. Queries read it only after a release. If something is not found, look for its "
+    "`path` here, then at `archived`, `visibility` and the newest release.",
+    "graph": "Extracted by tree-sitter from the redacted `snapshot`, and resolved across the files of the "
+    "source; another table holds the edges. A file is resolved again when it, or what it refers to, "
+    "changes. Queries read it only after a release. Where a use is missing, look at `target_id` and "
     "`confidence` of the edges with its `path`.",
 }
 _SOURCE_KINDS: Mapping[SourceType, str] = {
@@ -115,14 +118,6 @@ _SOURCE_KINDS: Mapping[SourceType, str] = {
     "archive": "markdown",
     "files": "pdf",
 }
-_TABLE_FOLDERS: Mapping[str, str] = {
-    "snapshot": "snapshot/{type}",
-    "chunks": "chunks/{type}",
-    "embeddings": "embeddings",
-    "index": "index",
-    "graph": "graph",
-}
-
 _CHUNK_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     "id": ("uri", "text"),
     **{name: (name,) for name in ("uri", "path", "language", "url", "author", "last_modified")},
@@ -157,14 +152,14 @@ _INDEX_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
 
 
 def list_upstream(stage: str) -> tuple[str, ...]:
-    """Last parts of the keys of what a stage is made from: stages first, then settings."""
+    """The last parts of the keys of a stage's inputs: stages first, then settings."""
     return (*_UPSTREAM_STAGES[stage], *STAGE_SETTINGS[stage])
 
 
 def build_stage_specs(source_type: SourceType, settings: Settings) -> list[dg.AssetSpec]:
-    """The assets of a type in their order, each with all that the UI can show of it.
+    """The assets of a type in their order, with everything that the UI can show of them.
 
-    `skippable`, because a run of many sources logs its materializations itself, each with the
+    They are `skippable`, because a run of many sources logs its materializations itself, each with the
     provenance of its own partition.
     """
     versions = compute_code_versions(source_type)
@@ -177,7 +172,7 @@ def build_stage_specs(source_type: SourceType, settings: Settings) -> list[dg.As
             metadata=_build_metadata(source_type, stage, settings),
             group_name=source_type,
             code_version=versions[stage],
-            freshness_policy=build_freshness_policy(source_type, settings) if stage == "index" else None,
+            freshness_policy=build_freshness_policy(settings, source_type) if stage == "index" else None,
             owners=list(settings.owners),
             tags={"knowledge/stage": stage, "knowledge/type": source_type},
             kinds=list_kinds(source_type, stage, settings),
@@ -189,9 +184,10 @@ def build_stage_specs(source_type: SourceType, settings: Settings) -> list[dg.As
 def describe_stage(source_type: SourceType, stage: str) -> str:
     """What one row is, what it is made from, what changes it, where to look when it is wrong."""
     if stage == "snapshot":
+        changes = _CHANGE_DESCRIPTIONS.get(source_type, _DEFAULT_CHANGE_DESCRIPTION)
         return (
-            f"One row per {DOCUMENT_DESCRIPTIONS[source_type]}, as it was read from {_ORIGIN_DESCRIPTIONS[source_type]}. "
-            f"{_CHANGE_DESCRIPTIONS.get(source_type, _DEFAULT_CHANGE_DESCRIPTION)} If one is missing, look at `skipped`, then at "
+            f"One row per {DOCUMENT_DESCRIPTIONS[source_type]}, as read from "
+            f"{_ORIGIN_DESCRIPTIONS[source_type]}. {changes} If one is missing, look at `skipped`, then at "
             "patterns and limits of the source."
         )
     rows = {
@@ -204,7 +200,7 @@ def describe_stage(source_type: SourceType, stage: str) -> str:
 
 
 def list_kinds(source_type: SourceType, stage: str, settings: Settings) -> set[str]:
-    """At most three words, shown as icons: what the rows are or what makes them, and what keeps them."""
+    """At most three words, shown as icons: what the rows are or what makes them, and what stores them."""
     if stage == "embeddings":
         mine = [source for source in settings.sources if source.type == source_type]
         providers = {settings.resolve_embedding(source).provider for source in mine}
@@ -219,23 +215,45 @@ def list_kinds(source_type: SourceType, stage: str, settings: Settings) -> set[s
 
 
 def build_column_lineage(source_type: SourceType, stage: str) -> dg.TableColumnLineage:
-    """Which column comes from which of the assets before it; columns that settings decide have none."""
+    """The upstream columns of each column; columns that settings decide have none."""
+    origins = dict[str, list[tuple[str, str]]]()
+    if stage == "chunks":
+        origins = _from_stage("snapshot", _CHUNK_COLUMN_ORIGINS)
+    elif stage == "graph":
+        origins = _from_stage("snapshot", _GRAPH_COLUMN_ORIGINS)
+    elif stage == "embeddings":
+        origins = {
+            "text_key": [("chunks", "text_key")],
+            "vector": [("chunks", "header"), ("chunks", "text")],
+        }
+    elif stage == "index":
+        chunk_columns = set(arrow_schema("chunks").names)
+        copied = {name: (name,) for name in arrow_schema("index").names if name in chunk_columns}
+        origins = _from_stage("chunks", {**copied, **_INDEX_COLUMN_ORIGINS})
+        origins["vector"] = [("embeddings", "vector")]
     return dg.TableColumnLineage(
         {
-            name: [dg.TableColumnDep([source_type, before], column) for before, column in made_of]
-            for name, made_of in _column_origins(stage).items()
+            name: [dg.TableColumnDep([source_type, upstream], column) for upstream, column in columns]
+            for name, columns in origins.items()
         }
     )
 
 
+def _from_stage(stage: str, columns: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, str]]]:
+    return {name: [(stage, column) for column in origins] for name, origins in columns.items()}
+
+
 def build_code_references(stage: str) -> dg.CodeReferencesMetadataValue:
-    """The stage's file and that of its asset: on this machine, or where `KNOWLEDGE_CODE_URL` has them.
+    """The files of the stage and of its asset: on this machine, or below `KNOWLEDGE_CODE_URL`.
 
     The variable names the root of the code in a browser: `https://<host>/<owner>/<name>/blob/<branch>`.
     """
     root = Path(knowledge_pipeline.__file__).parent
-    line = STAGES[stage].__code__.co_firstlineno
-    places = ((root / "stages" / f"{stage}.py", line, "stage"), (root / "defs" / "assets.py", 1, "asset"))
+    code = STAGES[stage].__code__
+    places = (
+        (Path(code.co_filename), code.co_firstlineno, "stage"),
+        (root / "defs" / "assets.py", 1, "asset"),
+    )
     site = os.environ.get("KNOWLEDGE_CODE_URL", "").rstrip("/")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # these classes may change in a minor version
@@ -248,47 +266,15 @@ def build_code_references(stage: str) -> dg.CodeReferencesMetadataValue:
         return dg.CodeReferencesMetadataValue(code_references=references)
 
 
-def build_table_metadata(table: Table) -> dict[str, Any]:
-    """Where a materialized table lies and which version it has now."""
-    return {"table": dg.MetadataValue.path(str(table.path)), "table_version": table.version}
-
-
 def _build_metadata(source_type: SourceType, stage: str, settings: Settings) -> dict[str, Any]:
-    folder = _TABLE_FOLDERS[stage].format(type=source_type)
     lineage = build_column_lineage(source_type, stage)
+    tables = {"index": "index", "graph": "graph.symbols"}
+    folder = f"{stage}/{source_type}" if stage in ("snapshot", "chunks") else stage
     return {
-        "dagster/column_schema": table_schema(stage),
-        **({"dagster/column_lineage": lineage} if lineage.deps_by_column else {}),
-        "dagster/table_name": {"index": "index", "graph": "graph.symbols"}.get(
-            stage, f"{stage}.{source_type}"
-        ),
-        "dagster/storage_kind": "lancedb",
-        "dagster/uri": str(Lake(settings.store).root / folder),
-        "dagster/code_references": build_code_references(stage),
-    }
-
-
-def _column_origins(stage: str) -> dict[str, Sequence[tuple[str, str]]]:
-    if stage == "snapshot":
-        return {}
-    if stage == "chunks":
-        return {
-            name: [("snapshot", column) for column in made_of]
-            for name, made_of in _CHUNK_COLUMN_ORIGINS.items()
-        }
-    if stage == "embeddings":
-        return {
-            "text_key": [("chunks", "text_key")],
-            "vector": [("chunks", "header"), ("chunks", "text")],
-        }
-    if stage == "graph":
-        return {
-            name: [("snapshot", column) for column in made_of]
-            for name, made_of in _GRAPH_COLUMN_ORIGINS.items()
-        }
-    copied = {name: (name,) for name in arrow_schema("index").names if name in arrow_schema("chunks").names}
-    taken = {**copied, **_INDEX_COLUMN_ORIGINS}
-    return {
-        **{name: [("chunks", column) for column in made_of] for name, made_of in taken.items()},
-        "vector": [("embeddings", "vector")],
+        COLUMN_SCHEMA: table_schema(stage),
+        **({COLUMN_LINEAGE: lineage} if lineage.deps_by_column else {}),
+        TABLE_NAME: tables.get(stage, f"{stage}.{source_type}"),
+        STORAGE_KIND: "lancedb",
+        URI: str(Lake(settings.store).root / folder),
+        CODE_REFERENCES: build_code_references(stage),
     }

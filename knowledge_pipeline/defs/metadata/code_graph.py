@@ -1,40 +1,32 @@
-"""What is shown beside a materialization of the code graph: how much there is, how much is resolved."""
+"""What a materialization of the code graph shows: how much there is, and how much is resolved."""
 
 from typing import Any
 
 import dagster as dg
 
-from knowledge_pipeline.checks.code_graph_counts import GraphCounts, count_source_graph
+from knowledge_pipeline.checks.code_graph_counts import count_graph
+from knowledge_pipeline.defs.metadata.tables import build_table
+from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
-
-_COLUMNS = ("language", "in the source", "outside", "unknown", "share resolved")
 
 
 def build_graph_metadata(lake: Lake, source: str) -> dict[str, Any]:
     """Symbols and edges of a source by kind, and the share resolved by language."""
-    counts = count_source_graph(lake, source)
+    counts = count_graph(lake, eq("source", source))
+    resolved = [
+        {
+            "language": it.language,
+            "in the source": it.internal,
+            "outside": it.external,
+            "unknown": it.unknown,
+            "share resolved": it.resolved_share,
+        }
+        for it in counts.by_language
+    ]
     return {
         "symbols": counts.symbols.total(),
         "edges": counts.edges.total(),
         "symbols_by_kind": dg.MetadataValue.json(dict(counts.symbols.most_common())),
         "edges_by_kind": dg.MetadataValue.json(dict(counts.edges.most_common())),
-        **({"resolved": _resolution_table(counts)} if counts.by_language else {}),
+        **({"resolved": build_table(resolved)} if resolved else {}),
     }
-
-
-def _resolution_table(counts: GraphCounts) -> dg.TableMetadataValue:
-    records = [
-        dg.TableRecord(
-            dict(
-                zip(
-                    _COLUMNS,
-                    (it.language, it.internal, it.external, it.unknown, it.resolved_share),
-                    strict=True,
-                )
-            )
-        )
-        for it in counts.by_language
-    ]
-    types = ("string", "int", "int", "int", "float")
-    columns = [dg.TableColumn(name, type_) for name, type_ in zip(_COLUMNS, types, strict=True)]
-    return dg.MetadataValue.table(records, dg.TableSchema(columns))

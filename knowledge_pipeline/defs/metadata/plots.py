@@ -1,4 +1,4 @@
-"""Small pictures of marts, drawn in memory for the metadata of a materialization."""
+"""Draws small pictures of marts in memory, for the metadata of a materialization."""
 
 import base64
 import io
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pyarrow as pa
 
-from knowledge_pipeline.sql_models.files import Plot
+from knowledge_pipeline.defs.metadata.tables import truncate
+from knowledge_pipeline.sql_models.model import Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,11 +22,11 @@ MAX_BARS = 20
 
 _INCHES = (7.2, 3.2)
 _DPIS = (144, 100, 72)  # the first at which the file is small enough
-_MAX_BYTES = 40_000  # every materialization keeps its pictures in Dagster's database
+_MAX_BYTES = 40_000  # Dagster's database stores the pictures of every materialization
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C6D31")
 _OTHERS_COLOUR = "#9A9A9A"
-_MAX_LABELLED_DAYS = 3  # days that are named on the axis one by one
-_MAX_MARKED_POINTS = 60  # points of a line that get a dot each
+_MAX_LABELLED_DAYS = 3  # of which the axis names each
+_MAX_MARKED_POINTS = 60  # of a line, with a dot each
 _MAX_LABEL_CHARS = 28
 
 _SCORES = {"ndcg_10": "nDCG@10", "recall_10": "recall@10", "mrr_10": "MRR@10"}
@@ -41,13 +42,13 @@ def render_plot(plot: Plot, rows: pa.Table) -> dg.MarkdownMetadataValue | None:
         rows: columns `x`, `y` (float) and `series`, in the order of `x` for a line.
     """
     if not rows.num_rows or (plot.kind == "bar" and not any(rows["y"].to_pylist())):
-        return None  # bars of no length
+        return None
     encoded = base64.b64encode(render_png(plot, rows)).decode("ascii")
     return dg.MetadataValue.md(f"![{_format_title(plot)}](data:image/png;base64,{encoded})")
 
 
 def render_png(plot: Plot, rows: pa.Table) -> bytes:
-    """The picture: at most eight series and one for the others, in colours that everybody can tell apart.
+    """The picture: at most eight series and one for the others, in colours for all kinds of colour vision.
 
     Source of the colours: Okabe & Ito 2008, https://jfly.uni-koeln.de/color/
     """
@@ -67,27 +68,22 @@ def render_png(plot: Plot, rows: pa.Table) -> bytes:
     else:
         _label_axes(axes, plot, horizontal=True, note=_draw_bars(axes, series))
     if plot.by:
-        axes.legend(
-            loc="upper left",
-            bbox_to_anchor=(1.01, 1),
-            frameon=False,
-            fontsize=8,
-            title=_format_column(plot.by),
-        )
+        title = _format_column(plot.by)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8, title=title)
     return _encode_png(figure)
 
 
 def _group_by_series(rows: pa.Table) -> dict[str, _Points]:
-    """Points by the name of their line; what falls on the same place is added up."""
-    found: dict[str, _Points] = {}
+    """Points by the name of their series; values at the same x are summed."""
+    series: dict[str, _Points] = {}
     for x, y, name in zip(*(rows[c].to_pylist() for c in ("x", "y", "series")), strict=True):
-        points = found.setdefault(name or "", {})
+        points = series.setdefault(name or "", {})
         points[x] = points.get(x, 0.0) + y
-    return found
+    return series
 
 
 def _limit_series(series: Mapping[str, _Points], *, averaged: bool) -> dict[str, _Points]:
-    """The series with the most to show, by name, and one of all others: their sum, or their mean."""
+    """The largest series, by name, and one of all others: their sum, or their mean."""
     ranked = sorted(series, key=lambda name: (-sum(map(abs, series[name].values())), name))
     if len(ranked) <= MAX_SERIES + 1:
         return {name: series[name] for name in sorted(ranked)}
@@ -104,23 +100,17 @@ def _draw_lines(axes: "Axes", series: Mapping[str, _Points]) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     for number, (name, points) in enumerate(series.items()):
-        marker = "o" if len(points) <= _MAX_MARKED_POINTS else ""
-        axes.plot(
-            list(points),
-            list(points.values()),
-            color=_colour(number),
-            linestyle=("-", "--")[number % 2],  # a second way to tell neighbours apart
-            linewidth=1.6,
-            marker=marker,
-            markersize=3.5,
-            label=_truncate(name),
-        )
-    places = sorted({x for points in series.values() for x in points})
-    if not isinstance(places[0], date):  # a datetime is one, too
+        (line,) = axes.plot(list(points), list(points.values()), color=_colour(number), linewidth=1.6)
+        line.set_linestyle(("-", "--")[number % 2])  # a second difference between neighbours
+        line.set_marker("o" if len(points) <= _MAX_MARKED_POINTS else "")
+        line.set_markersize(3.5)
+        line.set_label(_truncate(name))
+    days = sorted({x for points in series.values() for x in points})
+    if not isinstance(days[0], date):  # a datetime is one, too
         return
-    if len(places) <= _MAX_LABELLED_DAYS:
-        axes.set_xticks(places, [f"{x:%Y-%m-%d}" for x in places])
-        axes.set_xlim(places[0] - timedelta(days=1), places[-1] + timedelta(days=1))  # pyright: ignore
+    if len(days) <= _MAX_LABELLED_DAYS:
+        axes.set_xticks(days, [f"{x:%Y-%m-%d}" for x in days])
+        axes.set_xlim(days[0] - timedelta(days=1), days[-1] + timedelta(days=1))  # pyright: ignore
         return
     locator = AutoDateLocator(minticks=3, maxticks=8)
     axes.xaxis.set_major_locator(locator)
@@ -134,22 +124,15 @@ def _draw_columns(axes: "Axes", series: Mapping[str, _Points]) -> None:
     steps = [after - before for before, after in pairwise(places)]
     width, bottoms = 0.9 * min(steps, default=1), dict.fromkeys(places, 0.0)
     for number, (name, points) in enumerate(series.items()):
-        heights = [points.get(x, 0.0) for x in places]
-        axes.bar(
-            places,
-            heights,
-            width,
-            bottom=list(bottoms.values()),
-            color=_colour(number),
-            label=_truncate(name),
-        )
+        heights, bottom = [points.get(x, 0.0) for x in places], list(bottoms.values())
+        axes.bar(places, heights, width, bottom=bottom, color=_colour(number), label=_truncate(name))
         bottoms = {x: bottoms[x] + height for x, height in zip(places, heights, strict=True)}
     if len(places) == 1:
         axes.set_xlim(places[0] - 1, places[0] + 1)
 
 
 def _draw_bars(axes: "Axes", series: Mapping[str, _Points]) -> str:
-    """Stacked bars beside names, the longest on top; tells what is not shown."""
+    """Stacked bars for names, the longest at the top; returns a note on what is not shown."""
     totals: _Points = {}
     for points in series.values():
         for x, y in points.items():
@@ -164,11 +147,9 @@ def _draw_bars(axes: "Axes", series: Mapping[str, _Points]) -> str:
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     axes.set_ylim(max(len(names) - 0.5, 2.5), -0.5)
-    return (
-        f"; {len(rest)} more have {_format_number(sum(totals[x] for x in rest), None)} together"
-        if rest
-        else ""
-    )
+    if not rest:
+        return ""
+    return f"; {len(rest)} more have {_format_number(sum(totals[x] for x in rest), None)} together"
 
 
 def _colour(number: int) -> str:
@@ -179,22 +160,18 @@ def _label_axes(axes: "Axes", plot: Plot, *, horizontal: bool = False, note: str
     from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
     axes.set_title(_format_title(plot), loc="left", fontsize=10, fontweight="bold")
-    along, across = (
-        (_format_column(plot.y), _format_column(plot.x))
-        if horizontal
-        else (_format_column(plot.x), _format_column(plot.y))
-    )
-    axes.set_xlabel(f"{along}{note}", fontsize=8)
-    axes.set_ylabel(across, fontsize=8)
+    x, y = (plot.y, plot.x) if horizontal else (plot.x, plot.y)
+    axes.set_xlabel(f"{_format_column(x)}{note}", fontsize=8)
+    axes.set_ylabel(_format_column(y), fontsize=8)
     axes.tick_params(labelsize=6 if horizontal else 8)
     axes.spines[["top", "right"]].set_visible(False)
-    measured = axes.xaxis if horizontal else axes.yaxis
-    measured.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    axis = axes.xaxis if horizontal else axes.yaxis
+    axis.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
-    measured.set_major_locator(MaxNLocator(6))
+    axis.set_major_locator(MaxNLocator(6))
     percent = _is_share(plot.y)
-    measured.set_major_formatter(PercentFormatter(1) if percent else FuncFormatter(_format_number))
-    limit = 1.05 * measured.get_data_interval()[1]
+    axis.set_major_formatter(PercentFormatter(1) if percent else FuncFormatter(_format_number))
+    limit = 1.05 * axis.get_data_interval()[1]
     (axes.set_xlim if horizontal else axes.set_ylim)(0, max(limit, 0.05 if percent else 0) or 1)
 
 
@@ -228,42 +205,36 @@ def _is_share(column: str) -> bool:
 
 
 def _is_average(column: str) -> bool:
-    """Whether the values of several series make no sense added up."""
+    """Whether the values of several series have no meaningful sum."""
     kinds = ("_ms", "_10", "_1", "_5", "per_second", "_hours")
     return _is_share(column) or column.endswith(kinds)
 
 
 def _truncate(name: str) -> str:
-    name = name or "none"
-    return name if len(name) <= _MAX_LABEL_CHARS else f"{name[: _MAX_LABEL_CHARS - 1]}…"
+    return truncate(name or "none", _MAX_LABEL_CHARS)
 
 
 def _encode_png(figure: "Figure") -> bytes:
-    """The figure as PNG of few colours, so that no series takes the colour of another."""
+    """The figure as a PNG of few colours: each in four steps to white, for smooth edges."""
+    from matplotlib.colors import to_rgb
     from PIL import Image
 
     palette = Image.new("P", (1, 1))
-    palette.putpalette(_build_palette())
-    encoded = b""
+    shades = [
+        round(255 * (share * part + 1 - share))
+        for colour in (*_COLOURS, _OTHERS_COLOUR, "#DDDDDD")
+        for share in (1, 0.75, 0.5, 0.25)
+        for part in to_rgb(colour)
+    ]
+    palette.putpalette([*shades, 255, 255, 255])
+    png = b""
     for dpi in _DPIS:
         drawn, written = io.BytesIO(), io.BytesIO()
         figure.savefig(drawn, format="png", dpi=dpi)
         with Image.open(drawn) as image:
             few = image.convert("RGB").quantize(palette=palette, dither=Image.Dither.NONE)
             few.save(written, "PNG", optimize=True)
-        encoded = written.getvalue()
-        if len(encoded) <= _MAX_BYTES:
+        png = written.getvalue()
+        if len(png) <= _MAX_BYTES:
             break
-    return encoded
-
-
-def _build_palette() -> list[int]:
-    """Every colour in four steps to white, for smooth edges."""
-    from matplotlib.colors import to_rgb
-
-    return [
-        round(255 * (share * part + 1 - share))
-        for colour in (*_COLOURS, _OTHERS_COLOUR, "#DDDDDD")
-        for share in (1, 0.75, 0.5, 0.25)
-        for part in to_rgb(colour)
-    ] + [255, 255, 255]
+    return png

@@ -1,13 +1,13 @@
-"""Refresh sources as one recorded run inside this process: what `knowledge refresh --dagster` does.
+"""Refreshes sources as one recorded run inside this process, for `knowledge refresh --dagster`.
 
-Nothing is launched and no daemon is needed; `dagster dev` shows the run.
+It launches nothing and needs no daemon; `dagster dev` shows the run.
 """
 
 import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import dagster as dg
@@ -16,31 +16,30 @@ from knowledge_pipeline.defs.jobs import refresh
 from knowledge_pipeline.defs.partitions import group_ids_by_type, source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import fail_lost_runs
-from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
 from knowledge_pipeline.defs.runs.requests import build_source_tags
 from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.context import ORDINARY_REFRESH, RefreshOptions
 
-_PROJECT_FILE = Path(__file__).parent.parent.parent / "dagster.yaml"
+_PROJECT_FILE = Path(__file__).parents[3] / "dagster.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """What the run came to."""
+    """How the run ended."""
 
     run_id: str
     failure: str | None  # one sentence, where anything failed
 
 
 def record_refresh(
-    config_path: Path, sources: Iterable[str] = (), refresh_config: RefreshConfig | None = None
+    config_path: Path, sources: Iterable[str] = (), options: RefreshOptions = ORDINARY_REFRESH
 ) -> RecordedRun:
-    """Refresh chosen sources, or all, and release what they gave, on the instance of `DAGSTER_HOME`.
+    """Refresh chosen sources, or all, and release what changed, on the instance of `DAGSTER_HOME`.
 
     Args:
-        config_path: a `knowledge.yaml`; beside it lies `.dagster`, which is used where
-            `DAGSTER_HOME` is not set.
+        config_path: a `knowledge.yaml`; without `DAGSTER_HOME`, the folder `.dagster` next to it is used.
         sources: ids; none means all.
-        how: by default an ordinary refresh.
+        options: of the refresh.
 
     Raises:
         ConfigError: the file is missing or wrong.
@@ -53,36 +52,32 @@ def record_refresh(
         fail_lost_runs(instance)
         for source_type, known in group_ids_by_type(settings).items():
             instance.add_dynamic_partitions(str(source_partitions(source_type).name), known)
-        config = {"sources": ids, **(refresh_config or RefreshConfig()).model_dump()}
         result = refresh.execute_in_process(
             {
-                "ops": {"refresh_sources": {"config": config}},
+                "ops": {"refresh_sources": {"config": {"sources": ids, **asdict(options)}}},
                 "loggers": {"console": {"config": {"log_level": "WARNING"}}},
             },
             instance,
             resources={"project": project},
             raise_on_error=False,
-            tags={
-                "knowledge/trigger": "command",
-                **build_source_tags(ids),
-            },
+            tags={"knowledge/trigger": "command", **build_source_tags(ids)},
         )
         return RecordedRun(result.run_id, _find_failure(result))
 
 
 def _find_failure(result: dg.ExecuteInProcessResult) -> str | None:
     for event in result.get_step_failure_events():
-        failed = event.step_failure_data
-        sentence = failed.user_failure_data.description if failed.user_failure_data else None
-        return sentence or (failed.error.message.strip() if failed.error else "failed")
+        failure = event.step_failure_data
+        message = failure.user_failure_data.description if failure.user_failure_data else None
+        return message or (failure.error.message.strip() if failure.error else "failed")
     return None if result.success else f"run {result.run_id} failed before its first step"
 
 
 @contextmanager
 def open_local_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
-    """The instance of `DAGSTER_HOME`, else one in `folder`; both are what `dagster dev` shows there.
+    """The instance of `DAGSTER_HOME`, or one in `folder`; `dagster dev` shows the same one.
 
-    One in `folder` gets the project's `dagster.yaml`, as `make dev` gives it, telemetry off.
+    The one in `folder` gets the project's `dagster.yaml`, as from `make dev`, with telemetry off.
     """
     if "DAGSTER_HOME" not in os.environ:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The sensor that refreshes sources by their files: it lists folders of this machine, and reads no document.
+"""The sensor that refreshes sources when their files change: it lists local folders, and reads no document.
 
-The daemon has no file watcher: what a tick sees is a digest of each listing, and a source
-whose digest is another one is refreshed. `knowledge watch` is quicker, and needs no daemon.
+The daemon has no file watcher: a tick compares a digest of each listing, and refreshes a source whose digest
+differs. `knowledge watch` is quicker, and needs no daemon.
 """
 
 import json
@@ -15,6 +15,7 @@ from pathlib import Path
 import dagster as dg
 
 from knowledge_pipeline.config.settings import LocalConnection, SourceConfig, resolve_trigger
+from knowledge_pipeline.defs.failures import skip_on_config_error
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.defs.sensors.unfinished_runs import (
@@ -22,7 +23,7 @@ from knowledge_pipeline.defs.sensors.unfinished_runs import (
     list_unfinished_sources,
     list_unpartitioned_sources,
 )
-from knowledge_pipeline.errors import ConfigError, KnowledgeError
+from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.records import Item
 from knowledge_pipeline.sources.git.remote_heads import find_repository
 from knowledge_pipeline.sources.registry import open_source
@@ -30,24 +31,20 @@ from knowledge_pipeline.stages.snapshot import is_up_to_date
 from knowledge_pipeline.store.lake import Lake
 
 BUDGET_S = 5.0
-"""For the listings of one tick, of the ten seconds between two: who had no turn is first at the next one."""
-
-_TRIGGER = "files"
+"""For the listings of one tick, of the ten seconds between two; the next tick begins with the rest."""
 
 
 @dataclass(slots=True)
 class FilesCursor:
-    """What the sensor remembers from tick to tick, as JSON."""
+    """What the sensor remembers from tick to tick, stored as JSON."""
 
-    requests: int = 0
-    """Ticks that requested runs: part of a run key, so that files that come back are refreshed again."""
-    next: str = ""
-    """The source that is listed first."""
+    requests: int = 0  # ticks with requests; in run keys, so that files that come back are refreshed again
+    next: str = ""  # the source to list first
     digests: dict[str, str] = field(default_factory=dict[str, str])
-    """The last requested listing of each source, or what kept it from being listed."""
+    """Of the last requested listing of each source, or of the error that prevented it."""
 
     def to_json(self) -> str:
-        """The cursor as Dagster keeps it."""
+        """The cursor as Dagster stores it."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
@@ -57,18 +54,15 @@ class FolderScan:
 
     changed: list[SourceConfig] = field(default_factory=list[SourceConfig])
     failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
-    waiting: int = 0
-    """Sources that there was no time for."""
+    waiting: int = 0  # sources that there was no time for
 
 
 @dataclass(frozen=True, slots=True)
 class ExcludedSources:
-    """Sources that other runs are for."""
+    """Ids of sources that other runs refresh."""
 
-    busy: Set[str] = frozenset()
-    """Ids of those whose run is not over: not listed."""
-    new: Set[str] = frozenset()
-    """Ids of those whose first refresh is requested by `sources_in_config`: listed, and not requested."""
+    busy: Set[str] = frozenset()  # their run is unfinished: not listed
+    new: Set[str] = frozenset()  # `sources_in_config` requests their first refresh: listed, not requested
 
 
 @dg.sensor(
@@ -79,36 +73,31 @@ class ExcludedSources:
     description="Lists the folders of sources that are refreshed as their files change (trigger realtime, or "
     "on_commit where the folder is in no repository), and requests a run for those that changed.",
 )
+@skip_on_config_error("no folder is listed")
 def changed_files(
     context: dg.SensorEvaluationContext, project: ProjectResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Request one refresh of all that changed; a source under way is looked at when its run is over."""
-    began_s = time.monotonic()
-    try:
-        settings = project.load_settings()
-    except ConfigError as error:
-        return dg.SkipReason(f"no folder is listed: {error}")
-    cursor = _load_cursor(context.cursor)
+    """Request one refresh of everything that changed; a busy source is listed when its run is over."""
+    started_s = time.monotonic()
+    settings, cursor = project.load_settings(), _load_cursor(context.cursor)
     sources = select_file_sources(settings.sources)
-    lake = Lake(settings.store)
-    left = ExcludedSources(
+    excluded = ExcludedSources(
         busy=list_unfinished_sources(context.instance),
         new=list_unpartitioned_sources(context.instance, sources),
     )
-    found = scan_folders(sources, cursor, lake, until_s=began_s + BUDGET_S, excluded=left)
-    for source, error in found.failed.items():
+    deadline_s = started_s + BUDGET_S
+    scan = scan_folders(sources, cursor, Lake(settings.store), until_s=deadline_s, excluded=excluded)
+    for source, error in scan.failed.items():
         context.log.warning(f"{source}: {error}")
-    for source in left.new & list_unfinished_sources(
-        context.instance, READING_STATUSES
-    ):  # read before it was listed, perhaps
-        cursor.digests.pop(source, None)
-    requests = list(_build_requests(found.changed, cursor))
-    skip = None if requests else dg.SkipReason(_explain_skip(sources, found))
+    for source in excluded.new & list_unfinished_sources(context.instance, READING_STATUSES):
+        cursor.digests.pop(source, None)  # its run may have read it before this listing
+    requests = list(_build_requests(scan.changed, cursor))
+    skip = None if requests else dg.SkipReason(_explain_skip(sources, scan))
     return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
 
 
 def select_file_sources(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
-    """Sources on this machine that are refreshed by their files, and not by commits or the clock."""
+    """Local sources that are refreshed when their files change, not by commits or the clock."""
     return [
         source
         for source in sources
@@ -128,34 +117,33 @@ def scan_folders(
     until_s: float,
     excluded: ExcludedSources,
 ) -> FolderScan:
-    """List sources, beginning where the last tick ended, and note in the cursor what is new.
+    """List sources, beginning where the last tick ended, and record what is new in the cursor.
 
     Args:
         sources: in their order.
         cursor: changed in place.
         lake: what is stored of them.
-        until_s: on the monotonic clock; one source at least is listed.
-        left: sources that other runs are for.
+        until_s: on the monotonic clock; at least one source is listed.
+        excluded: sources that other runs refresh.
     """
-    found = FolderScan()
+    scan = FolderScan()
     ids = [source.id for source in sources]
     cursor.digests = {id_: digest for id_, digest in cursor.digests.items() if id_ in set(ids)}
     start = ids.index(cursor.next) if cursor.next in set(ids) else 0
-    turn = [*sources[start:], *sources[:start]]
     cursor.next = ""
-    for number, source in enumerate(turn):
+    for number, source in enumerate([*sources[start:], *sources[:start]]):
         if number and time.monotonic() >= until_s:
-            cursor.next, found.waiting = source.id, len(turn) - number
+            cursor.next, scan.waiting = source.id, len(sources) - number
             break
         if source.id not in excluded.busy:
-            _scan_source(source, cursor, lake, found, is_new=source.id in excluded.new)
-    return found
+            _scan_source(source, cursor, lake, scan, is_new=source.id in excluded.new)
+    return scan
 
 
 def _scan_source(
     source: SourceConfig, cursor: FilesCursor, lake: Lake, scan: FolderScan, *, is_new: bool
 ) -> None:
-    """What is seen for the first time is refreshed only if its snapshot is not what it lists."""
+    """A source that is seen for the first time counts as changed only if its snapshot is out of date."""
     known = cursor.digests.get(source.id)
     try:
         items = list_items(source, lake.cache)
@@ -164,13 +152,13 @@ def _scan_source(
             scan.changed.append(source)
     except KnowledgeError as error:
         digest = _short_digest(f"failed: {error}")
-        if digest != known:  # told once; once it can be listed again, it is refreshed
+        if digest != known:  # reported once; when it can be listed again, it is refreshed
             scan.failed[source.id] = error
     cursor.digests[source.id] = digest
 
 
 def list_items(source: SourceConfig, cache: Path) -> list[Item]:
-    """What a folder holds now, by stat alone. Raises `KnowledgeError` as `Source.discover` does."""
+    """The files of a folder, by `stat` only. Raises `KnowledgeError` as `Source.discover` does."""
     with open_source(source, cache=cache) as opened:
         return list(opened.discover())
 
@@ -183,21 +171,21 @@ def compute_listing_digest(items: Iterable[Item]) -> str:
 
 
 def _short_digest(text: str) -> str:
-    """48 bits in eight characters: Dagster keeps a copy of the cursor with every tick."""
+    """48 bits in eight characters, because Dagster stores the cursor with every tick."""
     return urlsafe_b64encode(sha256(text.encode()).digest()[:6]).decode()
 
 
 def _build_requests(changed: Sequence[SourceConfig], cursor: FilesCursor) -> Iterator[dg.RunRequest]:
-    """The digests are part of the key: a tick that is repeated after a crash may have found more."""
+    """The run key contains the digests: a tick that is repeated after a crash may find more."""
     if changed:
         cursor.requests += 1
         digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in changed)
         key = f"files {cursor.requests} {_short_digest(digests)}"
-        yield from build_refresh_requests(changed, trigger=_TRIGGER, run_key=key)
+        yield from build_refresh_requests(changed, trigger="files", run_key=key)
 
 
 def _load_cursor(text: str | None) -> FilesCursor:
-    """What was remembered; nothing where there was nothing, or something of another version."""
+    """The stored cursor; an empty one where there is none, or one of another version."""
     try:
         return FilesCursor(**json.loads(text or "{}"))
     except (TypeError, ValueError):
@@ -205,10 +193,9 @@ def _load_cursor(text: str | None) -> FilesCursor:
 
 
 def _explain_skip(sources: Sequence[SourceConfig], scan: FolderScan) -> str:
-    """Why no run is requested."""
-    said = [f"no file changed in {len(sources)} sources"]
+    reasons = [f"no file changed in {len(sources)} sources"]
     if scan.failed:
-        said.append(f"{len(scan.failed)} could not be listed: see the log of this tick")
+        reasons.append(f"{len(scan.failed)} could not be listed: see the log of this tick")
     if scan.waiting:
-        said.append(f"{scan.waiting} are listed first at the next tick")
-    return "; ".join(said)
+        reasons.append(f"the next tick lists the other {scan.waiting} first")
+    return "; ".join(reasons)

@@ -1,8 +1,8 @@
-"""The sensor that refreshes sources by commits: it asks repositories where they stand, and fetches nothing.
+"""The sensor that refreshes sources by commits: it polls the heads of repositories, and fetches nothing.
 
-Nothing is lost between a refresh and the first look at a repository: what is seen for the
-first time is refreshed, be it once too often, unless a run that will read it is still to
-begin. What was seen is refreshed once a commit.
+Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the first
+time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that, it is
+refreshed once for each commit.
 """
 
 import time
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.defs.failures import skip_on_config_error
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor, load_cursor
@@ -21,16 +22,16 @@ from knowledge_pipeline.defs.sensors.unfinished_runs import (
     list_unfinished_sources,
     list_unpartitioned_sources,
 )
-from knowledge_pipeline.errors import ConfigError, KnowledgeError
+from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.sources.git import remote_heads
 from knowledge_pipeline.sources.git.remote_heads import WatchedBranch
 from knowledge_pipeline.stages.schedules import sort_by_repository
 
 MAX_SEPARATE_REPOSITORIES = 25
-"""Repositories with news in one tick, above which their sources share runs: after a night without a
-daemon, thousands of commits shall not be thousands of runs."""
+"""Of one tick, each with runs of its own. The sources of more share runs: after a night without a daemon,
+thousands of commits must not become thousands of runs."""
 
-_MIN_BUDGET_S = 2.0  # for asking, even where reading a large knowledge.yaml took long
+_MIN_BUDGET_S = 2.0  # for polling, even if a large knowledge.yaml took long to read
 
 
 @dataclass(slots=True)
@@ -38,14 +39,13 @@ class CommitScan:
     """What one tick found."""
 
     unseen: list[SourceConfig] = field(default_factory=list[SourceConfig])
-    """Sources of branches that were never looked at before."""
+    """Sources of branches that were never polled before."""
     commits: dict[tuple[str, str | None], list[SourceConfig]] = field(
         default_factory=dict[tuple[str, str | None], list[SourceConfig]]
     )
-    """Sources by repository and the commit that is new there; None: the branch is gone."""
+    """Sources by repository and its new commit; None: the branch is gone."""
     failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
-    waiting: int = 0
-    """Repositories that there was no time for."""
+    waiting: int = 0  # repositories that there was no time for
 
 
 @dg.sensor(
@@ -53,29 +53,26 @@ class CommitScan:
     job_name="refresh",
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Asks the repositories of sources that are refreshed by commits where they stand, and "
-    "requests one run for each new commit, with all sources that read it.",
+    description="Polls the repositories of sources that are refreshed by commits, and requests one run for "
+    "each new commit, with all sources that read it.",
 )
+@skip_on_config_error("no repository is polled")
 def new_commits(
     context: dg.SensorEvaluationContext, project: ProjectResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Request runs for what is new; remember where every repository stands."""
-    began_s = time.monotonic()
-    try:
-        settings = project.load_settings()
-    except ConfigError as error:
-        return dg.SkipReason(f"no repository is asked: {error}")
-    cursor = load_cursor(context)
+    """Request runs for what is new, and remember the head of every branch."""
+    started_s = time.monotonic()
+    settings, cursor = project.load_settings(), load_cursor(context)
     watches = remote_heads.group_by_watched_branch(settings.sources)
     cursor.retain_only(watches)
-    budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - began_s))
-    news = poll_repositories(watches, cursor, budget_s)
-    news.unseen = _select_first_refreshes(context.instance, watches, cursor, news.unseen)
-    for error in news.failed.values():
+    budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
+    scan = poll_repositories(watches, cursor, budget_s)
+    scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen)
+    for error in scan.failed.values():
         context.log.warning(str(error))
-    requests = list(_build_requests(news, cursor.tick))
-    reason = None if requests else dg.SkipReason(_explain_skip(news, watches))
-    return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=reason)
+    requests = list(_build_requests(scan, cursor.tick))
+    skip = None if requests else dg.SkipReason(_explain_skip(scan, watches))
+    return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
 
 
 def _select_first_refreshes(
@@ -84,66 +81,57 @@ def _select_first_refreshes(
     cursor: CommitCursor,
     unseen: Collection[SourceConfig],
 ) -> list[SourceConfig]:
-    """Of what was never looked at, that which no other run will read from where it stands now.
+    """The unseen sources that no other run will read at the present commit.
 
-    What is being read meanwhile may have been read as it stood before: it stays unseen.
+    A run that is reading may have read an earlier commit: such branches stay unseen.
     """
     if not unseen:
         return []
-    ids = {source.id for source in unseen}
+    unseen_ids = {source.id for source in unseen}
     reading = list_unfinished_sources(instance, READING_STATUSES)
-    left = list_unfinished_sources(instance, WAITING_STATUSES) | list_unpartitioned_sources(instance, unseen)
-    for what, sources in watches.items():
-        mine = {source.id for source in sources}
-        if mine & ids and mine & reading:
-            cursor.forget(what)
-            left |= mine
-    return [source for source in unseen if source.id not in left]
+    excluded = list_unfinished_sources(instance, WAITING_STATUSES)
+    excluded |= list_unpartitioned_sources(instance, unseen)
+    for watch, sources in watches.items():
+        ids = {source.id for source in sources}
+        if ids & unseen_ids and ids & reading:
+            cursor.forget(watch)
+            excluded |= ids
+    return [source for source in unseen if source.id not in excluded]
 
 
 def poll_repositories(
     watches: Mapping[WatchedBranch, Sequence[SourceConfig]], cursor: CommitCursor, budget_s: float
 ) -> CommitScan:
-    """Ask those whose turn it is, and note in the cursor what they said."""
-    news, repositories = CommitScan(), remote_heads.build_queries(watches)
-    turn = cursor.list_due_repositories(repositories, time.time())
-    for name in turn:
-        repositories[name].head_branch = cursor.known_head(name)
-    answers = remote_heads.poll_remote_heads([repositories[name] for name in turn], budget_s=budget_s)
-    for name, said in answers.items():
-        if isinstance(said, KnowledgeError):
-            news.failed[name] = said
+    """Poll the repositories that are due, and record their answers in the cursor."""
+    scan, queries = CommitScan(), remote_heads.build_queries(watches)
+    due = cursor.list_due_repositories(queries, time.time())
+    for name in due:
+        queries[name].head_branch = cursor.known_head(name)
+    answers = remote_heads.poll_remote_heads([queries[name] for name in due], budget_s=budget_s)
+    for name, answer in answers.items():
+        if isinstance(answer, KnowledgeError):
+            scan.failed[name] = answer
             cursor.record_failure(name, time.time())
         else:
-            cursor.record_answer(name, said.head_branch)
-    for what, sources in watches.items():
-        said = answers.get(what.repository)
-        if isinstance(said, remote_heads.RemoteHeads):
-            _record_position(news, cursor, what, said.commit_of(what.branch), sources)
-    waiting = [name for name in turn if name not in answers]
-    cursor.next, news.waiting = (waiting[0] if waiting else ""), len(waiting)
-    return news
-
-
-def _record_position(
-    scan: CommitScan,
-    cursor: CommitCursor,
-    watched_branch: WatchedBranch,
-    commit: str | None,
-    sources: Sequence[SourceConfig],
-) -> None:
-    if not cursor.has_seen(watched_branch):
-        scan.unseen.extend(sources)
-    elif cursor.has_moved(watched_branch, commit):
-        scan.commits.setdefault((watched_branch.repository, commit), []).extend(sources)
-    cursor.record_commit(watched_branch, commit)
+            cursor.record_answer(name, answer.head_branch)
+    for watch, sources in watches.items():
+        answer = answers.get(watch.repository)
+        if isinstance(answer, remote_heads.RemoteHeads):
+            commit = answer.commit_of(watch.branch)
+            if not cursor.has_seen(watch):
+                scan.unseen.extend(sources)
+            elif cursor.has_moved(watch, commit):
+                scan.commits.setdefault((watch.repository, commit), []).extend(sources)
+            cursor.record_commit(watch, commit)
+    waiting = [name for name in due if name not in answers]
+    cursor.next, scan.waiting = (waiting[0] if waiting else ""), len(waiting)
+    return scan
 
 
 def _build_requests(scan: CommitScan, tick: int) -> Iterator[dg.RunRequest]:
-    """One run for each new commit of a repository; shared ones for what is seen for the first time.
+    """One run for each new commit of a repository; shared runs for sources seen for the first time.
 
-    The number of the tick is part of a run key, so that a commit that a force push brings
-    back is refreshed again.
+    The run keys contain the tick, so that a commit that a force push brings back is refreshed again.
     """
     if scan.unseen:
         yield from build_refresh_requests(
@@ -154,20 +142,19 @@ def _build_requests(scan: CommitScan, tick: int) -> Iterator[dg.RunRequest]:
         yield from build_refresh_requests(sources, trigger="commit", run_key=f"many commits {tick}")
         return
     for (repository, commit), sources in scan.commits.items():
-        stands_at = commit or "gone"
         yield from build_refresh_requests(
             sort_by_repository(sources),
             trigger="commit",
-            run_key=f"{repository}@{stands_at} {tick}",
-            tags={"knowledge/repository": repository, "knowledge/commit": stands_at},
+            run_key=f"{repository}@{commit or 'gone'} {tick}",
+            tags={"knowledge/repository": repository, "knowledge/commit": commit or "gone"},
         )
 
 
 def _explain_skip(scan: CommitScan, watches: Mapping[WatchedBranch, object]) -> str:
-    """Why no run is requested."""
-    said = [f"no new commit in {len({what.repository for what in watches})} repositories"]
+    reasons = [f"no new commit in {len({watch.repository for watch in watches})} repositories"]
     if scan.failed:
-        said.append(f"{len(scan.failed)} did not answer: {'; '.join(map(str, scan.failed.values()))[:1000]}")
+        errors = "; ".join(map(str, scan.failed.values()))
+        reasons.append(f"{len(scan.failed)} did not answer: {errors[:1000]}")
     if scan.waiting:
-        said.append(f"{scan.waiting} are asked first at the next tick")
-    return "; ".join(said)
+        reasons.append(f"the next tick polls the other {scan.waiting} first")
+    return "; ".join(reasons)

@@ -1,22 +1,20 @@
-"""What to do so that partitions, and what is stored, follow the configured sources.
+"""Plans how partitions, and what is stored, follow the configured sources.
 
-Dagster applies changes of partitions before it keeps the cursor and the runs of a tick, and
-may die between the two. So whether a new source was requested is told by the cursor and
-the store, not by its partition, and a partition is removed one look after its purge was
-requested.
+Dagster applies changes of partitions before it stores the cursor and the runs of a tick, and may die
+between the two. So the cursor and the store say whether a new source was requested, not its partition, and
+a partition is removed one tick after the purge was requested.
 
-Nothing is wiped on uncertainty: a source is purged when two looks in a row at a file that
-loads and has sources did not find it.
+A source is purged only when two ticks in a row did not find it in a file that loads and has sources.
 """
 
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 
-ADDITIONS_PER_LOOK = 300
-DELETIONS_PER_LOOK = 50
-"""A tick waits while Dagster looks for partitions one by one, and removes each in a transaction of its own;
-what is beyond these numbers follows at the next looks."""
+ADDITIONS_PER_TICK = 300
+DELETIONS_PER_TICK = 50
+"""Dagster looks up partitions one by one during a tick, and removes each in its own transaction; later ticks
+do what exceeds these numbers."""
 
 SourceKey = str
 """A source with its type: "code/shop". One whose type changed is a new and a removed one."""
@@ -26,30 +24,27 @@ SourceKey = str
 class Additions:
     """What is new."""
 
-    add: list[SourceKey]
-    """Partitions to add."""
+    add: list[SourceKey]  # partitions
     refresh: list[SourceKey]
-    """Sources to refresh."""
-    requested: list[SourceKey]
-    """For the next look: sources that a refresh was requested for, and of which nothing is stored yet."""
+    requested: list[SourceKey]  # for the next tick: requested so far, and nothing stored yet
 
     def to_cursor(self) -> str:
-        """What the next look has to know, as JSON."""
-        return _to_json({"requested": self.requested})
+        """What the next tick has to know, as JSON."""
+        return json.dumps({"requested": self.requested}, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalCursor:
-    """What is remembered of removed sources until they are to be seen nowhere."""
+    """What the sensor remembers of removed sources until nothing is left of them."""
 
     missing: list[SourceKey] = field(default_factory=list[SourceKey])
-    """Those with a partition that the last look did not find in the file."""
+    """With a partition, but not in the file at the last tick."""
     purging: list[SourceKey] = field(default_factory=list[SourceKey])
-    """Those that a purge was requested for."""
+    """With a requested purge."""
 
     def to_json(self) -> str:
         """As JSON."""
-        return _to_json(asdict(self))
+        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +52,10 @@ class Removals:
     """What is gone."""
 
     purge: list[SourceKey]
-    """Sources to erase."""
-    delete: list[SourceKey]
-    """Partitions to remove."""
-    pending: list[SourceKey]
-    """Sources that are missing for the first time: purged if the next look does not find them either."""
-    retained: list[SourceKey]
-    """Sources that are not purged because the file has none at all."""
-    orphaned: list[SourceKey]
-    """What is stored, but neither configured nor a partition: nobody but a person decides."""
+    delete: list[SourceKey]  # partitions
+    pending: list[SourceKey]  # missing for the first time: purged if the next tick does not find them either
+    retained: list[SourceKey]  # not purged, because the file has no sources at all
+    orphaned: list[SourceKey]  # stored, but neither configured nor a partition: only a person decides
     cursor: RemovalCursor
 
 
@@ -75,20 +65,20 @@ def plan_additions(
     stored: Collection[SourceKey],
     requested: Collection[SourceKey],
 ) -> Additions:
-    """Find the sources that have no partition, or of which nothing is stored, though nobody asked for it.
+    """Find the sources without a partition, and those with nothing stored and no request yet.
 
     Args:
         configured: the file's sources.
-        held: the partitions that exist.
+        existing: the partitions.
         stored: the sources that have a snapshot.
-        requested: as the last look gave it.
+        requested: from the last tick.
     """
-    wanted, partitions, holding, asked = list(configured), set(existing), set(stored), set(requested)
-    add = [key for key in wanted if key not in partitions][:ADDITIONS_PER_LOOK]
-    new = set(add) | {key for key in wanted if key in partitions and key not in holding}
-    refresh = [key for key in wanted if key in new and key not in asked]
-    awaited = asked | set(refresh)
-    return Additions(add, refresh, [key for key in wanted if key in awaited and key not in holding])
+    configured, existing, stored, requested = list(configured), set(existing), set(stored), set(requested)
+    add = [key for key in configured if key not in existing][:ADDITIONS_PER_TICK]
+    new = set(add) | {key for key in configured if key in existing and key not in stored}
+    refresh = [key for key in configured if key in new and key not in requested]
+    awaited = requested | set(refresh)
+    return Additions(add, refresh, [key for key in configured if key in awaited and key not in stored])
 
 
 def plan_removals(
@@ -101,29 +91,26 @@ def plan_removals(
 
     Args:
         configured: the file's sources. Without any, nothing is purged.
-        held: the partitions that exist.
+        existing: the partitions.
         stored: the sources that have a snapshot.
-        cursor: of the last look.
+        cursor: of the last tick.
     """
-    known, partitions, holding = set(configured), set(existing), set(stored)
+    configured, existing, stored = set(configured), set(existing), set(stored)
     missing, purging = set(cursor.missing), set(cursor.purging)
-    removed = sorted(partitions - known)
+    removed = sorted(existing - configured)
     new = [key for key in removed if key not in purging]
-    purge = [key for key in new if known and key in missing]
-    under_way = (purging | set(purge)) - known
-    # Where no source is left, a partition goes only if nothing is stored of it.
-    delete = [key for key in removed if key in purging or (not known and key not in holding)]
-    ids = {id_of(key) for key in known}
+    purge = [key for key in new if configured and key in missing]
+    unfinished = (purging | set(purge)) - configured
+    # Where no source is left, only partitions of which nothing is stored are removed.
+    delete = [key for key in removed if key in purging or (not configured and key not in stored)]
+    ids = {id_of(key) for key in configured}
     return Removals(
         purge=purge,
-        delete=delete[:DELETIONS_PER_LOOK],
-        pending=[key for key in new if known and key not in missing],
-        retained=[key for key in new if not known and key in holding],
-        orphaned=sorted(key for key in holding - partitions - under_way if id_of(key) not in ids),
-        cursor=RemovalCursor(
-            missing=removed if known else [],
-            purging=sorted(under_way & (partitions | holding)),
-        ),
+        delete=delete[:DELETIONS_PER_TICK],
+        pending=[key for key in new if configured and key not in missing],
+        retained=[key for key in new if not configured and key in stored],
+        orphaned=sorted(key for key in stored - existing - unfinished if id_of(key) not in ids),
+        cursor=RemovalCursor(removed if configured else [], sorted(unfinished & (existing | stored))),
     )
 
 
@@ -133,22 +120,18 @@ def id_of(key: SourceKey) -> str:
 
 
 def parse_requested(text: str | None) -> list[SourceKey]:
-    """`Additions.requested` from a sensor's cursor; none where it cannot be read."""
+    """`Additions.requested` from a sensor's cursor; empty where it cannot be read."""
     return _parse_lists(text, ["requested"])[0]
 
 
 def parse_removal_cursor(text: str | None) -> RemovalCursor:
-    """The cursor of the last look at what is gone; an empty one where it cannot be read."""
+    """The cursor of the last tick; an empty one where it cannot be read."""
     return RemovalCursor(*_parse_lists(text, ["missing", "purging"]))
-
-
-def _to_json(lists: dict[str, list[SourceKey]]) -> str:
-    return json.dumps(lists, separators=(",", ":"))
 
 
 def _parse_lists(text: str | None, names: list[str]) -> list[list[SourceKey]]:
     try:
-        held = json.loads(text or "{}")
-        return [[str(key) for key in held.get(name, [])] for name in names]
+        stored = json.loads(text or "{}")
+        return [[str(key) for key in stored.get(name, [])] for name in names]
     except (ValueError, TypeError, AttributeError):
         return [[] for _ in names]

@@ -1,54 +1,43 @@
-"""Which sources have a run that is not over: what a sensor need not, or must not yet, look at."""
+"""The sources that have an unfinished run: a sensor need not, or must not yet, look at them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Collection, Iterator, Sequence
+from typing import get_args
 
 import dagster as dg
 
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.defs.partitions import source_partitions
+from knowledge_pipeline.defs.dagster_internals import PARTITION, RANGE_END, RANGE_START
+from knowledge_pipeline.defs.partitions import list_partitions
 
-WAITING_STATUSES = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
-"""What such a run reads, it reads later than now."""
+WAITING_STATUSES = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)  # read nothing yet
 READING_STATUSES = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING)
-
-_RANGE_START, _RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
 def list_unfinished_sources(
     instance: dg.DagsterInstance,
     statuses: Sequence[dg.DagsterRunStatus] = (*WAITING_STATUSES, *READING_STATUSES),
 ) -> set[str]:
-    """Sources of runs that are not over, by the ids that the runs name and the partitions they have."""
+    """The sources of unfinished runs, by the partitions of a run or the ids in its configuration."""
     runs = instance.get_runs(filters=dg.RunsFilter(statuses=list(statuses)))
-    return {source for run in runs for source in _list_run_sources(instance, run)}
+    return {source for run in runs for source in _iter_run_sources(instance, run)}
 
 
 def list_unpartitioned_sources(instance: dg.DagsterInstance, sources: Collection[SourceConfig]) -> set[str]:
-    """Those that `sources_in_config` has not seen: it requests their first refresh."""
-    held = {
-        type_: set(instance.get_dynamic_partitions(str(source_partitions(type_).name)))
-        for type_ in {source.type for source in sources}
-    }
-    return {source.id for source in sources if source.id not in held[source.type]}
+    """The sources that `sources_in_config` has not seen; it requests their first refresh."""
+    partitions = {type_: set(list_partitions(instance, type_)) for type_ in {each.type for each in sources}}
+    return {source.id for source in sources if source.id not in partitions[source.type]}
 
 
-def _list_run_sources(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Sequence[str]:
-    if partition := run.tags.get("dagster/partition"):
-        return [partition]
-    if first := run.tags.get(_RANGE_START):
-        return list(_iter_partition_range(instance, first, run.tags[_RANGE_END]))
-    return _parse_run_sources(run.run_config)
-
-
-def _iter_partition_range(instance: dg.DagsterInstance, first: str, last: str) -> Iterator[str]:
-    """The partitions from one to another, of every type that has both."""
-    for type_ in get_args(SourceType):
-        held = list(instance.get_dynamic_partitions(str(source_partitions(type_).name)))
-        if first in held and last in held:
-            yield from held[held.index(first) : held.index(last) + 1]
-
-
-def _parse_run_sources(run_config: Mapping[str, Any]) -> Sequence[str]:
-    return run_config.get("ops", {}).get("refresh_sources", {}).get("config", {}).get("sources", [])
+def _iter_run_sources(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[str]:
+    if PARTITION in run.tags:
+        yield run.tags[PARTITION]
+    elif RANGE_START in run.tags:  # a range is of any type that has both ends
+        first, last = run.tags[RANGE_START], run.tags[RANGE_END]
+        for type_ in get_args(SourceType):
+            ids = list_partitions(instance, type_)
+            if first in ids and last in ids:
+                yield from ids[ids.index(first) : ids.index(last) + 1]
+    else:
+        op = run.run_config.get("ops", {}).get("refresh_sources", {})
+        yield from op.get("config", {}).get("sources", [])

@@ -28,7 +28,7 @@ from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,
     ContextSelection,
     rank_candidates,
-    select_passages,
+    select_excerpts,
 )
 from knowledge_pipeline.query.agent_context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.query.search.engine import Engine
@@ -73,7 +73,7 @@ async def get_context(
     given = await run_task_searches(engine, access, task, limit=limit)
     candidates = rank_candidates(given.weighted_results)
     text, selection = await asyncio.to_thread(fitting.fit, candidates)
-    shown = {id_ for passage in selection.passages for id_ in passage.chunks}
+    shown = {id_ for passage in selection.excerpts for id_ in passage.chunks}
     return ContextResponse(
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
@@ -85,8 +85,8 @@ async def get_context(
         max_tokens=budget,
         tokenizer=settings.tokenizer,
         template=fitting.prompt.name,
-        excerpts=selection.passages,
-        omitted=selection.left_out,
+        excerpts=selection.excerpts,
+        omitted=selection.omitted,
         searches=tuple(_count_shown(given, shown)),
         results=tuple(each.result for each in candidates if each.result.id in shown),
     )
@@ -117,7 +117,7 @@ class _PromptFitter:
         costs: dict[str, int] = {}
 
         def select_within(max_tokens: int) -> ContextSelection:
-            return select_passages(
+            return select_excerpts(
                 candidates, max_tokens=max_tokens, cost=lambda each: self._compute_cost(each, costs)
             )
 
@@ -149,8 +149,8 @@ class _PromptFitter:
                 "kind": self.task.kind,
                 "file": self.task.file,
                 "snippet": self.task.snippet,
-                "passages": [_to_template_values(passage) for passage in selection.passages],
-                "left_out": len(selection.left_out),
+                "excerpts": [_to_template_values(excerpt) for excerpt in selection.excerpts],
+                "omitted": len(selection.omitted),
             }
         )
 
@@ -171,7 +171,7 @@ def _to_template_values(passage: ContextExcerpt) -> dict[str, Any]:
         "metadata": to_json(dict(known)),
         "found_by": list(passage.found_by),
         "missing_lines": passage.missing_lines,
-        "also": [_citation_to_values(place) for place in passage.near_duplicates],
+        "near_duplicates": [_citation_to_values(place) for place in passage.near_duplicates],
     }
 
 

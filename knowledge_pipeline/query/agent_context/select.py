@@ -54,8 +54,8 @@ class ContextCandidate:
 class ContextSelection:
     """What fits, in the order shown, and what does not."""
 
-    passages: tuple[ContextExcerpt, ...] = ()
-    left_out: tuple[OmittedChunk, ...] = ()
+    excerpts: tuple[ContextExcerpt, ...] = ()
+    omitted: tuple[OmittedChunk, ...] = ()
     tokens: int = 0  # of the passages together
 
 
@@ -76,7 +76,7 @@ def rank_candidates(searches: Iterable[WeightedResults]) -> list[ContextCandidat
     return _merge_near_duplicates(ordered)
 
 
-def select_passages(
+def select_excerpts(
     candidates: Sequence[ContextCandidate], *, max_tokens: int, cost: Cost
 ) -> ContextSelection:
     """As much of the best candidates as costs at most `allowance` tokens."""
@@ -99,7 +99,7 @@ def _merge_near_duplicates(candidates: Sequence[ContextCandidate]) -> list[Conte
 
 def _merge_twin(kept: ContextCandidate, twin: ContextCandidate) -> ContextCandidate:
     found_by = tuple(dict.fromkeys((*kept.found_by, *twin.found_by)))
-    return replace(kept, found_by=found_by, also=(*kept.near_duplicates, twin.result.citation))
+    return replace(kept, found_by=found_by, near_duplicates=(*kept.near_duplicates, twin.result.citation))
 
 
 @dataclass
@@ -111,7 +111,7 @@ class _BudgetPacker:
     cost: Cost
     parts_by_document: dict[tuple[str, str], list[ChunkPart]] = field(default_factory=dict)
     cost_by_document: dict[tuple[str, str], int] = field(default_factory=dict)
-    left_out: list[OmittedChunk] = field(default_factory=list)
+    omitted: list[OmittedChunk] = field(default_factory=list)
     has_cut: bool = False
 
     def add(self, candidate: ContextCandidate) -> None:
@@ -119,7 +119,7 @@ class _BudgetPacker:
         if not self._fits(part) and (self.has_cut or (part := self._truncate(part)) is None):
             result = candidate.result
             tokens = self._compute_cost([ChunkPart.from_result(result)])
-            self.left_out.append(OmittedChunk(result.id, result.citation, round(candidate.score, 6), tokens))
+            self.omitted.append(OmittedChunk(result.id, result.citation, round(candidate.score, 6), tokens))
             return
         self.has_cut |= part.text != candidate.result.content
         document = document_key(part.result)
@@ -129,8 +129,10 @@ class _BudgetPacker:
     def to_selection(self) -> ContextSelection:
         numbered = enumerate(self._iter_excerpts(), start=1)
         by_id = {candidate.result.id: candidate for candidate in self.candidates}
-        passages = tuple(_to_cited_passage(number, each, by_id, self.cost(each)) for number, each in numbered)
-        return ContextSelection(passages, tuple(self.left_out), sum(self.cost_by_document.values()))
+        excerpts = tuple(
+            _to_context_excerpt(number, each, by_id, self.cost(each)) for number, each in numbered
+        )
+        return ContextSelection(excerpts, tuple(self.omitted), sum(self.cost_by_document.values()))
 
     def _iter_excerpts(self) -> Iterator[Excerpt]:
         for parts in self.parts_by_document.values():
@@ -159,7 +161,7 @@ class _BudgetPacker:
         return part.take_first_lines(fitting) if fitting >= least else None
 
 
-def _to_cited_passage(
+def _to_context_excerpt(
     number: int, excerpt: Excerpt, by_id: Mapping[str, ContextCandidate], tokens: int
 ) -> ContextExcerpt:
     candidates = [by_id[part.result.id] for part in excerpt.parts]

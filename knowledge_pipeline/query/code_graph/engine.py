@@ -1,17 +1,18 @@
-"""Questions to the code graph: what uses this, what does it call, what would break.
+"""Queries of the code graph: what uses this, what does it call, what would a change break.
 
-Every method takes an `Access`, as those of `Engine` do; a target is what `graph_target` says. A name
-that may mean several things is answered with the candidates alone.
+Every query takes an `Access`; `code_graph.target` describes targets. A name that may mean several things
+is answered with the candidates alone.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
-from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
+from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod, GraphOperation
 from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.contract.types import MAX_DEPTH, MAX_NODES, CallDirection
 from knowledge_pipeline.errors import InvalidQuery, NotFound
@@ -20,168 +21,176 @@ from knowledge_pipeline.query.code_graph.members import MemberScope
 from knowledge_pipeline.query.code_graph.related import rank_related_code
 from knowledge_pipeline.query.code_graph.target import ResolvedTarget, find_target
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
-from knowledge_pipeline.query.code_graph.walk import DEPENDENCY_KINDS, EdgeDirection, Walk
+from knowledge_pipeline.query.code_graph.walk import DEPENDENCY_KINDS, EdgeDirection, EdgePath, Walk
 from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.query.stopwatch import Stopwatch
-
-DEFAULT_LIMIT = 100  # of an answer, where nobody says
 
 CALL_KINDS = ("calls",)
 USE_KINDS = ("calls", "references", "extends", "implements", "imports")
 INHERITANCE_KINDS = ("extends", "implements")
 _ALLOWED_FILTERS = frozenset({"languages", "sources", "source_types", "repos", "branches", "paths", "tags"})
-_BOTH_DIRECTIONS: tuple[EdgeDirection, ...] = ("in", "out")
 _DEPENDENT_KINDS = ("calls", "references", "extends", "implements")
 
 
 @dataclass(frozen=True, slots=True)
 class GraphRequest:
-    """A question to the code graph."""
+    """A query of the code graph; where limit and depth are None, the operation's defaults hold.
 
-    operation: str
+    Raises:
+        InvalidQuery: a value is out of range, or a filter does not apply to the code graph.
+    """
+
+    method: GraphMethod
     target: str
-    filters: Filters  # what the target is looked for among
-    limit: int = DEFAULT_LIMIT  # nodes beside the target
-    depth: int = 1
+    filters: Filters = field(default_factory=Filters)  # where to look for the target
+    limit: int | None = None  # nodes in addition to the target
+    depth: int | None = None  # steps from the target
+    direction: CallDirection = "both"  # of get_call_graph
 
     def __post_init__(self) -> None:
-        if not 1 <= self.limit <= MAX_NODES:
+        if not 1 <= self.max_nodes <= MAX_NODES:
             raise InvalidQuery(f"found limit {self.limit}; allowed: 1 to {MAX_NODES}")
-        if not 1 <= self.depth <= MAX_DEPTH:
+        if not 1 <= self.max_depth <= MAX_DEPTH:
             raise InvalidQuery(f"found depth {self.depth}; allowed: 1 to {MAX_DEPTH}")
-        given = {each.name for each in fields(Filters) if getattr(self.filters, each.name)}
-        if unfit := given - _ALLOWED_FILTERS:
+        if self.direction not in get_args(CallDirection):
+            allowed = ", ".join(get_args(CallDirection))
+            raise InvalidQuery(f"found direction {self.direction!r}; allowed: {allowed}")
+        if unsupported := {name for name in FILTER_NAMES if getattr(self.filters, name)} - _ALLOWED_FILTERS:
             raise InvalidQuery(
-                f"the code graph is not narrowed by {', '.join(sorted(unfit))}; "
+                f"the code graph is not narrowed by {', '.join(sorted(unsupported))}; "
                 f"allowed: {', '.join(sorted(_ALLOWED_FILTERS))}"
             )
 
+    @property
+    def operation(self) -> GraphOperation:
+        """What the contract says of it."""
+        return GRAPH_OPERATIONS[self.method]
 
-_Traversal = Callable[[Walk, Sequence[GraphNode]], Coroutine[Any, Any, None]]
+    @property
+    def max_nodes(self) -> int:
+        """The limit that holds."""
+        return self.operation.default_limit if self.limit is None else self.limit
+
+    @property
+    def max_depth(self) -> int:
+        """The depth that holds."""
+        return self.operation.default_depth or 1 if self.depth is None else self.depth
 
 
 class CodeGraph:
-    """Asks the code graph of an index, as a rule the live release. Asynchronous, for one event loop.
-
-    All methods raise `QuestionRefused` where the target, depth or limit make no sense, and `NotFound`
-    where nothing is released, no code graph is, or it has no such target that the caller may see.
-    """
+    """Queries the code graph of an index, usually that of the live release. For one event loop."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
 
-    async def find_usages(self, request: GraphRequest, access: Access) -> GraphResponse:
-        """What uses a definition, or anything defined in it: definitions, with the places."""
+    async def query(self, request: GraphRequest, access: Access) -> GraphResponse:
+        """Find the target, and walk from it as the request's operation does.
 
-        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
-            await walk.follow(_include_members(walk, targets), "in", USE_KINDS)
-            _drop_internal_edges(walk)
-
-        return await self._run(request, access, traverse)
-
-    async def find_references(self, request: GraphRequest, access: Access) -> GraphResponse:
-        """Every place that names exactly this definition or file."""
-
-        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
-            await walk.follow({node.id for node in targets}, "in", USE_KINDS)
-
-        return await self._run(request, access, traverse)
-
-    async def get_call_graph(
-        self, request: GraphRequest, access: Access, *, direction: CallDirection = "both"
-    ) -> GraphResponse:
-        """What calls a function and what it calls, step by step; of a class or file, its functions."""
-        if direction not in ("callers", "callees", "both"):
-            raise InvalidQuery(f"found direction {direction!r}; allowed: callers, callees, both")
-
-        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
-            ids = _include_members(walk, targets)
-            ways: dict[str, EdgeDirection] = {"callees": "in", "callers": "out"}  # what is not asked for
-            wanted: list[EdgeDirection] = [way for other, way in ways.items() if direction != other]
-            await walk.follow_all(*(_follow_from(ids, way, CALL_KINDS, request.depth) for way in wanted))
-            _drop_internal_edges(walk)
-
-        return await self._run(request, access, traverse)
-
-    async def get_class_hierarchy(self, request: GraphRequest, access: Access) -> GraphResponse:
-        """What a class extends or implements, and what extends or implements it."""
-
-        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
-            ids = {node.id for node in targets}
-            await walk.follow_all(
-                *(_follow_from(ids, way, INHERITANCE_KINDS, request.depth) for way in _BOTH_DIRECTIONS)
-            )
-
-        return await self._run(request, access, traverse)
-
-    async def get_dependencies(self, request: GraphRequest, access: Access) -> GraphResponse:
-        """What a definition, file or folder depends on; of files these are files and imported names."""
-
-        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
-            if all(node.kind == "file" for node in targets):
-                await walk.follow({node.id for node in targets}, "out", DEPENDENCY_KINDS, depth=request.depth)
-                return
-            await walk.follow(_include_members(walk, targets), "out", USE_KINDS, depth=request.depth)
-            _drop_internal_edges(walk)
-
-        return await self._run(request, access, traverse)
-
-    async def analyze_dependencies(self, request: GraphRequest, access: Access) -> GraphResponse:
-        """What would break if this changed, by way of others too, and what it depends on itself.
-
-        Of a definition: what calls, names or extends it, and so on, and who imports it. Of files: the
-        files that use them, and so on.
+        Raises:
+            InvalidQuery: the target is empty or too long.
+            NotFound: nothing is released, there is no code graph, or it has no such target that the
+                caller may see.
         """
-
-        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
-            if all(node.kind == "file" for node in targets):
-                ids = {node.id for node in targets}
-                ways = (
-                    _follow_from(ids, "in", DEPENDENCY_KINDS, request.depth),
-                    _follow_from(ids, "out", DEPENDENCY_KINDS, 1),
-                )
-                await walk.follow_all(*ways)
-                return
-            ids = _include_members(walk, targets)
-            await walk.follow_all(
-                _follow_from(ids, "in", _DEPENDENT_KINDS, request.depth),
-                _follow_from(ids, "in", ("imports",), 1),
-                _follow_from(ids, "out", USE_KINDS, 1),
-            )
-            _drop_internal_edges(walk)
-
-        return await self._run(request, access, traverse)
-
-    async def find_related_code(self, request: GraphRequest, access: Access) -> GraphResponse:
-        """Definitions that have most to do with this one: by use, by common uses, by common place."""
-
-        async def traverse(walk: Walk, targets: Sequence[GraphNode]) -> None:
-            await rank_related_code(walk, targets, _include_members(walk, targets))
-
-        return await self._run(request, access, traverse)
-
-    async def _run(self, request: GraphRequest, access: Access, traverse: _Traversal) -> GraphResponse:
         watch = Stopwatch()
         with watch.step("open"):
             opened = await self._index.open_release()
             reader = await opened.open_graph_reader()
         if reader is None:
             raise NotFound("the code graph is not built: run `knowledge refresh`, with a source of type code")
-        rows = VisibleGraph.for_access(reader, access)
+        graph = VisibleGraph.for_access(reader, access)
         with watch.step("look_up"):
-            target = await find_target(rows, request.target, request.filters)
-        walk = Walk(rows, request.limit)
+            target = await find_target(graph, request.target, request.filters)
+        walk = Walk(graph, request.max_nodes)
         if target.nodes:
             with watch.step("walk"):
                 walk.add_start_nodes(target.nodes)
-                await traverse(walk, target.nodes)
-        return _build_answer(request, target, walk, watch, release=opened.release.release)
+                await _TRAVERSALS[request.method](walk, target.nodes, request)
+        return GraphResponse(
+            query_id=str(uuid.uuid4()),
+            took_ms=watch.took_ms,
+            release=opened.release.release,
+            degraded=(),
+            operation=request.operation.path,
+            target=request.target,
+            nodes=tuple(sorted(walk.nodes.values(), key=_node_sort_key)),
+            edges=tuple(sorted(walk.edges.values(), key=_edge_sort_key)),
+            candidates=target.candidates,
+            notes=tuple(_build_notes(request, target, walk)),
+            timings_ms=watch.timings_ms,
+            steps=tuple(watch.steps),
+        )
 
 
-def _follow_from(
-    ids: Collection[str], direction: EdgeDirection, kinds: Collection[str], depth: int
-) -> Callable[[Walk], Coroutine[Any, Any, None]]:
-    return lambda walk: walk.follow(ids, direction, kinds, depth=depth)
+async def _walk_usages(walk: Walk, targets: Sequence[GraphNode], _: GraphRequest) -> None:
+    await walk.follow(_include_members(walk, targets), "in", USE_KINDS)
+    _drop_internal_edges(walk)
+
+
+async def _walk_references(walk: Walk, targets: Sequence[GraphNode], _: GraphRequest) -> None:
+    await walk.follow({node.id for node in targets}, "in", USE_KINDS)
+
+
+async def _walk_calls(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
+    directions: Mapping[CallDirection, Sequence[EdgeDirection]] = {
+        "callers": ("in",),
+        "callees": ("out",),
+        "both": ("in", "out"),
+    }
+    ways = (EdgePath(way, CALL_KINDS, request.max_depth) for way in directions[request.direction])
+    await walk.follow_all(_include_members(walk, targets), *ways)
+    _drop_internal_edges(walk)
+
+
+async def _walk_hierarchy(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
+    depth = request.max_depth
+    await walk.follow_all(
+        {node.id for node in targets},
+        EdgePath("in", INHERITANCE_KINDS, depth),
+        EdgePath("out", INHERITANCE_KINDS, depth),
+    )
+
+
+async def _walk_dependencies(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
+    if all(node.kind == "file" for node in targets):
+        ids = {node.id for node in targets}
+        await walk.follow(ids, "out", DEPENDENCY_KINDS, depth=request.max_depth)
+        return
+    await walk.follow(_include_members(walk, targets), "out", USE_KINDS, depth=request.max_depth)
+    _drop_internal_edges(walk)
+
+
+async def _walk_impact(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
+    if all(node.kind == "file" for node in targets):
+        await walk.follow_all(
+            {node.id for node in targets},
+            EdgePath("in", DEPENDENCY_KINDS, request.max_depth),
+            EdgePath("out", DEPENDENCY_KINDS, 1),
+        )
+        return
+    await walk.follow_all(
+        _include_members(walk, targets),
+        EdgePath("in", _DEPENDENT_KINDS, request.max_depth),
+        EdgePath("in", ("imports",), 1),
+        EdgePath("out", USE_KINDS, 1),
+    )
+    _drop_internal_edges(walk)
+
+
+async def _walk_related(walk: Walk, targets: Sequence[GraphNode], _: GraphRequest) -> None:
+    await rank_related_code(walk, targets, _include_members(walk, targets))
+
+
+_TRAVERSALS: Mapping[
+    GraphMethod, Callable[[Walk, Sequence[GraphNode], GraphRequest], Coroutine[Any, Any, None]]
+] = {
+    "find_usages": _walk_usages,
+    "find_references": _walk_references,
+    "get_call_graph": _walk_calls,
+    "get_class_hierarchy": _walk_hierarchy,
+    "get_dependencies": _walk_dependencies,
+    "analyze_dependencies": _walk_impact,
+    "find_related_code": _walk_related,
+}
 
 
 def _include_members(walk: Walk, targets: Sequence[GraphNode]) -> set[str]:
@@ -200,26 +209,6 @@ def _drop_internal_edges(walk: Walk) -> None:
     linked = {end for link in walk.edges.values() for end in (link.source, link.target)}
     for id_ in members - linked:
         del walk.nodes[id_]
-
-
-def _build_answer(
-    request: GraphRequest, target: ResolvedTarget, walk: Walk, watch: Stopwatch, *, release: int
-) -> GraphResponse:
-    nodes = sorted(walk.nodes.values(), key=_node_sort_key)
-    return GraphResponse(
-        query_id=str(uuid.uuid4()),
-        took_ms=watch.took_ms,
-        release=release,
-        degraded=(),
-        operation=request.operation,
-        target=request.target,
-        nodes=tuple(nodes),
-        edges=tuple(sorted(walk.edges.values(), key=_edge_sort_key)),
-        candidates=target.candidates,
-        notes=tuple(_build_notes(request, target, walk)),
-        timings_ms=watch.timings_ms,
-        steps=tuple(watch.steps),
-    )
 
 
 def _node_sort_key(node: GraphNode) -> tuple[Any, ...]:
@@ -242,7 +231,7 @@ def _build_notes(request: GraphRequest, target: ResolvedTarget, walk: Walk) -> l
             "give more of its name, path:name, or a source"
         )
     if walk.left_out:
-        notes.append(f"{walk.left_out} more were left out: the limit is {request.limit}")
+        notes.append(f"{walk.left_out} more were left out: the limit is {request.max_nodes}")
     if walk.is_truncated:
         notes.append("there may be more beyond what is told: ask for less depth, or with a higher limit")
     if walk.unresolved:

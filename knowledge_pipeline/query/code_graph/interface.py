@@ -1,123 +1,135 @@
-"""The code graph as `KnowledgeBase` offers it: `graph` answers at once, `agraph` to be awaited."""
+"""The code graph as `AsyncKnowledgeBase` and `KnowledgeBase` offer it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable
 
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.contract.types import CallDirection
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.engine import DEFAULT_LIMIT, CodeGraph, GraphRequest
-
-GraphCall = Callable[[Access], Coroutine[Any, Any, GraphResponse]]
-AnswerT = TypeVar("AnswerT")
-"""A `GraphAnswer`, or what can be awaited for one."""
+from knowledge_pipeline.query.background_loop import SyncFacade, blocking
+from knowledge_pipeline.query.code_graph.engine import GraphRequest
 
 _NO_FILTERS = Filters()
-_HIERARCHY_DEPTH = 5
 
 
-class GraphQueries(Generic[AnswerT]):
-    """Questions to the code graph of the live release.
+class AsyncGraph:
+    """Queries of the code graph of the live release.
 
-    Args of every method: `target` as `graph_target` says; `filters` (sources, repos, branches,
-    languages, paths, tags) narrow what the target is looked for among; `limit` is how many nodes beside
-    the target; `depth` how many steps; `access` whose question it is.
+    Args of every method: `target`, as `code_graph.target` describes; `filters` (sources, source types,
+    repos, branches, languages, paths, tags), where to look for the target; `limit`, at most so many nodes
+    in addition to the target; `depth`, at most so many steps from it; `access`, the caller's. Where limit
+    and depth are None, `contract.graph_operations` has them.
 
     Raises (all methods):
-        QuestionRefused: the target, depth, limit or filters make no sense.
-        NotFound: nothing is released, no code graph is, or it has no such target.
+        InvalidQuery: the target, depth, limit or filters make no sense.
+        NotFound: nothing is released, there is no code graph, or it has no such target.
     """
 
-    def __init__(
-        self, graph: CodeGraph, run: Callable[[GraphRequest, GraphCall, Access | None], AnswerT]
-    ) -> None:
-        self._graph, self._run = graph, run
+    def __init__(self, run: Callable[[GraphRequest, Access | None], Awaitable[GraphResponse]]) -> None:
+        self._run = run
 
-    def find_usages(
+    async def query(self, request: GraphRequest, *, access: Access | None = None) -> GraphResponse:
+        """Any operation."""
+        return await self._run(request, access)
+
+    async def find_usages(
         self,
         target: str,
         *,
         filters: Filters = _NO_FILTERS,
-        limit: int = DEFAULT_LIMIT,
+        limit: int | None = None,
         access: Access | None = None,
-    ) -> AnswerT:
-        """See `CodeGraph.find_usages`."""
-        asked = GraphRequest("usages", target, filters, limit)
-        return self._run(asked, lambda who: self._graph.find_usages(asked, who), access)
+    ) -> GraphResponse:
+        """What uses a definition, or anything defined in it: definitions, with the places."""
+        return await self._run(GraphRequest("find_usages", target, filters, limit), access)
 
-    def find_references(
+    async def find_references(
         self,
         target: str,
         *,
         filters: Filters = _NO_FILTERS,
-        limit: int = DEFAULT_LIMIT,
+        limit: int | None = None,
         access: Access | None = None,
-    ) -> AnswerT:
-        """See `CodeGraph.find_references`."""
-        asked = GraphRequest("references", target, filters, limit)
-        return self._run(asked, lambda who: self._graph.find_references(asked, who), access)
+    ) -> GraphResponse:
+        """Every place that names exactly this definition or file."""
+        return await self._run(GraphRequest("find_references", target, filters, limit), access)
 
-    def get_call_graph(
+    async def get_call_graph(
         self,
         target: str,
         *,
-        depth: int = 1,
+        depth: int | None = None,
         direction: CallDirection = "both",
         filters: Filters = _NO_FILTERS,
-        limit: int = DEFAULT_LIMIT,
+        limit: int | None = None,
         access: Access | None = None,
-    ) -> AnswerT:
-        """See `CodeGraph.get_call_graph`."""
-        asked = GraphRequest("calls", target, filters, limit, depth)
-        return self._run(
-            asked, lambda who: self._graph.get_call_graph(asked, who, direction=direction), access
-        )
+    ) -> GraphResponse:
+        """What calls a function and what it calls, step by step; of a class or file, its functions."""
+        request = GraphRequest("get_call_graph", target, filters, limit, depth, direction)
+        return await self._run(request, access)
 
-    def get_class_hierarchy(
+    async def get_class_hierarchy(
         self,
         target: str,
         *,
-        depth: int = _HIERARCHY_DEPTH,
+        depth: int | None = None,
         filters: Filters = _NO_FILTERS,
-        limit: int = DEFAULT_LIMIT,
+        limit: int | None = None,
         access: Access | None = None,
-    ) -> AnswerT:
-        """See `CodeGraph.get_class_hierarchy`."""
-        asked = GraphRequest("hierarchy", target, filters, limit, depth)
-        return self._run(asked, lambda who: self._graph.get_class_hierarchy(asked, who), access)
+    ) -> GraphResponse:
+        """What a class extends or implements, and what extends or implements it."""
+        return await self._run(GraphRequest("get_class_hierarchy", target, filters, limit, depth), access)
 
-    def get_dependencies(
+    async def get_dependencies(
         self,
         target: str,
         *,
-        depth: int = 1,
+        depth: int | None = None,
         filters: Filters = _NO_FILTERS,
-        limit: int = DEFAULT_LIMIT,
+        limit: int | None = None,
         access: Access | None = None,
-    ) -> AnswerT:
-        """See `CodeGraph.get_dependencies`."""
-        asked = GraphRequest("dependencies", target, filters, limit, depth)
-        return self._run(asked, lambda who: self._graph.get_dependencies(asked, who), access)
+    ) -> GraphResponse:
+        """What a definition, file or folder depends on; of files these are files and imported names."""
+        return await self._run(GraphRequest("get_dependencies", target, filters, limit, depth), access)
 
-    def analyze_dependencies(
+    async def analyze_dependencies(
         self,
         target: str,
         *,
-        depth: int = 3,
+        depth: int | None = None,
         filters: Filters = _NO_FILTERS,
-        limit: int = DEFAULT_LIMIT,
+        limit: int | None = None,
         access: Access | None = None,
-    ) -> AnswerT:
-        """See `CodeGraph.analyze_dependencies`."""
-        asked = GraphRequest("impact", target, filters, limit, depth)
-        return self._run(asked, lambda who: self._graph.analyze_dependencies(asked, who), access)
+    ) -> GraphResponse:
+        """What a change could break, directly and indirectly, and what the target depends on.
 
-    def find_related_code(
-        self, target: str, *, filters: Filters = _NO_FILTERS, limit: int = 20, access: Access | None = None
-    ) -> AnswerT:
-        """See `CodeGraph.find_related_code`."""
-        asked = GraphRequest("related", target, filters, limit)
-        return self._run(asked, lambda who: self._graph.find_related_code(asked, who), access)
+        Of a definition: what calls, names or extends it, and so on, and who imports it. Of files: the
+        files that use them, and so on.
+        """
+        return await self._run(GraphRequest("analyze_dependencies", target, filters, limit, depth), access)
+
+    async def find_related_code(
+        self,
+        target: str,
+        *,
+        filters: Filters = _NO_FILTERS,
+        limit: int | None = None,
+        access: Access | None = None,
+    ) -> GraphResponse:
+        """The definitions most closely related to one, by use, by common uses and by place."""
+        return await self._run(GraphRequest("find_related_code", target, filters, limit), access)
+
+
+class Graph(SyncFacade[AsyncGraph]):
+    """`AsyncGraph`, for code that waits for the response."""
+
+    query = blocking(AsyncGraph.query)
+    find_usages = blocking(AsyncGraph.find_usages)
+    find_references = blocking(AsyncGraph.find_references)
+    get_call_graph = blocking(AsyncGraph.get_call_graph)
+    get_class_hierarchy = blocking(AsyncGraph.get_class_hierarchy)
+    get_dependencies = blocking(AsyncGraph.get_dependencies)
+    analyze_dependencies = blocking(AsyncGraph.analyze_dependencies)
+    find_related_code = blocking(AsyncGraph.find_related_code)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import log
 
 from knowledge_pipeline.contract.responses import GraphNode
-from knowledge_pipeline.query.code_graph.walk import Walk
+from knowledge_pipeline.query.code_graph.walk import EdgePath, Walk
 from knowledge_pipeline.store import filters
 
 _WEIGHTS = {"extends": 1.0, "implements": 1.0, "calls": 0.8, "references": 0.5, "imports": 0.3}
@@ -35,9 +35,7 @@ async def rank_related_code(walk: Walk, targets: Sequence[GraphNode], ids: Colle
     Source: Adamic & Adar 2003, https://doi.org/10.1016/S0378-8733(03)00009-1
     """
     near = Walk(walk.graph, limit=_MAX_NEAR, nodes=dict(walk.nodes), member_scope=walk.member_scope)
-    await near.follow_all(
-        lambda walk: walk.follow(ids, "in", _KINDS), lambda walk: walk.follow(ids, "out", _KINDS)
-    )
+    await near.follow_all(ids, EdgePath("in", _KINDS), EdgePath("out", _KINDS))
     own = {id_ for id_, node in near.nodes.items() if node.role in ("target", "member")}
     scores: _Scores = defaultdict(float)
     for link in near.edges.values():
@@ -97,7 +95,7 @@ def _keep_best_nodes(
     ]
     for id_, score in ranked[: walk.limit]:
         side = near_walk.nodes[id_].role if id_ in near_walk.nodes else "uses"
-        walk.nodes[id_] = replace(nodes[id_], side=side, distance=1, score=round(score / (1 + score), 4))
+        walk.nodes[id_] = replace(nodes[id_], role=side, distance=1, score=round(score / (1 + score), 4))
     walk.left_out = max(0, len(ranked) - walk.limit)
     walk.add_start_nodes(node for node in near_walk.nodes.values() if node.role == "member")
     walk.edges = {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowledge_pipeline.contract.responses import GraphNode
+from knowledge_pipeline.contract.types import NodeRole
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.citations import format_lines, link_to_lines
@@ -56,12 +57,9 @@ class VisibleGraph:
         return (await self.read_nodes_with_names(ids))[0]
 
     async def read_nodes_with_names(
-        self, ids: Iterable[str], **position: Any
+        self, ids: Iterable[str], *, role: NodeRole = "target", distance: int = 0
     ) -> tuple[dict[str, GraphNode], dict[str, set[str]]]:
-        """Nodes by id, and the full names of each by which other sources may know it.
-
-        `place` is what `Node` says of where a walk met them: their side and distance.
-        """
+        """Nodes by id, and the full names of each by which other sources may know it."""
         wanted, kept = sorted(set(ids)), self.reader.cached_symbols(self.visibility)
         for portion in split_batches(id_ for id_ in wanted if id_ not in kept):
             read = await self.read_symbols(filters.one_of("node", portion))
@@ -72,7 +70,8 @@ class VisibleGraph:
         names: dict[str, set[str]] = {}
         for row in rows:
             names.setdefault(row["node"], set()).add(row["full_name"])
-        return to_nodes((row for row in rows if row["kind"] != "alias"), **position), names
+        shown = (row for row in rows if row["kind"] != "alias")
+        return to_nodes(shown, role=role, distance=distance), names
 
     async def read_file_names(self, files: Sequence[GraphNode]) -> dict[str, set[str]]:
         """File -> the full names of all that it defines and re-exports, as far as others can name it."""
@@ -133,8 +132,8 @@ class VisibleGraph:
         return await self.reader.find_edges(self.visibility & where, limit=limit, columns=columns)
 
 
-def to_node(row: Row, **position: Any) -> GraphNode:
-    """A symbol as a caller gets it; `place` is its side and its distance, where a walk met it."""
+def to_node(row: Row, *, role: NodeRole = "target", distance: int = 0) -> GraphNode:
+    """A symbol as a caller gets it."""
     lines = format_lines(row["start_line"], row["end_line"]) if row["kind"] != "file" else None
     return GraphNode(
         id=row["node"],
@@ -147,17 +146,18 @@ def to_node(row: Row, **position: Any) -> GraphNode:
         language=row["language"],
         signature=row["signature"],
         url=link_to_lines(row["url"], lines) if lines else row["url"],
-        **position,
+        role=role,
+        distance=distance,
     )
 
 
-def to_nodes(rows: Iterable[Row], **position: Any) -> dict[str, GraphNode]:
-    """Nodes by id, see `node_of`; of twins the first in the file."""
+def to_nodes(rows: Iterable[Row], *, role: NodeRole = "target", distance: int = 0) -> dict[str, GraphNode]:
+    """Nodes by id; of twins the first in the file."""
     ordered = sorted(rows, key=lambda row: (row["source"], row["path"], row["start_line"]))
     found: dict[str, GraphNode] = {}
     for row in ordered:
         if row["node"] not in found:
-            found[row["node"]] = to_node(row, **position)
+            found[row["node"]] = to_node(row, role=role, distance=distance)
     return found
 
 

@@ -8,9 +8,9 @@ name of its target; here it meets the definition of that name in another source.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from knowledge_pipeline.contract.responses import GraphEdge, GraphNode
 from knowledge_pipeline.contract.types import NodeRole
@@ -37,6 +37,14 @@ _EDGES_PER_NODE, _MAX_EDGES = 10, 10_000  # one step reads so many for each node
 _Hop = tuple[Row, str, str]  # an edge, the node it goes out from, the node it leads to
 
 
+class EdgePath(NamedTuple):
+    """Edges to follow, and how far."""
+
+    direction: EdgeDirection
+    kinds: Collection[str]
+    depth: int = 1
+
+
 @dataclass(slots=True)
 class Walk:
     """Nodes and links found so far, and what was left out."""
@@ -59,12 +67,17 @@ class Walk:
         for node in nodes:
             self.nodes.setdefault(node.id, node)
 
-    async def follow_all(self, *traversals: Callable[[Walk], Awaitable[None]]) -> None:
-        """Walk several ways at the same time, each as far as the limit; of all nodes the nearest stay."""
+    async def follow_all(self, ids: Collection[str], *paths: EdgePath) -> None:
+        """Walk several paths at the same time, each up to the limit; of all nodes the nearest stay."""
         walks = [
-            Walk(self.graph, self.limit, dict(self.nodes), member_scope=self.member_scope) for _ in traversals
+            Walk(self.graph, self.limit, dict(self.nodes), member_scope=self.member_scope) for _ in paths
         ]
-        await asyncio.gather(*(way(walk) for way, walk in zip(traversals, walks, strict=True)))
+        await asyncio.gather(
+            *(
+                walk.follow(ids, path.direction, path.kinds, depth=path.depth)
+                for path, walk in zip(paths, walks, strict=True)
+            )
+        )
         found = {id_: node for walk in reversed(walks) for id_, node in walk.nodes.items()}
         self.add_start_nodes(node for node in found.values() if node.role == "member")
         for node in sorted(found.values(), key=lambda node: node.distance):
@@ -171,7 +184,7 @@ class Walk:
         distinct = set(ids)
         read = await self.graph.read_nodes(distinct - self.nodes.keys())
         self.add_start_nodes(
-            replace(node, side="member") for node in read.values() if node in self.member_scope
+            replace(node, role="member") for node in read.values() if node in self.member_scope
         )
         return distinct & self.nodes.keys()
 
@@ -217,8 +230,9 @@ class Walk:
         distinct = list(dict.fromkeys(ids))
         new = [id_ for id_ in distinct if id_ not in self.nodes]
         room = max(0, self.limit - self._found_count)
-        place = {"side": _ROLES[direction], "distance": distance}
-        read, names = await self.graph.read_nodes_with_names(new[:room], **place) if new[:room] else ({}, {})
+        read, names = await self.graph.read_nodes_with_names(
+            new[:room], role=_ROLES[direction], distance=distance
+        )
         if not whole_files:
             self._full_names |= names
         self._add_nodes([read[id_] for id_ in new[:room] if id_ in read], direction, distance)
@@ -235,7 +249,7 @@ class Walk:
             self._found_count += 1
             side = _ROLES[direction]
             there = (node.role, node.distance) == (side, distance)
-            self.nodes[node.id] = node if there else replace(node, side=side, distance=distance)
+            self.nodes[node.id] = node if there else replace(node, role=side, distance=distance)
 
     def _add_edges(self, hops: Iterable[_Hop], far_ids: set[str]) -> set[str]:
         places: dict[tuple[str, str, str, str], list[Row]] = {}

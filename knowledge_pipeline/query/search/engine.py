@@ -53,7 +53,11 @@ class Engine:
         self._max_relations = query.max_related
         self._index = index or LiveIndex(lake)
         self._embedder = QueryEmbedder(settings)
-        self._model = _open_language_model(settings, record)
+        self._model: LanguageModel | None = None
+        if settings.language_model is not None and query.list_language_model_keys():
+            from knowledge_pipeline.llm.model import LanguageModel  # and its client, only where it is used
+
+            self._model = LanguageModel(settings.language_model, record=record)
         self._expander = QueryExpander(self._model, budget_s=query.llm_budget_s) if self._model else None
         if self._model and query.rerank.kind == "llm":
             self._reranker = LLMReranker(query.rerank, self._model)
@@ -203,12 +207,3 @@ class Engine:
     async def find_reranker_problem(self) -> str | None:
         """Why results cannot be reranked now; None if they can."""
         return (await self._reranker.rerank("", [])).skip_reason
-
-
-def _open_language_model(settings: Settings, record: RecordCall | None) -> LanguageModel | None:
-    """The configured model, if a setting uses it; only then its client is imported."""
-    if settings.language_model is None or not settings.query.list_language_model_keys():
-        return None
-    from knowledge_pipeline.llm.model import LanguageModel
-
-    return LanguageModel(settings.language_model, record=record)

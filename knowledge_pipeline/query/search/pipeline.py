@@ -104,7 +104,7 @@ class SearchPipeline:
                 hits,
                 limit=plan.limit,
                 explain=plan.explain,
-                drop_near_duplicates=plan.profile.drop_near_duplicates and not plan.include_near_duplicates,
+                drop_near_duplicates=plan.drop_near_duplicates,
             )
 
         enriched = await enrich_results(

@@ -70,8 +70,8 @@ class SearchPlan:
     access: Access
     restrictions: tuple[Filters, ...]  # all of them hold
     condition: Filter  # on rows: what the caller may see, and the restrictions
-    explain: bool = False
-    include_near_duplicates: bool = False
+    explain: bool
+    drop_near_duplicates: bool = False
     known_vectors: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])  # by space
 
     @property
@@ -105,7 +105,8 @@ def plan_search(
     restrictions = (filters, query.filters, profile.filters)
     condition = compile_filter(access, *restrictions)
     limit = profile.resolve_limit(limit)
-    return SearchPlan(query, type, limit, access, restrictions, condition, explain, include_near_duplicates)
+    drop = profile.drop_near_duplicates and not include_near_duplicates
+    return SearchPlan(query, type, limit, access, restrictions, condition, explain, drop)
 
 
 def plan_similar(

@@ -58,14 +58,23 @@ class Reranker:
         """All of `hits` by the cross-encoder's score; or in their order, with the reason."""
         loop = asyncio.get_running_loop()
         stop = threading.Event()
+
+        def score_hits(encoder: CrossEncoder) -> list[float]:
+            scores: list[float] = []
+            for hit in hits:
+                if stop.is_set():  # nobody waits any more
+                    break
+                scores.append(encoder.score(question, build_embedded_text(hit.chunk.header, hit.chunk.text)))
+            return scores
+
         try:
             encoder = await loop.run_in_executor(self._pool, self._load_encoder)
-            scoring = loop.run_in_executor(self._pool, _score_hits, encoder, question, hits, stop)
+            scoring = loop.run_in_executor(self._pool, score_hits, encoder)
             scores = await asyncio.wait_for(scoring, self._settings.budget_s)
         except ModelError as error:
             return RerankResult(hits, str(error))
         except TimeoutError:
-            return RerankResult(hits, f"{len(hits)} passages took more than {self._settings.budget_s} s")
+            return RerankResult(hits, f"{len(hits)} results took more than {self._settings.budget_s} s")
         finally:
             stop.set()
         scored = [
@@ -87,17 +96,6 @@ class Reranker:
             self._missing = time.monotonic(), error
             raise
         return self._encoder
-
-
-def _score_hits(
-    encoder: CrossEncoder, question: str, hits: Sequence[Hit], stop: threading.Event
-) -> list[float]:
-    scores: list[float] = []
-    for hit in hits:
-        if stop.is_set():  # nobody waits any more
-            break
-        scores.append(encoder.score(question, build_embedded_text(hit.chunk.header, hit.chunk.text)))
-    return scores
 
 
 class CrossEncoder(Protocol):

@@ -20,12 +20,7 @@ from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.times import parse_query_time
 
 Intent = Literal[
-    "find_implementation",
-    "understand_concept",
-    "find_similar",
-    "find_history",
-    "debug_issue",
-    "find_usage",
+    "find_implementation", "understand_concept", "find_similar", "find_history", "debug_issue", "find_usage"
 ]
 
 _FILTER_KEYS = {

@@ -1,86 +1,109 @@
-"""Sources and their refreshes over HTTP, for holders of the scope `admin`."""
+"""Sources and their refreshes over HTTP, for tokens with the scope `admin`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
+from fastapi import Path as PathParam
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
 
 from knowledge_pipeline.config import edit as config_edit
-from knowledge_pipeline.config.settings import SourceConfig, resolve_trigger
-from knowledge_pipeline.errors import KnowledgeError, NotFound
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.serve.declared_sources import DeclaredSources, require_manage_all
-from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
-from knowledge_pipeline.serve.http.models_operation import (
+from knowledge_pipeline.config.settings import SourceConfig, SourceId, resolve_trigger
+from knowledge_pipeline.contract.requests import RefreshRequest
+from knowledge_pipeline.contract.responses import (
+    Refresh,
     RefreshListResponse,
-    RefreshRequest,
-    RefreshResponse,
-    SourceEntry,
     SourceListResponse,
     SourceRemovedResponse,
     SourceResponse,
 )
-from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
+from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.errors import KnowledgeError, NotFound
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.serve.declared_sources import require_manage_all
+from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
+from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 
-SourceOrType = Annotated[
-    str, Path(min_length=1, max_length=64, description="A source's id, or a type: all of its sources.")
+ConnectionType = Literal[
+    "local", "git", "github", "gitlab", "jira", "confluence", "slack", "slack_export", "s3", "gcs"
 ]
-SourceIdPath = Annotated[str, Path(min_length=1, max_length=64, description="The source's id.")]
-Erase = Annotated[bool, Query(description="Also erase what is stored of it, and all earlier releases.")]
+SourceOrType = Annotated[
+    str, PathParam(min_length=1, max_length=64, description="A source's id, or a type: all of its sources.")
+]
+SourceIdPath = Annotated[str, PathParam(min_length=1, max_length=64, description="The source's id.")]
+Purge = Annotated[bool, Query(description="Also delete what is stored of it, and all earlier releases.")]
+ArgumentT = TypeVar("ArgumentT")
 
-_NO_BODY_STATUSES = tuple(status for status in QUERY_STATUSES if status not in (400, 408, 413))
-routes = APIRouter(prefix=PREFIX, tags=["operation"])
+routes = APIRouter(prefix=PREFIX, tags=["operations"])
+
+
+class ConnectionEntry(BaseModel):
+    """Where documents are read from; other keys depend on the type: see docs/configuration.md."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: ConnectionType
+
+
+class SourceEntry(BaseModel):
+    """An entry of `sources` in knowledge.yaml, as it is written there: `${NAME}` for a secret."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: SourceId
+    type: SourceType
+    connection: ConnectionEntry = Field(
+        examples=[{"type": "git", "url": "https://github.com/pallets/flask", "token": "${GITHUB_TOKEN}"}]
+    )
 
 
 @routes.post(
     "/sync",
-    operation_id="sync",
+    operation_id="start_refresh",
     status_code=202,
-    response_model=RefreshResponse,
+    response_model=Refresh,
     responses=problem_responses(*QUERY_STATUSES),
 )
-async def sync(body: RefreshRequest, ctx: CurrentContext) -> JSONResponse:
-    """Start to bring sources up to date: some, or all that the caller manages."""
+async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONResponse:
+    """Start to refresh sources: those named, or all that the caller manages."""
     return await _start_refresh(ctx, body.sources)
 
 
 @routes.get(
     "/sync/status",
-    operation_id="sync_status",
+    operation_id="list_refreshes",
     response_model=RefreshListResponse,
     responses=problem_responses(401, 403, 421, 422, 429, 503, 504),
 )
-async def sync_status(ctx: CurrentContext) -> JSONResponse:
-    """The refreshes that this server was asked for."""
+async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
+    """List the refreshes that were requested from this server."""
 
-    async def load_refreshes(_: KnowledgeBase, access: Access) -> list[dict[str, Any]]:
-        managed = {source.id for source in get_declared_sources(ctx).list_managed(access)}
-        mine = [
-            each
-            for each in get_refresh_queue(ctx).list_all()
-            if access.everything or set(each.sources) <= managed
-        ]
-        return [each.as_json() for each in mine]
+    async def load_refreshes(_: KnowledgeBase, access: Access) -> RefreshListResponse:
+        managed = {source.id for source in ctx.state.declared.list_managed(access)}
+        refreshes = ctx.state.refreshes.list_all()
+        return RefreshListResponse(
+            tuple(each for each in refreshes if access.everything or set(each.sources) <= managed)
+        )
 
-    return JSONResponse({"refreshes": await ctx.execute(load_refreshes, scope="admin")})
+    return JSONResponse((await ctx.execute(load_refreshes, scope="admin")).as_json())
 
 
 @routes.post(
     "/sync/{name}",
-    operation_id="sync_named",
+    operation_id="refresh_source",
     status_code=202,
-    response_model=RefreshResponse,
-    responses=problem_responses(*_NO_BODY_STATUSES),
+    response_model=Refresh,
+    responses=problem_responses(*BODILESS_STATUSES),
 )
-async def sync_named(name: SourceOrType, ctx: CurrentContext) -> JSONResponse:
-    """Start to bring one source up to date, or all of a type."""
+async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONResponse:
+    """Start to refresh one source, or all sources of a type."""
     return await _start_refresh(ctx, [name])
 
 
@@ -91,13 +114,13 @@ async def sync_named(name: SourceOrType, ctx: CurrentContext) -> JSONResponse:
     responses=problem_responses(401, 403, 421, 422, 429, 503, 504),
 )
 async def list_sources(ctx: CurrentContext) -> JSONResponse:
-    """The declared sources that the caller manages, without their secrets."""
+    """List the declared sources that the caller manages, without their secrets."""
 
-    async def load_sources(_: KnowledgeBase, access: Access) -> list[dict[str, Any]]:
-        sources = await asyncio.to_thread(get_declared_sources(ctx).list_managed, access)
-        return [_to_source_response(source) for source in sources]
+    async def load_sources(_: KnowledgeBase, access: Access) -> SourceListResponse:
+        sources = await asyncio.to_thread(ctx.state.declared.list_managed, access)
+        return SourceListResponse(tuple(map(_to_response, sources)))
 
-    return JSONResponse({"sources": await ctx.execute(load_sources, scope="admin")})
+    return JSONResponse((await ctx.execute(load_sources, scope="admin")).as_json())
 
 
 @routes.post(
@@ -108,78 +131,67 @@ async def list_sources(ctx: CurrentContext) -> JSONResponse:
     responses=problem_responses(*QUERY_STATUSES),
 )
 async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
-    """Declare a source in knowledge.yaml. Nothing is read yet: `sync` does that."""
+    """Declare a source in knowledge.yaml. Nothing is read yet: start a refresh to read it."""
 
-    async def add(_: KnowledgeBase, access: Access) -> SourceConfig:
+    async def add(_: KnowledgeBase, access: Access) -> SourceResponse:
         require_manage_all(access)
-        declared = get_declared_sources(ctx)
-        await asyncio.to_thread(_edit_config, declared, config_edit.add_source, body.model_dump(mode="json"))
-        return next(each for each in declared.sources() if each.id == body.id)
+        declared = ctx.state.declared
+        entry = body.model_dump(mode="json")
+        await asyncio.to_thread(_edit_config, declared.path, config_edit.add_source, entry)
+        return _to_response(next(each for each in declared.sources() if each.id == body.id))
 
-    return JSONResponse(_to_source_response(await ctx.execute(add, scope="admin")), 201)
+    return JSONResponse((await ctx.execute(add, scope="admin")).as_json(), 201)
 
 
 @routes.delete(
     "/sources/{id}",
     operation_id="remove_source",
     response_model=SourceRemovedResponse,
-    responses=problem_responses(*_NO_BODY_STATUSES),
+    responses=problem_responses(*BODILESS_STATUSES),
 )
-async def remove_source(id: SourceIdPath, ctx: CurrentContext, erase: Erase = False) -> JSONResponse:
-    """Take a source out of knowledge.yaml. What is indexed of it stays, unless it is to be erased."""
+async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = False) -> JSONResponse:
+    """Remove a source from knowledge.yaml. Its indexed content stays, unless it is purged."""
 
-    async def remove(_: KnowledgeBase, access: Access) -> dict[str, Any]:
+    async def remove(_: KnowledgeBase, access: Access) -> SourceRemovedResponse:
         require_manage_all(access)
-        declared = get_declared_sources(ctx)
+        declared = ctx.state.declared
         if id not in {each.id for each in declared.sources()}:
             raise NotFound(f"there is no source {id!r}")
-        await asyncio.to_thread(_edit_config, declared, config_edit.remove_source, id)
-        erasing = get_refresh_queue(ctx).submit_erase(id).as_json() if erase else None
-        return {"removed": id, "erasing": erasing}
+        await asyncio.to_thread(_edit_config, declared.path, config_edit.remove_source, id)
+        return SourceRemovedResponse(id, ctx.state.refreshes.submit_purge(id) if purge else None)
 
-    return JSONResponse(await ctx.execute(remove, scope="admin"))
-
-
-def get_declared_sources(ctx: RequestContext) -> DeclaredSources:
-    """The sources as knowledge.yaml has them now."""
-    return ctx.request.app.state.declared
-
-
-def get_refresh_queue(ctx: RequestContext) -> RefreshQueue:
-    """The refreshes of this server."""
-    return ctx.request.app.state.refreshes
+    return JSONResponse((await ctx.execute(remove, scope="admin")).as_json())
 
 
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:
-    async def start(_: KnowledgeBase, access: Access) -> dict[str, Any]:
-        declared = get_declared_sources(ctx)
+    async def start(_: KnowledgeBase, access: Access) -> Refresh:
+        declared = ctx.state.declared
         found = [source.id for name in names for source in declared.find_managed(access, name)]
         if not names:
             found = [source.id for source in declared.list_managed(access)]
         if not found:
-            raise NotFound("there is no source that could be refreshed")
-        return get_refresh_queue(ctx).submit(found, "sync").as_json()
+            raise NotFound("there is no source to refresh")
+        return ctx.state.refreshes.submit(found, "sync")
 
-    return JSONResponse(await ctx.execute(start, scope="admin"), 202)
+    return JSONResponse((await ctx.execute(start, scope="admin")).as_json(), 202)
 
 
-def _edit_config(declared: DeclaredSources, edit: Any, argument: Any) -> None:
-    """Edit the file; a message names it without its folder, which is no concern of a caller's."""
-    path = declared.path
+def _edit_config(path: Path, edit: Callable[[Path, ArgumentT], object], argument: ArgumentT) -> None:
+    """Edit knowledge.yaml; messages omit its folder, which callers have no business to know."""
     try:
         edit(path, argument)
     except KnowledgeError as error:
         raise type(error)(str(error).replace(str(path.resolve()), path.name)) from None
 
 
-def _to_source_response(source: SourceConfig) -> dict[str, Any]:
-    return {
-        "id": source.id,
-        "type": source.type,
-        "place": source.connection.location,
-        "branch": getattr(source.connection, "branch", None),
-        "refreshed": resolve_trigger(source),
-        "visibility": source.access.visibility,
-        "tenant": source.access.tenant,
-        "principals": list(source.access.principals),
-    }
+def _to_response(source: SourceConfig) -> SourceResponse:
+    return SourceResponse(
+        id=source.id,
+        type=source.type,
+        location=source.connection.location,
+        branch=getattr(source.connection, "branch", None),
+        refresh_trigger=resolve_trigger(source),
+        visibility=source.access.visibility,
+        tenant=source.access.tenant,
+        principals=source.access.principals,
+    )

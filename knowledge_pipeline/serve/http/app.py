@@ -14,9 +14,9 @@ from starlette.routing import Route
 
 from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.serve.declared_sources import DeclaredSources
+from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.http import (
     admin,
-    context,
     documents,
     graph,
     health,
@@ -27,6 +27,7 @@ from knowledge_pipeline.serve.http import (
     webhooks,
 )
 from knowledge_pipeline.serve.http.body_limit import BodyLimitMiddleware
+from knowledge_pipeline.serve.http.dependencies import AppState
 from knowledge_pipeline.serve.http.host_check import HostCheckMiddleware
 from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers
 from knowledge_pipeline.serve.http.request_middleware import RequestMiddleware
@@ -37,16 +38,16 @@ from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.webhooks import MAX_BODY_BYTES, SeenDeliveries
 
 _DESCRIPTION = """
-Questions go to the live release, and are answered with what the token's holder may see. An error is a
-problem of RFC 9457: `detail` says in a sentence what was wrong and what to do, `code` is for programs, and
+Queries search the live release, and return what the holder of the token may see. An error is a problem of
+RFC 9457: `detail` says in a sentence what was wrong and what to do, `code` is for programs, and
 `request_id` is in the server's log.
 """
 _TAGS = (
-    ("search", "Passages that answer a question, and what an agent should read for a task."),
+    ("search", "Results for a query, and context for an agent's task."),
     ("code graph", "What uses, calls, extends and imports what."),
     ("documents", "Chunks and documents by id, and how documents are related."),
-    ("holdings", "What there is, and how it is used."),
-    ("operation", "Health; sources and their refreshes, for holders of the scope `admin`."),
+    ("inventory", "What is indexed, and how it is used."),
+    ("operations", "Health; sources and their refreshes, for tokens with the scope `admin`."),
     ("webhooks", "Pushes that start a refresh."),
 )
 _EXPOSED_HEADERS = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-Disposition"]
@@ -71,18 +72,16 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         static_url="/swagger",
         title="knowledge_pipeline",
         version=version("knowledge-pipeline"),
-        summary="Search a knowledge base, and see what each answer is from.",
+        summary="Search a knowledge base, with citations.",
         description=_DESCRIPTION,
-        openapi_tags=[{"name": name, "description": said} for name, said in _TAGS],
+        openapi_tags=[{"name": name, "description": description} for name, description in _TAGS],
         lifespan=lifespan,
         telemetry=service.traces.telemetry if service.traces else {"tracing": False},
     )
-    app.state.service = service
-    app.state.refreshes = refreshing
-    app.state.declared = DeclaredSources(service.config)
-    app.state.deliveries = SeenDeliveries()
-    app.state.checkup = health.HealthCheck(service.base)
-    for module in (health, search, tools, context, graph, documents, inventory, admin, webhooks):
+    app.state.held = AppState(
+        service, refreshing, DeclaredSources(service.config), SeenDeliveries(), HealthCheck(service.base)
+    )
+    for module in (health, search, tools, graph, documents, inventory, admin, webhooks):
         app.include_router(module.routes)
     if service.metrics:
         service.metrics.register_refreshes(refreshing)
@@ -97,7 +96,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
 
 
 def _add_middleware(app: FastAPI, serve: ServeSettings) -> None:
-    """What a request passes before any route; the last one added is the first."""
+    """Add what a request passes before any route; the last one added is the first to run."""
 
     def max_bytes(path: str) -> int:
         return max(MAX_BODY_BYTES if path.startswith(webhooks.PREFIX) else 0, serve.max_body_bytes)
@@ -116,15 +115,15 @@ def _add_middleware(app: FastAPI, serve: ServeSettings) -> None:
 
 
 def _add_problem_schema(app: FastAPI) -> None:
-    """Put `Problem` among the schemas, which `problems` names."""
+    """Add `Problem` to the schemas, which `problem_responses` refers to."""
     described = app.openapi
 
     def openapi() -> dict[str, object]:
         schema = described()
         schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        made = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas.update(made.pop("$defs", {}))
-        schemas["Problem"] = made
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(problem.pop("$defs", {}))
+        schemas["Problem"] = problem
         return schema
 
     app.openapi = openapi

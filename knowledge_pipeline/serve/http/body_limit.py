@@ -1,4 +1,4 @@
-"""Bodies of requests: read whole before anything looks at them, not larger and not slower than allowed."""
+"""Limits on request bodies: each is read whole before a route sees it, within a size and a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from knowledge_pipeline.serve.http.problems import build_problem
 
 
 class BodyLimitMiddleware:
-    """Reads each request's body; answers itself where that cannot be done."""
+    """Reads each request's body; refuses those that are too large or too slow."""
 
     def __init__(self, app: ASGIApp, *, max_bytes: Callable[[str], int], timeout_s: float) -> None:
         self._app = app
@@ -61,7 +61,7 @@ async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes | 
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """What gives the body once, and then what the connection itself says."""
+    """Receives the body once, and then what the connection sends."""
     given = False
 
     async def replay() -> Message:
@@ -75,8 +75,10 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 async def _send_problem(status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer. The rest of a body that is too large is read by the server and dropped: were the
-    connection closed on a client that still sends, it would lose the answer."""
-    code, headers = ("TooLarge", None) if status == 413 else ("TooSlow", {"Connection": "close"})
+    """Respond. The server reads and drops the rest of a body that is too large: a connection closed on a
+    client that still sends would lose the response."""
+    code, headers = (
+        ("ContentTooLarge", None) if status == 413 else ("RequestTimeout", {"Connection": "close"})
+    )
     answer = build_problem(status, detail, code, request_id=scope["state"]["request_id"], headers=headers)
     await answer(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Who asks over HTTP, and how a route asks on their behalf."""
+"""What routes depend on: the state of the application, and who sends a request."""
 
 from __future__ import annotations
 
@@ -7,45 +7,66 @@ from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 
-from knowledge_pipeline.errors import Unauthenticated
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.serve.declared_sources import DeclaredSources
+from knowledge_pipeline.serve.health import HealthCheck
+from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
-from knowledge_pipeline.serve.tokens import Scope
+from knowledge_pipeline.serve.tokens import Scope, read_bearer_token
+from knowledge_pipeline.serve.webhooks import SeenDeliveries
 
 ResultT = TypeVar("ResultT")
 
 _FORWARDING_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
 
 _bearer = HTTPBearer(auto_error=False, description="A token made by `knowledge token create`.")
-_Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    """What an application holds as long as it runs."""
+
+    service: Service
+    refreshes: RefreshQueue
+    declared: DeclaredSources
+    deliveries: SeenDeliveries
+    health: HealthCheck
+
+
+def get_app_state(request: Request) -> AppState:
+    """The state of the application that answers a request."""
+    return request.app.state.held
+
+
+CurrentState = Annotated[AppState, Depends(get_app_state)]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """A request whose sender is known."""
+    """A request from a known sender."""
 
     request: Request
-    service: Service
+    state: AppState
     identity: Identity
+
+    @property
+    def service(self) -> Service:
+        """The service of the application."""
+        return self.state.service
 
     async def execute(
         self, operation: Callable[[KnowledgeBase, Access], Awaitable[ResultT]], *, scope: Scope = "query"
     ) -> ResultT:
-        """What the knowledge base answers; see `Service.ask`."""
+        """The result of an operation with the sender's access; see `Service.execute`."""
         base, access = self.service.base, self.identity.access
         return await self.service.execute(self.identity, lambda: operation(base, access), scope=scope)
 
 
-def get_service(request: Request) -> Service:
-    """The service that the application was made for."""
-    return request.app.state.service
-
-
 def build_origin(request: Request, interface: Interface = "http") -> Origin:
-    """Where a request is from."""
+    """Where a request comes from."""
     return Origin(
         interface,
         request.client.host if request.client else None,
@@ -54,23 +75,11 @@ def build_origin(request: Request, interface: Interface = "http") -> Origin:
     )
 
 
-def authenticate(request: Request, credentials: _Credentials) -> Identity:
-    """Who asks; raises `Unauthenticated`."""
-    if credentials is None and "authorization" in request.headers:
-        raise Unauthenticated("only tokens are taken here: send `Authorization: Bearer TOKEN`")
-    token = credentials.credentials if credentials else None
-    return get_service(request).identify(token, build_origin(request))
+def authenticate(request: Request, _: Annotated[object, Depends(_bearer)]) -> RequestContext:
+    """The request with its sender; raises `Unauthenticated`. OpenAPI learns of tokens from `_bearer`."""
+    state = get_app_state(request)
+    identity = state.service.identify(read_bearer_token(request.headers), build_origin(request))
+    return RequestContext(request, state, identity)
 
 
-CurrentIdentity = Annotated[Identity, Depends(authenticate)]
-CurrentService = Annotated[Service, Depends(get_service)]
-
-
-def build_request_context(
-    request: Request, identity: CurrentIdentity, service: CurrentService
-) -> RequestContext:
-    """The request with who sent it; raises `Unauthenticated`."""
-    return RequestContext(request, service, identity)
-
-
-CurrentContext = Annotated[RequestContext, Depends(build_request_context)]
+CurrentContext = Annotated[RequestContext, Depends(authenticate)]

@@ -1,7 +1,7 @@
 """Chunks and documents by their ids, and how documents are related, over HTTP.
 
-Ids hold slashes, colons and whole addresses. A client that writes a slash as `%2F` is always understood;
-one that does not is understood but for a document whose own id ends in `/export`.
+Ids contain slashes, colons and whole addresses. A slash written as `%2F` always works; a plain one works
+unless the id of the document itself ends in `/export`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,17 @@ from fastapi import APIRouter, Path
 from fastapi.responses import JSONResponse, Response
 from starlette.convertors import Convertor, register_url_convertor
 
+from knowledge_pipeline.contract.requests import RelationsRequest
+from knowledge_pipeline.contract.responses import DocumentResponse, RelationsResponse, SearchResponse
+from knowledge_pipeline.contract.types import MAX_ID_CHARS
 from knowledge_pipeline.serve.documents import load_document
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
-from knowledge_pipeline.serve.http.models import SearchResponse
-from knowledge_pipeline.serve.http.models_documents import (
-    DocumentResponse,
-    RelationsRequest,
-    RelationsResponse,
-)
-from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
+from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX
 
-_ID_ROUTE_STATUSES = tuple(
-    status for status in QUERY_STATUSES if status not in (400, 408, 413)
-)  # there is no body
 _EXPORT_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The document as a file of text.",
+        "description": "The document as a text file.",
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
 }
@@ -54,14 +48,14 @@ KnowledgeId = Annotated[
     str,
     Path(
         min_length=1,
-        max_length=4_000,
+        max_length=MAX_ID_CHARS,
         description="An `id` of a result, or `source:uri` of a document; a slash in it is written `%2F`.",
         examples=["docs:guides/retries.md"],
     ),
 ]
 
 routes = APIRouter(prefix=PREFIX, tags=["documents"], responses=problem_responses(*QUERY_STATUSES))
-id_routes = APIRouter(prefix=PREFIX, tags=["documents"], responses=problem_responses(*_ID_ROUTE_STATUSES))
+id_routes = APIRouter(prefix=PREFIX, tags=["documents"], responses=problem_responses(*BODILESS_STATUSES))
 """To be included after all others of the prefix."""
 
 
@@ -79,7 +73,7 @@ async def related(body: RelationsRequest, ctx: CurrentContext) -> JSONResponse:
     responses=_EXPORT_RESPONSES,
 )
 async def export(id: KnowledgeId, ctx: CurrentContext) -> Response:
-    """Give a document back as a file: the text that is indexed of it, secrets redacted."""
+    """Return a document as a file: its indexed text, secrets redacted."""
     if bytes(ctx.request.scope.get("raw_path", b"")).lower().endswith(b"%2fexport"):
         return await document(f"{id}/export", ctx)  # the end of the id, not of the route
     found = await ctx.execute(lambda base, access: load_document(base, id, access))
@@ -90,13 +84,13 @@ async def export(id: KnowledgeId, ctx: CurrentContext) -> Response:
 
 @id_routes.get("/docs/{id:knowledge_id}", operation_id="get_document", response_model=DocumentResponse)
 async def document(id: KnowledgeId, ctx: CurrentContext) -> Response:
-    """Give a document, put together from its chunks; of a chunk's id the document that it is of."""
+    """Return a document, assembled from its chunks; for a chunk's id, the document that holds it."""
     found = await ctx.execute(lambda base, access: load_document(base, id, access))
     return JSONResponse(found.as_json())
 
 
-@id_routes.get("/{id:knowledge_id}", operation_id="get", response_model=SearchResponse)
-async def get(id: KnowledgeId, ctx: CurrentContext) -> JSONResponse:
-    """Give one chunk, or all chunks of a document, in their order."""
+@id_routes.get("/{id:knowledge_id}", operation_id="get_chunk", response_model=SearchResponse)
+async def get_chunk(id: KnowledgeId, ctx: CurrentContext) -> JSONResponse:
+    """Return one chunk, or all chunks of a document in order."""
     found = await ctx.execute(lambda base, access: base.aget(id, access=access))
     return JSONResponse(found.as_json())

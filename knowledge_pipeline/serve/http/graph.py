@@ -1,22 +1,17 @@
-"""Questions to the code graph over HTTP."""
+"""The code graph over HTTP: one route for each operation."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: FastAPI reads the type of each route's body.
 
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
-from knowledge_pipeline.serve.http.models_graph import (
-    CallGraphRequest,
-    ClassHierarchyRequest,
-    GraphRequestBody,
-    GraphResponse,
-    GraphTraversalRequest,
-    ImpactRequest,
-    RelatedCodeRequest,
-)
+from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
+from knowledge_pipeline.contract.requests import CallGraphRequest, GraphTargetRequest, GraphTraversalRequest
+from knowledge_pipeline.contract.responses import GraphResponse
+from knowledge_pipeline.query.code_graph.engine import GraphRequest
+from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX
 
@@ -25,53 +20,38 @@ routes = APIRouter(
 )
 
 
-@routes.post("/related", operation_id="graph_related", response_model=GraphResponse)
-async def related(body: RelatedCodeRequest, ctx: CurrentContext) -> JSONResponse:
-    """Definitions that have most to do with one, ranked."""
-    return await _query_graph(ctx, "find_related_code", body)
+def _build_endpoint(
+    method: GraphMethod, request_type: type[GraphTargetRequest]
+) -> Callable[..., Awaitable[JSONResponse]]:
+    async def endpoint(body: request_type, ctx: CurrentContext) -> JSONResponse:  # pyright: ignore[reportInvalidTypeForm]
+        request = _to_graph_request(method, body)
+        found = await ctx.execute(lambda base, access: base.agraph.query(request, access=access))
+        return JSONResponse(found.as_json())
+
+    return endpoint
 
 
-@routes.post("/usages", operation_id="graph_usages", response_model=GraphResponse)
-async def usages(body: GraphRequestBody, ctx: CurrentContext) -> JSONResponse:
-    """What uses a definition, or anything defined in it."""
-    return await _query_graph(ctx, "find_usages", body)
-
-
-@routes.post("/references", operation_id="graph_references", response_model=GraphResponse)
-async def references(body: GraphRequestBody, ctx: CurrentContext) -> JSONResponse:
-    """Every place that names exactly this definition or file."""
-    return await _query_graph(ctx, "find_references", body)
-
-
-@routes.post("/calls", operation_id="graph_calls", response_model=GraphResponse)
-async def calls(body: CallGraphRequest, ctx: CurrentContext) -> JSONResponse:
-    """What calls a function and what it calls, step by step."""
-    return await _query_graph(ctx, "get_call_graph", body, depth=body.depth, direction=body.direction)
-
-
-@routes.post("/hierarchy", operation_id="graph_hierarchy", response_model=GraphResponse)
-async def hierarchy(body: ClassHierarchyRequest, ctx: CurrentContext) -> JSONResponse:
-    """What a class extends or implements, and what extends or implements it."""
-    return await _query_graph(ctx, "get_class_hierarchy", body, depth=body.depth)
-
-
-@routes.post("/dependencies", operation_id="graph_dependencies", response_model=GraphResponse)
-async def dependencies(body: GraphTraversalRequest, ctx: CurrentContext) -> JSONResponse:
-    """What a definition, file or folder depends on."""
-    return await _query_graph(ctx, "get_dependencies", body, depth=body.depth)
-
-
-@routes.post("/impact", operation_id="graph_impact", response_model=GraphResponse)
-async def impact(body: ImpactRequest, ctx: CurrentContext) -> JSONResponse:
-    """What a change could break, also by way of others, and what this depends on itself."""
-    return await _query_graph(ctx, "analyze_dependencies", body, depth=body.depth)
-
-
-async def _query_graph(
-    ctx: RequestContext, method_name: str, body: GraphRequestBody, **options: Any
-) -> JSONResponse:
-    how = {"filters": body.filters.to_search_filters().to_filters(), "limit": body.limit, **options}
-    found = await ctx.execute(
-        lambda base, access: getattr(base.agraph, method_name)(body.target, **how, access=access)
+def _to_graph_request(method: GraphMethod, body: GraphTargetRequest) -> GraphRequest:
+    return GraphRequest(
+        method,
+        body.target,
+        body.filters,
+        limit=body.limit,
+        depth=body.depth if isinstance(body, GraphTraversalRequest) else None,
+        direction=body.direction if isinstance(body, CallGraphRequest) else "both",
     )
-    return JSONResponse(found.as_json())
+
+
+for _method, _operation in GRAPH_OPERATIONS.items():
+    _request_type = GraphTargetRequest
+    if _operation.default_depth is not None:
+        _request_type = CallGraphRequest if _operation.has_direction else GraphTraversalRequest
+    routes.add_api_route(
+        f"/{_operation.path}",
+        _build_endpoint(_method, _request_type),
+        methods=["POST"],
+        operation_id=f"graph_{_operation.path}",
+        summary=_operation.title,
+        description=_operation.summary,
+        response_model=GraphResponse,
+    )

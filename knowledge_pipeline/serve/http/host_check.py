@@ -30,8 +30,8 @@ class HostCheckMiddleware:
         """Answer one request."""
         if scope["type"] != "http" or scope["path"] in _PROBE_PATHS or self._is_allowed(_parse_host(scope)):
             return await self._app(scope, receive, send)
-        sentence = "this server does not answer under this host name: add it to serve.allowed_hosts"
-        refused = build_problem(421, sentence, "WrongHost", request_id=scope["state"]["request_id"])
+        sentence = "this server does not accept this host name: add it to serve.allowed_hosts"
+        refused = build_problem(421, sentence, "MisdirectedRequest", request_id=scope["state"]["request_id"])
         await refused(scope, receive, send)
 
     def _is_allowed(self, host: str) -> bool:

@@ -1,4 +1,4 @@
-"""What there is, how it is used, and what readers think of it, over HTTP."""
+"""What is indexed, how it is used, and what readers think of it, over HTTP."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
+from knowledge_pipeline.contract.requests import FeedbackRequest
+from knowledge_pipeline.contract.responses import CollectionsResponse, StatsResponse, StatusResponse
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
-from knowledge_pipeline.serve.http.models_documents import (
-    CollectionsResponse,
-    FeedbackRequest,
-    StatsResponse,
-    StatusResponse,
-)
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX
 from knowledge_pipeline.serve.inventory import MAX_HOURS, compute_stats, list_collections
 
-Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="How far back questions are counted.")]
+Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="How many hours back queries are counted.")]
 
-routes = APIRouter(prefix=PREFIX, tags=["holdings"])
+routes = APIRouter(prefix=PREFIX, tags=["inventory"])
 _READ_RESPONSES = problem_responses(401, 403, 404, 421, 429, 503, 504)
 
 
@@ -28,14 +24,15 @@ _READ_RESPONSES = problem_responses(401, 403, 404, 421, 429, 503, 504)
     "/collections", operation_id="collections", response_model=CollectionsResponse, responses=_READ_RESPONSES
 )
 async def collections(ctx: CurrentContext) -> JSONResponse:
-    """The sources that can be searched, how much of each, and when each was last read."""
+    """The sources that can be searched, with their size and the time of their last refresh."""
     settings = ctx.service.settings
-    return JSONResponse(await ctx.execute(lambda base, access: list_collections(settings, base, access)))
+    found = await ctx.execute(lambda base, access: list_collections(settings, base, access))
+    return JSONResponse(found.as_json())
 
 
 @routes.get("/status", operation_id="status", response_model=StatusResponse, responses=_READ_RESPONSES)
 async def status(ctx: CurrentContext) -> JSONResponse:
-    """What is live: the release, and its rows by source, type and space."""
+    """The live release, and its rows by source, type and space."""
     return JSONResponse((await ctx.execute(lambda base, access: base.astatus(access=access))).as_json())
 
 
@@ -46,18 +43,18 @@ async def status(ctx: CurrentContext) -> JSONResponse:
     responses=_READ_RESPONSES | problem_responses(422),
 )
 async def stats(ctx: CurrentContext, hours: Hours = 24) -> JSONResponse:
-    """How much there is, and the number and speed of the questions of the last hours."""
+    """How much is indexed, and the number and speed of recent queries."""
     settings = ctx.service.settings
-    return JSONResponse(
-        await ctx.execute(lambda base, access: compute_stats(settings, base, access, hours=hours))
-    )
+    found = await ctx.execute(lambda base, access: compute_stats(settings, base, access, hours=hours))
+    return JSONResponse(found.as_json())
 
 
 @routes.post(
     "/feedback", operation_id="feedback", status_code=204, responses=problem_responses(*QUERY_STATUSES)
 )
 async def feedback(body: FeedbackRequest, ctx: CurrentContext) -> Response:
-    """Say whether a result was clicked, useful or useless; evaluation learns from it."""
-    told = (body.query_id, body.result_id, body.judgement)
-    await ctx.execute(lambda base, access: base.afeedback(*told, access=access))
+    """Report whether a result was clicked, useful or useless; evaluation learns from it."""
+    await ctx.execute(
+        lambda base, access: base.afeedback(body.query_id, body.result_id, body.judgement, access=access)
+    )
     return Response(status_code=204)

@@ -1,8 +1,8 @@
-"""The metrics at /metrics, where they are turned on.
+"""The metrics at /metrics, if they are enabled.
 
-They are numbers of the whole server, so a token of one tenant does not open them. A token with the scope
-`admin` and nothing else is enough, which can read no content: what a monitor should be given. A monitor
-on the server's own machine needs none, where that machine's programs are answered without one.
+They cover the whole server, so a token of one tenant cannot read them. A token with only the scope `admin`
+can, and reads no content: give a monitor such a token. A monitor on the server's own machine needs none if
+programs of that machine are answered without one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Response
 
 from knowledge_pipeline.errors import Forbidden
-from knowledge_pipeline.serve.http.dependencies import CurrentIdentity, CurrentService, build_origin
-from knowledge_pipeline.serve.service import Identity
+from knowledge_pipeline.serve.http.dependencies import CurrentContext, build_origin
 
 PATH = "/metrics"
 
@@ -22,24 +21,16 @@ routes = APIRouter(include_in_schema=False)
 
 
 @routes.get(PATH)
-async def metrics(
-    request: Request,
-    service: CurrentService,
-    identity: CurrentIdentity,
-    accept: Annotated[str, Header()] = "",
-) -> Response:
-    """Tell what Prometheus scrapes; past the limits of questions, so that it works when they are reached."""
-    _require_metrics_access(request, identity)
-    assert service.metrics, "the route exists where there are metrics"
-    told, content_type = await asyncio.to_thread(service.metrics.render, accept)
-    return Response(told, headers={"Content-Type": content_type})
-
-
-def _require_metrics_access(request: Request, identity: Identity) -> None:
-    """Raises `Forbidden` for who may not see the numbers of all tenants."""
-    caller = identity.access.caller
-    if caller.token is None and identity.access.everything and build_origin(request).is_local:
-        return
-    identity.require_scope("admin")
-    if identity.access.tenant is not None:
-        raise Forbidden("metrics are of all tenants: make a token with `--scope admin` and without a tenant")
+async def metrics(ctx: CurrentContext, accept: Annotated[str, Header()] = "") -> Response:
+    """Return what Prometheus scrapes, exempt from rate limits so that it works when they are reached."""
+    identity = ctx.identity
+    is_local_operator = identity.access.caller.token is None and identity.access.everything
+    if not (is_local_operator and build_origin(ctx.request).is_local):
+        identity.require_scope("admin")
+        if identity.access.tenant is not None:
+            raise Forbidden(
+                "metrics cover all tenants: make a token with `--scope admin` and without a tenant"
+            )
+    assert ctx.service.metrics, "the route exists if metrics are enabled"
+    rendered, content_type = await asyncio.to_thread(ctx.service.metrics.render, accept)
+    return Response(rendered, headers={"Content-Type": content_type})

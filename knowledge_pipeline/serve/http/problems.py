@@ -18,7 +18,10 @@ from knowledge_pipeline.errors import KnowledgeError
 MEDIA_TYPE = "application/problem+json"
 
 QUERY_STATUSES = (400, 401, 403, 404, 408, 413, 421, 422, 429, 500, 503, 504)
-"""Statuses of a route that reads a body and asks the knowledge base."""
+"""Error statuses of a route that reads a body and queries the knowledge base."""
+
+BODILESS_STATUSES = tuple(status for status in QUERY_STATUSES if status not in (400, 408, 413))
+"""The same for a route that reads no body."""
 
 _MAX_DETAIL_CHARS = 2_000  # of a sentence
 _MAX_FIELD_ERRORS = 20  # fields that are told
@@ -36,28 +39,28 @@ _STATUS: dict[type[KnowledgeError], int] = {
     KnowledgeError: 503,
 }
 _TITLES = {
-    400: "The request cannot be read",
-    401: "A token is needed",
-    403: "The token does not allow this",
-    404: "There is no such thing",
-    405: "The method is not allowed here",
-    408: "The body took too long",
-    413: "The body is too large",
-    415: "The body is of a type that is not taken",
-    421: "The server is not called that",
-    422: "The request makes no sense",
+    400: "Bad request",
+    401: "Authentication required",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timeout",
+    413: "Content too large",
+    415: "Unsupported media type",
+    421: "Misdirected request",
+    422: "Invalid request",
     429: "Too many requests",
-    500: "Something went wrong in the server",
-    503: "The server cannot answer now",
-    504: "The answer took too long",
+    500: "Internal server error",
+    503: "Service unavailable",
+    504: "Response timeout",
 }
 
 
 class FieldError(BaseModel):
-    """One field that makes no sense."""
+    """One invalid field."""
 
-    field: str = Field(description="Where it is: `body.limit`, `query.type`.")
-    problem: str
+    field: str = Field(description="Its place: `body.limit`, `query.type`.")
+    message: str
 
 
 class Problem(BaseModel):
@@ -67,7 +70,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str = Field(description="One sentence: what was wrong, where, what to do.")
-    code: str = Field(description="A name for programs: `NotFound`, `QuestionRefused`, `TooManyRequests`, …")
+    code: str = Field(description="A name for programs: `NotFound`, `InvalidQuery`, `TooManyRequests`, …")
     request_id: str | None = None
     errors: list[FieldError] = []
 
@@ -87,8 +90,8 @@ def build_problem(
     field_errors: list[FieldError] | None = None,
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    """A response that tells one problem."""
-    told = Problem(
+    """A response that reports one problem."""
+    problem = Problem(
         title=_TITLES.get(status, "The request failed"),
         status=status,
         detail=_truncate(detail),
@@ -96,18 +99,18 @@ def build_problem(
         request_id=request_id,
         errors=field_errors or [],
     )
-    return JSONResponse(told.model_dump(), status, headers=headers, media_type=MEDIA_TYPE)
+    return JSONResponse(problem.model_dump(), status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def install_problem_handlers(app: FastAPI) -> None:
-    """Let every error of an application leave as a problem."""
+    """Report every error of an application as a problem."""
     app.add_exception_handler(KnowledgeError, _handle_knowledge_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
 
 
 def status_of(error: KnowledgeError) -> int:
-    """The status that an error is told with."""
+    """The status that an error is reported with."""
     return next(_STATUS[cls] for cls in type(error).__mro__ if cls in _STATUS)
 
 
@@ -127,13 +130,13 @@ async def _handle_knowledge_error(request: Request, error: Exception) -> JSONRes
 
 async def _handle_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    wrong = [
-        FieldError(field=_truncate(".".join(map(str, each["loc"]))), problem=_truncate(each["msg"]))
+    field_errors = [
+        FieldError(field=_truncate(".".join(map(str, each["loc"]))), message=_truncate(each["msg"]))
         for each in error.errors()[:_MAX_FIELD_ERRORS]
     ]
-    detail = "; ".join(f"{each.field}: {each.problem}" for each in wrong)
+    detail = "; ".join(f"{each.field}: {each.message}" for each in field_errors)
     return build_problem(
-        422, detail, "QuestionRefused", request_id=_request_id_of(request), field_errors=wrong
+        422, detail, "InvalidQuery", request_id=_request_id_of(request), field_errors=field_errors
     )
 
 
@@ -150,26 +153,26 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 
 
 def build_unexpected_problem(error: Exception, request_id: str) -> JSONResponse:
-    """The answer where nobody knows what went wrong; the log has the traceback."""
+    """The response to an unexpected error; the log has the traceback."""
     _log.error("request %s failed", request_id, exc_info=error)
-    detail = f"an unexpected {type(error).__name__}: the server's log has more, under the request id"
-    return build_problem(500, detail, "Unexpected", request_id=request_id)
+    detail = f"an unexpected {type(error).__name__}: the server's log has the details, under the request id"
+    return build_problem(500, detail, "InternalError", request_id=request_id)
 
 
 def _list_allowed_methods(request: Request) -> list[str]:
-    """The methods that some route takes at this path; a route itself knows only its own."""
+    """The methods of all routes at this path; a route itself knows only its own."""
     routes, scope = request.app.router.routes, dict(request.scope)
     methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
-    taken = [
+    allowed = [
         method
         for method in methods
         if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
     ]
-    return [*taken, *(["HEAD"] if "GET" in taken else []), "OPTIONS"]
+    return [*allowed, *(["HEAD"] if "GET" in allowed else []), "OPTIONS"]
 
 
 def _truncate(text: str) -> str:
-    """Text that JSON can hold, and not all of a very long one."""
+    """Valid Unicode, shortened if it is very long."""
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= _MAX_DETAIL_CHARS else f"{text[:_MAX_DETAIL_CHARS]}…"
 

@@ -1,6 +1,6 @@
-"""What every request gets: an id, headers that keep browsers careful, an answer to HEAD, a line in the log.
+"""What every request gets: an id, security headers, an answer to HEAD, a line in the log.
 
-A line says who asked what for and how long it took, never what was asked or found.
+A line says who sent a request and how long it took, never what was searched or found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEFAULT_HEADERS: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Opt
 
 
 class RequestMiddleware:
-    """The outermost of what a request passes: nothing that happens within is without an id or a line."""
+    """The outermost middleware: all that happens inside has an id and a line in the log."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -31,33 +31,33 @@ class RequestMiddleware:
         """Answer one request."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        given = Headers(scope=scope).get("x-request-id", "")
-        passing = _TrackedRequest(given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4()), send)
-        # The server keeps the bodies of answers to HEAD to itself; the routes need not know of it.
+        id_ = Headers(scope=scope).get("x-request-id", "")
+        tracked = _TrackedRequest(id_ if _REQUEST_ID.fullmatch(id_) else str(uuid.uuid4()), send)
+        # The server drops the bodies of responses to HEAD, so that routes need not handle it.
         inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
-        inner["state"] = {**scope.get("state", {}), "request_id": passing.id}
-        with open_log_entry(passing.id) as line:
+        inner["state"] = {**scope.get("state", {}), "request_id": tracked.id}
+        with open_log_entry(tracked.id) as entry:
             try:
-                await self._app(inner, receive, passing.send)
+                await self._app(inner, receive, tracked.send)
             except Exception as error:
-                if passing.status:  # half of an answer was sent: the connection has to break
+                if tracked.status:  # half of a response was sent: the connection has to break
                     raise
-                await build_unexpected_problem(error, passing.id)(inner, receive, passing.send)
+                await build_unexpected_problem(error, tracked.id)(inner, receive, tracked.send)
             finally:
-                passing.log(line, scope["method"], inner)
+                tracked.log(entry, scope["method"], inner)
 
 
 class _TrackedRequest:
-    """One request on its way."""
+    """One request, and the status of its response."""
 
     def __init__(self, id_: str, send: Send) -> None:
         self.id = id_
-        self.status = 0  # of the answer; 0: none yet
+        self.status = 0  # of the response; 0: none yet
         self._send = send
         self._started_s = time.perf_counter()
 
     async def send(self, message: Message) -> None:
-        """Send on, with what every answer has."""
+        """Send a message, with the headers of every response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
@@ -68,9 +68,9 @@ class _TrackedRequest:
         await self._send(message)
 
     def log(self, entry: RequestLogEntry, method: str, scope: Scope) -> None:
-        """Write the line; it has the route's pattern and not the path, which may hold ids."""
+        """Write the line, with the route's pattern and not the path, which may hold ids."""
         route = getattr(scope.get("route"), "path", None)
         if route is None and "endpoint" in scope and not scope.get("path_params"):
             route = scope["path"]  # of a route of Starlette's own: its pattern is the path
-        ms = round((time.perf_counter() - self._started_s) * 1000, 1)
-        log_request(entry, method=method, route=route, status=self.status, ms=ms)
+        duration_ms = round((time.perf_counter() - self._started_s) * 1000, 1)
+        log_request(entry, method=method, route=route, status=self.status, duration_ms=duration_ms)

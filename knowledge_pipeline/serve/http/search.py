@@ -1,24 +1,24 @@
-"""Questions over HTTP."""
+"""Searches, and the context of an agent's task, over HTTP."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from fastapi import APIRouter
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
-from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import SearchType
-from knowledge_pipeline.query.search.understand import Intent, understand
-from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
-from knowledge_pipeline.serve.http.models import (
+from knowledge_pipeline.contract.requests import (
+    ContextRequest,
     DocumentQueryRequest,
     QueryRequest,
-    SearchRequestBody,
-    SearchResponse,
+    SearchRequest,
     SimilarRequest,
     TicketQueryRequest,
 )
+from knowledge_pipeline.contract.responses import ContextResponse, SearchResponse
+from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.query.search.understand import Intent, understand
+from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.streaming import STREAMED_RESPONSES, to_response
 
@@ -31,52 +31,84 @@ _TYPE_BY_INTENT: Mapping[Intent, SearchType] = {
 }
 
 routes = APIRouter(prefix=PREFIX, tags=["search"], responses=problem_responses(*QUERY_STATUSES))
-_STREAMED_ROUTE = {"response_model": SearchResponse, "responses": STREAMED_RESPONSES}
 
 
-@routes.post("/search", operation_id="search", **_STREAMED_ROUTE)
-async def search(body: SearchRequestBody, ctx: CurrentContext) -> Response:
-    """Find the passages that answer a question best."""
-    return await _run_search(ctx, body, body.type, body.filters.to_filters())
+@routes.post("/search", operation_id="search", response_model=SearchResponse, responses=STREAMED_RESPONSES)
+async def search(body: SearchRequest, ctx: CurrentContext) -> Response:
+    """Find the results that answer a query best."""
+    return await _run_search(ctx, body, body.type)
 
 
-@routes.post("/similar", operation_id="similar", **_STREAMED_ROUTE)
+@routes.post("/similar", operation_id="similar", response_model=SearchResponse, responses=STREAMED_RESPONSES)
 async def similar(body: SimilarRequest, ctx: CurrentContext) -> Response:
-    """Find passages of other files that are like a text, or like an indexed file."""
-    how = {"filters": body.filters.to_filters(), "limit": body.limit, "explain": body.explain}
-    like = {"text": body.text, "path": body.path, "source": body.source}
-    answer = await ctx.execute(lambda base, access: base.asimilar(**like, **how, access=access))
+    """Find results of other files that are similar to a text, or to an indexed file."""
+    answer = await ctx.execute(
+        lambda base, access: base.asimilar(
+            text=body.text,
+            path=body.path,
+            source=body.source,
+            filters=body.filters,
+            limit=body.limit,
+            explain=body.explain,
+            access=access,
+        )
+    )
     return to_response(ctx.request, answer)
 
 
-@routes.post("/query", operation_id="query", **_STREAMED_ROUTE)
+@routes.post("/query", operation_id="query", response_model=SearchResponse, responses=STREAMED_RESPONSES)
 async def query(body: QueryRequest, ctx: CurrentContext) -> Response:
-    """Search by what the question is after: history, an implementation or a usage, else everything."""
-    type_ = _TYPE_BY_INTENT.get(understand(body.query).intent, "semantic")
-    return await _run_search(ctx, body, type_, body.filters.to_filters())
+    """Search by the intent of the query: history, an implementation or a usage, otherwise everything."""
+    return await _run_search(ctx, body, _TYPE_BY_INTENT.get(understand(body.query).intent, "semantic"))
 
 
-@routes.post("/query/code", operation_id="query_code", **_STREAMED_ROUTE)
+@routes.post(
+    "/query/code", operation_id="query_code", response_model=SearchResponse, responses=STREAMED_RESPONSES
+)
 async def query_code(body: QueryRequest, ctx: CurrentContext) -> Response:
     """Search source code alone, deeper than `search` does."""
-    return await _run_search(ctx, body, "code", body.filters.to_filters())
+    return await _run_search(ctx, body, "code")
 
 
-@routes.post("/query/tickets", operation_id="query_tickets", **_STREAMED_ROUTE)
+@routes.post(
+    "/query/tickets",
+    operation_id="query_tickets",
+    response_model=SearchResponse,
+    responses=STREAMED_RESPONSES,
+)
 async def query_tickets(body: TicketQueryRequest, ctx: CurrentContext) -> Response:
     """Search issues, tickets and pull requests alone."""
-    return await _run_search(ctx, body, "semantic", body.filters.to_filters())
+    return await _run_search(ctx, body, "semantic")
 
 
-@routes.post("/query/docs", operation_id="query_docs", **_STREAMED_ROUTE)
+@routes.post(
+    "/query/docs", operation_id="query_docs", response_model=SearchResponse, responses=STREAMED_RESPONSES
+)
 async def query_docs(body: DocumentQueryRequest, ctx: CurrentContext) -> Response:
     """Search documents alone: Markdown, wiki pages, files, API descriptions, records."""
-    return await _run_search(ctx, body, "semantic", body.filters.to_filters())
+    return await _run_search(ctx, body, "semantic")
 
 
-async def _run_search(
-    ctx: RequestContext, body: QueryRequest, type_: SearchType, filters: Filters
-) -> Response:
-    how = {"type": type_, "filters": filters, "limit": body.limit, "explain": body.explain}
-    answer = await ctx.execute(lambda base, access: base.asearch(body.query, **how, access=access))
+@routes.post("/context", operation_id="context", response_model=ContextResponse)
+async def context(body: ContextRequest, ctx: CurrentContext) -> JSONResponse:
+    """Build what an agent should read before a task: a prompt within a budget, with citations."""
+    built = await ctx.execute(
+        lambda base, access: base.acontext(
+            body, max_tokens=body.max_tokens, template=body.template, access=access
+        )
+    )
+    return JSONResponse(built.as_json())
+
+
+async def _run_search(ctx: RequestContext, body: QueryRequest, type: SearchType) -> Response:
+    answer = await ctx.execute(
+        lambda base, access: base.asearch(
+            body.query,
+            type=type,
+            filters=body.filters,
+            limit=body.limit,
+            explain=body.explain,
+            access=access,
+        )
+    )
     return to_response(ctx.request, answer)

@@ -1,18 +1,18 @@
-"""Webhooks of GitHub and GitLab: a push starts the refresh of the sources that read the repository."""
+"""Webhooks of GitHub and GitLab: a push refreshes the sources that read the repository."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import JSONResponse
 
+from knowledge_pipeline.contract.responses import WebhookResponse
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.serve import webhooks
-from knowledge_pipeline.serve.http.models_operation import WebhookResponse
+from knowledge_pipeline.serve.http.dependencies import AppState, CurrentState
 from knowledge_pipeline.serve.http.problems import problem_responses
-from knowledge_pipeline.serve.refresh_queue import Refresh
 from knowledge_pipeline.serve.webhooks import CodeHost, Push
 
 PREFIX = "/webhooks"
@@ -38,15 +38,18 @@ routes = APIRouter(
 )
 async def github(
     request: Request,
+    state: CurrentState,
     x_hub_signature_256: HeaderText = None,
     x_github_event: HeaderText = None,
     x_github_delivery: HeaderText = None,
 ) -> JSONResponse:
-    """Take a webhook of GitHub, signed with `serve.webhooks.github_secret`."""
+    """Accept a webhook of GitHub, signed with `serve.webhooks.github_secret`."""
     body = await request.body()
-    secret = request.app.state.service.settings.serve.webhooks.github_secret
-    webhooks.require_signature(secret and secret.get_secret_value(), body, x_hub_signature_256)
-    return await _accept_delivery(request, "github", body, event=x_github_event, delivery=x_github_delivery)
+    secret = state.service.settings.serve.webhooks.github_secret
+    webhooks.require_signature(secret.get_secret_value() if secret else None, body, x_hub_signature_256)
+    return await _accept_delivery(
+        request, state, "github", body, event=x_github_event, delivery=x_github_delivery
+    )
 
 
 @routes.post(
@@ -58,53 +61,54 @@ async def github(
 )
 async def gitlab(
     request: Request,
+    state: CurrentState,
     x_gitlab_token: HeaderText = None,
     x_gitlab_event: HeaderText = None,
     x_gitlab_event_uuid: HeaderText = None,
     idempotency_key: HeaderText = None,
 ) -> JSONResponse:
-    """Take a webhook of GitLab, sent with `serve.webhooks.gitlab_token`."""
+    """Accept a webhook of GitLab, sent with `serve.webhooks.gitlab_token`."""
     body = await request.body()
-    token = request.app.state.service.settings.serve.webhooks.gitlab_token
-    webhooks.require_token(token and token.get_secret_value(), x_gitlab_token)
+    token = state.service.settings.serve.webhooks.gitlab_token
+    webhooks.require_token(token.get_secret_value() if token else None, x_gitlab_token)
     delivery = idempotency_key or x_gitlab_event_uuid
-    return await _accept_delivery(request, "gitlab", body, event=x_gitlab_event, delivery=delivery)
+    return await _accept_delivery(request, state, "gitlab", body, event=x_gitlab_event, delivery=delivery)
 
 
 async def _accept_delivery(
-    request: Request, code_host: CodeHost, body: bytes, *, event: str | None, delivery: str | None
+    request: Request,
+    state: AppState,
+    code_host: CodeHost,
+    body: bytes,
+    *,
+    event: str | None,
+    delivery: str | None,
 ) -> JSONResponse:
-    """Start what a genuine delivery asks for, once."""
-    told = webhooks.parse_payload(body, request.headers.get("content-type", ""))
-    deliveries = request.app.state.deliveries
-    names = webhooks.delivery_keys(code_host, delivery, body)
+    """Start the refresh that a genuine delivery asks for, once."""
+    payload = webhooks.parse_payload(body, request.headers.get("content-type", ""))
+    keys = webhooks.delivery_keys(code_host, delivery, body)
+    kinds = {str(payload.get(name, "push")) for name in ("object_kind", "event_name")}
     if event == "ping":
-        return _to_response([], "a ping: the webhook works")
-    kinds = {str(told.get(name, "push")) for name in ("object_kind", "event_name")}
-    if event not in _PUSH_EVENTS or not kinds <= _PUSH_KINDS:
-        return _to_response([], "only pushes start a refresh")
-    if deliveries.known(names):
-        return _to_response([], "this delivery was taken before")
-    started, ignored = await _start_refresh(request, code_host, webhooks.parse_push(code_host, told))
-    deliveries.remember(names)
-    return _to_response([each.as_json() for each in started], ignored)
+        response = WebhookResponse((), "a ping: the webhook works")
+    elif event not in _PUSH_EVENTS or not kinds <= _PUSH_KINDS:
+        response = WebhookResponse((), "only pushes start a refresh")
+    elif state.deliveries.has_seen(keys):
+        response = WebhookResponse((), "this delivery was received before")
+    else:
+        response = await _start_refresh(state, code_host, webhooks.parse_push(code_host, payload))
+        state.deliveries.remember(keys)
+    return JSONResponse(response.as_json(), 202)
 
 
-async def _start_refresh(
-    request: Request, code_host: CodeHost, push: Push
-) -> tuple[list[Refresh], str | None]:
-    sources = await asyncio.to_thread(request.app.state.declared.sources)
+async def _start_refresh(state: AppState, code_host: CodeHost, push: Push) -> WebhookResponse:
+    sources = await asyncio.to_thread(state.declared.sources)
     if not any(push.matches_repository(source) for source in sources):
         raise NotFound("no source reads this repository by git")
     if push.is_deleted:
-        return [], "the branch is gone"
+        return WebhookResponse((), "the branch was deleted")
     if push.is_too_old:
-        return [], "the push is older than three days"
-    found = [source.id for source in webhooks.sources_reading(push, sources)]
+        return WebhookResponse((), "the push is older than three days")
+    found = [source.id for source in sources if push.is_read_by(source)]
     if not found:
-        return [], "no source reads this branch"
-    return [request.app.state.refreshes.start(found, code_host)], None
-
-
-def _to_response(refreshes: list[dict[str, Any]], ignored_reason: str | None) -> JSONResponse:
-    return JSONResponse({"started": refreshes, "ignored": ignored_reason}, 202)
+        return WebhookResponse((), "no source reads this branch")
+    return WebhookResponse((state.refreshes.submit(found, code_host),), None)

@@ -1,6 +1,6 @@
-"""MCP over streamable HTTP. Stateless: every request says anew who asks, so no session outlives a token.
+"""MCP over streamable HTTP. Stateless: every request is authenticated, so no session outlives a token.
 
-The SDK takes seconds to import, so it is loaded with the first request, beside the others.
+The SDK takes seconds to import, so it is loaded with the first request, in a thread.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from knowledge_pipeline.errors import Forbidden, Unauthenticated
+from knowledge_pipeline.errors import Forbidden
 from knowledge_pipeline.serve.http.dependencies import build_origin
 from knowledge_pipeline.serve.service import Identity, Service
+from knowledge_pipeline.serve.tokens import read_bearer_token
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -28,7 +29,7 @@ CORS_HEADERS = ("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name")  # that a brow
 
 
 class McpEndpoint:
-    """An ASGI application for one path; it answers while `running` is entered."""
+    """An ASGI application for one path; it answers inside `run`."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -37,7 +38,7 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Answer requests; at the end, give up those under way."""
+        """Answer requests inside; at the end, drop those under way."""
         self._manager_ready = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(self._run_manager(self._manager_ready))
         try:
@@ -53,14 +54,16 @@ class McpEndpoint:
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         _require_allowed_origin(request, self._service)
-        request.state.asker = _authenticate(request, self._service)
+        request.state.identity = self._service.identify(
+            read_bearer_token(request.headers), build_origin(request, "mcp")
+        )
         assert self._manager_ready is not None, "requests come while the application runs"
         self._requested.set()
         manager = await asyncio.shield(self._manager_ready)
         await manager.handle_request(scope, receive, send)
 
     async def _run_manager(self, ready: asyncio.Future[StreamableHTTPSessionManager]) -> None:
-        """One task enters and leaves the manager, as its task group wants it."""
+        """Enter and leave the manager in one task, as its task group requires."""
         await self._requested.wait()
         try:
             manager = await asyncio.to_thread(_create_manager, self._service)
@@ -85,21 +88,12 @@ def _create_manager(service: Service) -> StreamableHTTPSessionManager:
 
 
 def _identity_of_context(context: ServerRequestContext) -> Identity:
-    assert context.request is not None, "HTTP requests are told with their request"
-    return context.request.state.asker
-
-
-def _authenticate(request: Request, service: Service) -> Identity:
-    """Raises `Unauthenticated`."""
-    given = request.headers.get("authorization")
-    scheme, _, token = (given or "").partition(" ")
-    if given is not None and (scheme.lower() != "bearer" or not token.strip()):
-        raise Unauthenticated("only tokens are taken here: send `Authorization: Bearer TOKEN`")
-    return service.identify(token.strip() if given else None, build_origin(request, "mcp"))
+    assert context.request is not None, "the HTTP transport sets the request"
+    return context.request.state.identity
 
 
 def _require_allowed_origin(request: Request, service: Service) -> None:
-    """Refuse what a browser sends for a page of another site, whatever name that site has taken.
+    """Refuse what a browser sends for a page of another site, whatever name that site uses.
 
     Raises:
         Forbidden: the page is not of this server, nor of `serve.cors_origins`.
@@ -108,4 +102,4 @@ def _require_allowed_origin(request: Request, service: Service) -> None:
     if page is None or page in service.settings.serve.cors_origins:
         return
     if urlsplit(page).netloc != request.headers.get("host"):
-        raise Forbidden("a page of another site asks: name its origin under serve.cors_origins")
+        raise Forbidden("the request comes from a page of another site: add its origin to serve.cors_origins")

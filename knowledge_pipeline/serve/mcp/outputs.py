@@ -1,26 +1,29 @@
-"""What the tools answer beside what every door does: where a whole document is, and its pages."""
+"""Responses that only tools have: the document of each result, and pages of a document."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from dataclasses import dataclass, field
 
-from knowledge_pipeline.serve.http.models import SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSearchResult(SearchResult):
-    """One retrieved passage, and the document that it is from."""
+    """One result, and the document that it is from."""
 
-    document: str = Field(description="`source:uri`: `get_document` gives all of it.")
+    document_id: str = field(metadata={"description": "`source:uri`: `get_document` returns all of it."})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSearchResponse(SearchResponse):
-    """What a question gets, the best result first."""
+    """The results of a search, best first."""
 
-    results: list[ToolSearchResult]
+    results: tuple[ToolSearchResult, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentPageResponse(ToolSearchResponse):
-    """Passages of a document, in their order."""
+    """Chunks of a document, in order."""
 
-    offset: int = Field(description="How many passages were skipped.")
-    total: int = Field(description="How many passages there are.")
+    offset: int = field(metadata={"description": "How many chunks were skipped."})
+    total: int = field(metadata={"description": "How many chunks there are."})

@@ -1,4 +1,4 @@
-"""The protocol: lists the tools, calls them as whoever asks, and tells errors as one sentence."""
+"""The protocol: lists the tools, calls them with the caller's access, and reports errors as a sentence."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.serve.mcp.descriptions import INSTRUCTIONS
 from knowledge_pipeline.serve.mcp.tools import TOOLS, Tool, ToolOutput
 from knowledge_pipeline.serve.service import Identity, Service
-from knowledge_pipeline.serve.tool_inputs import parse_input, schema_of
+from knowledge_pipeline.serve.tool_inputs import input_schema_of, output_schema_of, parse_input
 
 SERVER_NAME = "knowledge"
 
 IdentityResolver = Callable[[ServerRequestContext[Any]], Identity]
-"""Who asks a request; raises `Unauthenticated`."""
+"""Who sends a request; raises `Unauthenticated`."""
 
 _READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -37,8 +37,8 @@ _log = logging.getLogger(__name__)
 
 
 def create_server(service: Service, resolve_identity: IdentityResolver) -> Server[Any]:
-    """A server that asks `service` as `who` says; transports are run by `over_stdio` and `over_http`."""
-    listed = [_to_listed_tool(tool) for tool in TOOLS.values()]
+    """A server for one of the transports; `resolve_identity` finds out who sends a request."""
+    listed = [_to_listed_tool(name, tool) for name, tool in TOOLS.items()]
     schemas = {tool.name: tool.input_schema for tool in listed}
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
@@ -49,9 +49,9 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
             return _to_result(await _run_tool(service, resolve_identity(context), params))
         except KnowledgeError as error:
             return _to_error_result(str(error))
-        except Exception as error:  # noqa: BLE001 - the last door: a bug is told, and the server goes on
+        except Exception as error:  # noqa: BLE001 - a bug is reported, and the server goes on
             _log.exception("the tool %r failed", params.name)
-            return _to_error_result(f"an unexpected {type(error).__name__}: the server's log has more")
+            return _to_error_result(f"an unexpected {type(error).__name__}: the server's log has the details")
 
     return Server(
         SERVER_NAME,
@@ -68,17 +68,17 @@ async def _run_tool(service: Service, identity: Identity, params: CallToolReques
     tool = TOOLS.get(params.name)
     if tool is None:
         raise InvalidQuery(f"there is no tool {params.name[:200]!r}; there are {', '.join(TOOLS)}")
-    asked = parse_input(tool.inputs, params.arguments)
-    return await service.execute(identity, lambda: tool.handler(service.base, identity.access, asked))
+    arguments = parse_input(tool.input_model, params.arguments)
+    return await service.execute(identity, lambda: tool.handler(service.base, identity.access, arguments))
 
 
-def _to_listed_tool(tool: Tool) -> ListedTool:
+def _to_listed_tool(name: str, tool: Tool) -> ListedTool:
     return ListedTool(
-        name=tool.name,
+        name=name,
         title=tool.title,
-        description=tool.descriptions,
-        input_schema={**schema_of(tool.inputs), "description": f"Arguments of {tool.name}."},
-        output_schema=schema_of(tool.output_model, output=True),
+        description=tool.description,
+        input_schema={**input_schema_of(tool.input_model), "description": f"Arguments of {name}."},
+        output_schema=output_schema_of(tool.response),
         annotations=_READ_ONLY,
     )
 

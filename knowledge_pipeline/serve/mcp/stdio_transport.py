@@ -1,4 +1,4 @@
-"""MCP over stdin and stdout, for a client that starts the server itself."""
+"""MCP over stdin and stdout, for a client that starts the server."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _STDIO_ORIGIN = Origin("mcp", None)
 
 
 def run(service: Service, *, token: str | None = None) -> None:
-    """Answer until stdin ends, as the holder of a token, or as the operator.
+    """Answer until stdin ends, with the access of a token, or as the operator.
 
     Raises:
         Unauthenticated: the token is not valid.
     """
-    who = _operator_identity(service) if token is None else _token_identity(service, token)
+    resolve_identity = _operator_identity(service) if token is None else _token_identity(service, token)
     with configure_logging(service.settings.serve):
-        anyio.run(_serve, service, who)
+        anyio.run(_serve, service, resolve_identity)
 
 
 async def _serve(service: Service, resolve_identity: IdentityResolver) -> None:
     server = create_server(service, resolve_identity)
-    async with stdio_server() as (reading, writing), anyio.create_task_group() as beside:
-        beside.start_soon(service.warm)
-        await server.run(reading, writing, server.create_initialization_options())
-        beside.cancel_scope.cancel()
+    async with stdio_server() as (reader, writer), anyio.create_task_group() as tasks:
+        tasks.start_soon(service.warm)
+        await server.run(reader, writer, server.create_initialization_options())
+        tasks.cancel_scope.cancel()
 
 
 def _operator_identity(service: Service) -> IdentityResolver:
-    """Whoever runs this can read the store's files, and sees all that is in them."""
+    """Whoever starts the server can read the store's files, and sees everything."""
     per_minute = service.settings.serve.requests_per_minute
-    asker = Identity(Access.operator("mcp"), frozenset({"query"}), "operator", per_minute)
-    return lambda _: asker
+    identity = Identity(Access.operator("mcp"), frozenset({"query"}), "operator", per_minute)
+    return lambda _: identity
 
 
 def _token_identity(service: Service, token: str) -> IdentityResolver:
-    """Looked up for every request: a token may end while this runs."""
+    """Looks the token up for every request: it may expire while the server runs."""
     service.identify(token, _STDIO_ORIGIN)
 
     def resolve_identity(_: ServerRequestContext[Any]) -> Identity:

@@ -1,4 +1,4 @@
-"""Code as lines of HTML, coloured by Pygments, with the words that were asked for marked."""
+"""Code as lines of HTML, highlighted by Pygments, with the words of the query marked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pygments.util import ClassNotFound
 
 from knowledge_pipeline.serve.page.term_matching import TermMatcher, split_at_ranges
 
-MAX_HIGHLIGHTED_CHARS = 200_000  # of one text; above it there are no colours
+MAX_HIGHLIGHTED_CHARS = 200_000  # a longer text is not highlighted
 
 _LEXER_ALIASES = {
     "c_sharp": "csharp",
@@ -52,7 +52,7 @@ _CSS_CLASSES = (  # the first that holds a token gives its class in page.css
 
 
 def render_lines(text: str, language: str | None, matcher: TermMatcher) -> list[Markup]:
-    """A text as HTML, one piece for each of its lines, without the line ends."""
+    """A text as HTML, line by line, without line ends."""
     lines, ranges = [list[str]()], matcher.find_ranges(text)
     for start, colour, piece in _iter_highlighted(text, language):
         for inner, marked in split_at_ranges(start, piece, ranges):
@@ -67,23 +67,23 @@ def render_lines(text: str, language: str | None, matcher: TermMatcher) -> list[
 def render_marked(text: str, matcher: TermMatcher) -> Markup:
     """A text without colours, as HTML."""
     pieces = split_at_ranges(0, text, matcher.find_ranges(text))
-    told = (_render_part(piece, "", marked=found) for piece, found in pieces)
-    return Markup("".join(told))  # noqa: S704 - made of escaped parts alone
+    html = (_render_part(piece, "", marked=found) for piece, found in pieces)
+    return Markup("".join(html))  # noqa: S704 - made of escaped parts alone
 
 
 def _render_part(text: str, css_class: str, *, marked: bool) -> str:
-    told = escape(text)
+    html = escape(text)
     if marked:
-        told = f"<mark>{told}</mark>"
-    return f'<span class="{css_class}">{told}</span>' if css_class else str(told)
+        html = f"<mark>{html}</mark>"
+    return f'<span class="{css_class}">{html}</span>' if css_class else str(html)
 
 
 def _iter_highlighted(text: str, language: str | None) -> Iterator[tuple[int, str, str]]:
-    """Pieces with their places and classes; together they are the text."""
+    """Pieces of the text in order, with their start and class."""
     lexer = _find_lexer(language or "text") if len(text) <= MAX_HIGHLIGHTED_CHARS else _find_lexer("text")
     done = 0
     for start, token, piece in lexer.get_tokens_unprocessed(text):
-        if start < done or not piece:  # a lexer that gives a piece twice would repeat text
+        if start < done or not piece:  # some lexers yield a piece twice
             continue
         if start > done:
             yield done, "", text[done:start]

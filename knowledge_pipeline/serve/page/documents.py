@@ -1,11 +1,10 @@
-"""Pages about one document: all of it, what is like it, what it is related to."""
+"""Pages about one document: the document itself, similar results, related documents."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
@@ -14,8 +13,9 @@ from markupsafe import Markup
 from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, Excerpt, build_excerpts
+from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.serve.documents import document_id_of, document_url_of, get_document_chunks
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.page_query import PageQuery
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
@@ -37,7 +37,7 @@ _MAX_OUTLINE = 500
 
 @dataclass(frozen=True, slots=True)
 class DocumentBlock:
-    """Lines of a document that follow each other."""
+    """Consecutive lines of a document."""
 
     start_line: int
     end_line: int
@@ -47,97 +47,95 @@ class DocumentBlock:
 
 @routes.get("/doc")
 async def document(request: Request, ctx: PageContext) -> Response:
-    """A whole document, with the lines that were asked for marked."""
-    given = request.query_params
-    id_, q = _require_id(request), given.get("q", "")[:1000]
-    answer = await ctx.execute(lambda base, access: _load_document(base, id_, access))
+    """A whole document, with the requested lines marked."""
+    params = request.query_params
+    id_, q = _require_id(request), params.get("q", "")[:1000]
+    answer = await ctx.execute(lambda base, access: get_document_chunks(base, id_, access))
     first = answer.results[0]
-    as_code, span = is_shown_as_code(first), links.parse_line_range(given.get("lines", ""))
-    plainly = as_code or given.get("view") == "source"
-    how: dict[str, Any] = {"span": span, "marks": TermMatcher(q), "plainly": plainly}
-    pieces = await asyncio.to_thread(_build_blocks, answer.results, **how)
-    url = first.citation.url
+    as_code, line_range = is_shown_as_code(first), links.parse_line_range(params.get("lines", ""))
+    as_source = as_code or params.get("view") == "source"
+    blocks = await asyncio.to_thread(
+        _build_blocks, answer.results, line_range=line_range, matcher=TermMatcher(q), as_source=as_source
+    )
     return render_page(
         request,
         "document.html.j2",
-        asked=PageQuery(q=q),
+        page_query=PageQuery(q=q),
         answer=answer,
         first=first,
-        id=f"{first.citation.source}:{first.span.uri}",
-        source_url=links.web_url_of(url.removesuffix(f"#{first.citation.lines}") if url else None),
-        pieces=pieces,
+        id=document_id_of(first),
+        source_url=links.web_url_of(document_url_of(first.citation)),
+        blocks=blocks,
         outline=_build_outline(answer.results),
-        other_view=None if as_code else _other_view_url(request, as_source=plainly),
-        plainly=plainly,
+        other_view=None if as_code else _other_view_url(request, as_source=as_source),
+        as_source=as_source,
     )
 
 
 @routes.get("/similar")
 async def similar(request: Request, ctx: PageContext) -> Response:
-    """Passages of other files that are like a passage or a document."""
+    """Results of other files that are similar to a chunk or a document."""
     id_ = _require_id(request)
-    like, answer = await ctx.execute(lambda base, access: _find_similar(base, id_, access))
+    example, answer = await ctx.execute(lambda base, access: _find_similar(base, id_, access))
     results = await asyncio.to_thread(build_result_views, answer, TermMatcher(""), "")
-    return render_page(request, "similar.html.j2", like=like, answer=answer, results=results)
+    return render_page(request, "similar.html.j2", example=example, answer=answer, results=results)
 
 
 @routes.get("/related")
 async def related(request: Request, ctx: PageContext) -> Response:
     """What a document says of others, and what others say of it."""
     target = _require_id(request)
-    found = await ctx.execute(lambda base, access: base.arelated(target, access=access))
-    return render_page(request, "related.html.j2", target=target, found=found)
+    answer = await ctx.execute(lambda base, access: base.arelated(target, access=access))
+    return render_page(request, "related.html.j2", target=target, answer=answer)
 
 
 def _require_id(request: Request) -> str:
     id_ = request.query_params.get("id", "")
     if not id_:
-        raise InvalidQuery("the address names no document: open one from the results of a search")
+        raise InvalidQuery("the address has no document id: open a document from the results of a search")
     return id_
 
 
-async def _load_document(base: KnowledgeBase, id_: str, access: Access) -> SearchResponse:
-    answer = await base.aget(id_, access=access)
-    first = answer.results[0]
-    if first.id == id_:
-        document = f"{first.citation.source}:{first.span.uri}"
-        answer = await base.aget(document, access=access)
-    return answer
-
-
 async def _find_similar(base: KnowledgeBase, id_: str, access: Access) -> tuple[SearchResult, SearchResponse]:
-    """What others shall be like, and those that are."""
+    """The chunk or document that serves as the example, and what is similar to it."""
     first = (await base.aget(id_, access=access)).results[0]
-    where: dict[str, Any] = {"path": first.citation.path, "source": first.citation.source}
-    text = first.content if first.id == id_ else None
-    found = await base.asimilar(text=text, **where, limit=_SIMILAR_LIMIT, explain=True, access=access)
+    found = await base.asimilar(
+        text=first.content if first.id == id_ else None,
+        path=first.citation.path,
+        source=first.citation.source,
+        limit=_SIMILAR_LIMIT,
+        explain=True,
+        access=access,
+    )
     return first, found
 
 
 def _build_blocks(
-    results: Sequence[SearchResult], *, span: tuple[int, int] | None, matcher: TermMatcher, as_source: bool
+    results: Sequence[SearchResult],
+    *,
+    line_range: tuple[int, int] | None,
+    matcher: TermMatcher,
+    as_source: bool,
 ) -> list[DocumentBlock]:
-    found = list[DocumentBlock]()
+    blocks = list[DocumentBlock]()
+    first_target, last_target = line_range or (1, 0)
     for excerpt in build_excerpts(map(ChunkPart.from_result, results)):
         first = excerpt.parts[0].result
         lines, prose = list[CodeLine](), None
         if as_source:
-            lines = build_code_lines(first, excerpt.text, excerpt.start_line, matcher, fold=False)
             lines = [
-                replace(line, hit=span is not None and span[0] <= line.number <= span[1]) for line in lines
+                replace(line, is_target=first_target <= line.number <= last_target)
+                for line in build_code_lines(first, excerpt.text, excerpt.start_line, matcher, fold=False)
             ]
         else:
             prose = render_prose(first, excerpt.text, matcher, first_line=excerpt.start_line)
-        found.append(DocumentBlock(excerpt.start_line, _last_line(excerpt), tuple(lines), prose))
-    return found
-
-
-def _last_line(excerpt: Excerpt) -> int:
-    return excerpt.start_line + excerpt.text.count("\n")
+        end_line = excerpt.start_line + excerpt.text.count("\n")
+        blocks.append(DocumentBlock(excerpt.start_line, end_line, tuple(lines), prose))
+    return blocks
 
 
 def _build_outline(results: Sequence[SearchResult]) -> list[tuple[str, int]]:
-    """What the document defines or is about, with the lines where each begins; each name once."""
+    """The symbols or sections of the document, with the line where each begins."""
     found: dict[str, int] = {}
     for result in results:
         name = str(result.metadata.get("symbol") or result.metadata.get("section") or "")
@@ -147,5 +145,5 @@ def _build_outline(results: Sequence[SearchResult]) -> list[tuple[str, int]]:
 
 
 def _other_view_url(request: Request, *, as_source: bool) -> str:
-    given = {name: value for name, value in request.query_params.items() if name in ("id", "q", "lines")}
-    return f"/doc?{urlencode(given if as_source else {**given, 'view': 'source'})}"
+    params = {name: value for name, value in request.query_params.items() if name in ("id", "q", "lines")}
+    return f"/doc?{urlencode(params if as_source else {**params, 'view': 'source'})}"

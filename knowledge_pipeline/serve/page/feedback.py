@@ -1,4 +1,4 @@
-"""What people think of results."""
+"""Judgements of results."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 @routes.post("/feedback")
 async def judge(request: Request, ctx: PageContext) -> Response:
-    """Keep one judgement of one result; a script gets no content, a form a page that leads back."""
+    """Record a judgement of a result; a script gets no content, a form a page that leads back."""
     fields = await read_form(request)
-    told = (fields.get("query_id", ""), fields.get("result_id", ""))
-    judgement = cast("Judgement", fields.get("judgement", ""))  # checked where it is kept
-    await ctx.execute(lambda base, access: base.afeedback(*told, judgement, access=access))
-    if fields.get("quietly"):
+    query_id, result_id = fields.get("query_id", ""), fields.get("result_id", "")
+    judgement = cast("Judgement", fields.get("judgement", ""))  # `afeedback` checks it
+    await ctx.execute(lambda base, access: base.afeedback(query_id, result_id, judgement, access=access))
+    if fields.get("background"):
         return Response(status_code=204)
     return render_page(
         request, "thanks.html.j2", judgement=judgement, back=safe_redirect_path(fields.get("back", ""))

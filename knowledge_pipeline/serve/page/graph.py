@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
+from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
+from knowledge_pipeline.contract.responses import GraphNode
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.code_graph.interface import GraphQueries
+from knowledge_pipeline.query.code_graph.engine import GraphRequest
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.graph_drawing import draw_graph
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
@@ -19,79 +20,74 @@ from knowledge_pipeline.serve.page.sessions import PageContext
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-GraphQuery = Callable[..., Awaitable[GraphResponse]]
-GraphApi = GraphQueries[Awaitable[GraphResponse]]
-
 _MAX_NODES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """One question that can be asked of the graph."""
+    """One operation of the code graph that the page shows."""
 
+    method: GraphMethod
     title: str
-    users_title: str  # what those that use the target are called
+    users_title: str  # heading of nodes that use the target
     used_title: str
-    select_query: Callable[[GraphApi], GraphQuery]
+
+    @property
+    def operation(self) -> str:
+        """Its name in the address of the page."""
+        return GRAPH_OPERATIONS[self.method].path
 
 
 _VIEWS: Mapping[str, GraphView] = {
-    "calls": GraphView("Calls", "Called by", "Calls", lambda graph: graph.get_call_graph),
-    "usages": GraphView("Usages", "Used by", "Uses", lambda graph: graph.find_usages),
-    "hierarchy": GraphView("Hierarchy", "Extended by", "Extends", lambda graph: graph.get_class_hierarchy),
-    "dependencies": GraphView("Depends on", "Used by", "Depends on", lambda graph: graph.get_dependencies),
-    "impact": GraphView("What would break", "Would break", "Uses", lambda graph: graph.analyze_dependencies),
-    "related": GraphView("Related", "Related, uses it", "Related", lambda graph: graph.find_related_code),
+    view.operation: view
+    for view in (
+        GraphView("get_call_graph", "Calls", "Called by", "Calls"),
+        GraphView("find_usages", "Usages", "Used by", "Uses"),
+        GraphView("get_class_hierarchy", "Hierarchy", "Extended by", "Extends"),
+        GraphView("get_dependencies", "Depends on", "Used by", "Depends on"),
+        GraphView("analyze_dependencies", "What would break", "Would break", "Uses"),
+        GraphView("find_related_code", "Related", "Related, uses it", "Related"),
+    )
 }
 
 
 @routes.get("/graph")
 async def graph(request: Request, ctx: PageContext) -> Response:
-    """What uses a piece of code and what it uses, one of several ways."""
-    given = request.query_params
-    target, source, question = (
-        given.get("target", ""),
-        given.get("source", ""),
-        given.get("question", "calls"),
-    )
-    if question not in _VIEWS:
-        raise InvalidQuery(f"found the question {question[:40]!r}; allowed: {', '.join(_VIEWS)}")
-    kind, filters = _VIEWS[question], Filters(sources=(source,) if source else ())
-    how = {"filters": filters, "limit": _MAX_NODES}
-    answer = await ctx.execute(
-        lambda base, access: kind.select_query(base.agraph)(target, access=access, **how)
-    )
+    """What uses a piece of code and what it uses, in one of several views."""
+    params = request.query_params
+    target, source = params.get("target", ""), params.get("source", "")
+    operation = params.get("operation", "calls")
+    if operation not in _VIEWS:
+        raise InvalidQuery(f"found the operation {operation[:40]!r}; allowed: {', '.join(_VIEWS)}")
+    view, filters = _VIEWS[operation], Filters(sources=(source,) if source else ())
+    graph_request = GraphRequest(view.method, target, filters, limit=_MAX_NODES)
+    answer = await ctx.execute(lambda base, access: base.agraph.query(graph_request, access=access))
     return render_page(
         request,
         "graph.html.j2",
         answer=answer,
-        kind=kind,
-        kinds=[(name, each.title, _view_url(target, source, name)) for name, each in _VIEWS.items()],
-        question=question,
+        view=view,
+        views=[(each, _view_url(target, source, each.operation)) for each in _VIEWS.values()],
         drawing=draw_graph(answer),
-        users=_nodes_on_side(answer, "used_by"),
-        used=_nodes_on_side(answer, "uses"),
+        users=[node for node in answer.nodes if node.role == "used_by"],
+        used=[node for node in answer.nodes if node.role == "uses"],
         node_url=node_url,
         graph_url=graph_url,
     )
 
 
 def node_url(node: GraphNode) -> str | None:
-    """Where a node's code is shown; None where it is outside."""
+    """The page that shows a node's code; None if the node is outside."""
     return links.document_url(node.source, node.path, node.lines or "") if node.source and node.path else None
 
 
 def graph_url(node: GraphNode) -> str | None:
-    """Where the graph around a node is shown; None where it is outside."""
+    """The page that shows the graph around a node; None if the node is outside."""
     if not (node.source and node.path):
         return None
     return _view_url(node.path if node.kind == "file" else f"{node.path}:{node.name}", node.source, "calls")
 
 
-def _view_url(target: str, source: str, view: str) -> str:
-    asked = {"target": target, **({"source": source} if source else {})}
-    return f"/graph?{urlencode(asked | ({'question': view} if view != 'calls' else {}))}"
-
-
-def _nodes_on_side(answer: GraphResponse, side: str) -> list[GraphNode]:
-    return [node for node in answer.nodes if node.role == side]
+def _view_url(target: str, source: str, operation: str) -> str:
+    params = {"target": target, "source": source, "operation": operation if operation != "calls" else ""}
+    return f"/graph?{urlencode({name: value for name, value in params.items() if value})}"

@@ -1,4 +1,4 @@
-"""Addresses of the page, and those of sources that can be followed from it."""
+"""Addresses on the page, and web addresses of sources."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")
 
 def document_url(source: str, uri: str, lines: str = "", **more: str) -> str:
     """Where a whole document is shown, at some lines: "L10-L24"."""
-    asked = {"id": f"{source}:{uri}", **more, **({"lines": lines} if lines else {})}
+    params = {"id": f"{source}:{uri}", **more, **({"lines": lines} if lines else {})}
     first = lines.partition("-")[0]
-    return f"/doc?{urlencode(asked)}{f'#{first}' if first else ''}"
+    return f"/doc?{urlencode(params)}{f'#{first}' if first else ''}"
 
 
 def document_url_of(result: SearchResult, **more: str) -> str:
@@ -29,14 +29,9 @@ def related_url(document: RelatedDocument) -> str:
     return document_url(document.source, document.uri)
 
 
-def source_url(citation: Citation) -> str | None:
-    """Where the source itself shows a passage; None where a browser cannot go there."""
-    return web_url_of(citation.url)
-
-
 def line_url(citation: Citation, line: int) -> str | None:
-    """Where the source itself shows one line; None where it has no addresses of lines."""
-    url = source_url(citation)
+    """Where the source itself shows one line; None if it has no addresses of lines."""
+    url = web_url_of(citation.url)
     if url is None or not url.endswith(f"#{citation.lines}"):
         return None
     return f"{url.removesuffix(citation.lines)}L{line}"
@@ -54,7 +49,7 @@ def parse_line_range(lines: str) -> tuple[int, int] | None:
 
 
 def build_link_resolver(source: str, path: str) -> LinkResolver:
-    """Where relative links of a document lead: to the other document of its source."""
+    """Resolves relative links of a document to other documents of its source."""
 
     def resolve(href: str) -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""Markdown as HTML that is safe to show: no HTML of its own, no images, no scripts in links."""
+"""Markdown as safe HTML: no raw HTML, no images, no scripts in links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SCHEMES = ("http", "https", "mailto")
 
 
 LinkResolver = Callable[[str], str | None]
-"""Where a link without a host leads to; None: nowhere."""
+"""Resolves a link without a host; None: it leads nowhere."""
 
 
 def render_markdown(
@@ -32,11 +32,11 @@ def render_markdown(
     first_line: int | None = None,
 ) -> Markup:
     """Markdown as HTML; with `first_line`, blocks have the ids of their lines: "L12"."""
-    env: dict[str, Any] = {"marks": matcher, "leads": resolve_link}
-    tokens = _build_parser().parse(text, env)
+    parser, env = _build_parser(), {"matcher": matcher, "resolve_link": resolve_link}
+    tokens = parser.parse(text, env)
     if first_line is not None:
         _assign_line_ids(tokens, first_line)
-    return Markup(_build_parser().renderer.render(tokens, _build_parser().options, env))  # noqa: S704 - see `_markdown`
+    return Markup(parser.renderer.render(tokens, parser.options, env))  # noqa: S704 - see `_build_parser`
 
 
 def _assign_line_ids(tokens: Sequence[Token], first_line: int) -> None:
@@ -50,42 +50,42 @@ def _assign_line_ids(tokens: Sequence[Token], first_line: int) -> None:
 
 @cache
 def _build_parser() -> MarkdownIt:
-    """A parser without raw HTML; images become their texts, and `_link` says where links lead."""
-    made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    made.validateLink = _accept_link
-    made.add_render_rule("text", _render_text)
-    made.add_render_rule("code_inline", _render_inline_code)
-    made.add_render_rule("fence", _render_fence)
-    made.add_render_rule("code_block", _render_fence)
-    made.add_render_rule("image", _render_image)
-    made.add_render_rule("link_open", _render_link)
-    return made
+    """A parser without raw HTML; images become their texts, and `_render_link` resolves links."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.validateLink = _accept_link
+    parser.add_render_rule("text", _render_text)
+    parser.add_render_rule("code_inline", _render_inline_code)
+    parser.add_render_rule("fence", _render_fence)
+    parser.add_render_rule("code_block", _render_fence)
+    parser.add_render_rule("image", _render_image)
+    parser.add_render_rule("link_open", _render_link)
+    return parser
 
 
 def _accept_link(url: str) -> bool:
-    """Every link is read as one; `_link` decides where it leads."""
+    """Accept every link; `_render_link` decides where it leads."""
     return True
 
 
 def _render_text(
     _: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Mapping[str, Any]
 ) -> str:
-    return str(render_marked(tokens[index].content, env["marks"]))
+    return str(render_marked(tokens[index].content, env["matcher"]))
 
 
 def _render_inline_code(
     _: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Mapping[str, Any]
 ) -> str:
-    return f"<code>{render_marked(tokens[index].content, env['marks'])}</code>"
+    return f"<code>{render_marked(tokens[index].content, env['matcher'])}</code>"
 
 
 def _render_fence(
     _: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Mapping[str, Any]
 ) -> str:
     token = tokens[index]
-    named = (token.info.split() or [""])[0]
-    language = detect_language(f"x.{named}") or named.lower()
-    lines = render_lines(token.content.rstrip("\n"), language, env["marks"])
+    name = (token.info.split() or [""])[0]
+    language = detect_language(f"x.{name}") or name.lower()
+    lines = render_lines(token.content.rstrip("\n"), language, env["matcher"])
     id_ = f' id="{escape(token.attrGet("id"))}"' if token.attrGet("id") else ""
     return f"<pre{id_}><code>{_LINE_END.join(lines)}</code></pre>\n"
 
@@ -101,8 +101,8 @@ def _render_link(
 ) -> str:
     """A link that leads somewhere, else an anchor without an address."""
     href = str(tokens[index].attrGet("href") or "")
-    lead = href if _is_followable(href) else env["leads"](href)
-    tokens[index].attrs = {"href": lead, "rel": "noopener noreferrer nofollow"} if lead else {}
+    target = href if _is_followable(href) else env["resolve_link"](href)
+    tokens[index].attrs = {"href": target, "rel": "noopener noreferrer nofollow"} if target else {}
     return renderer.renderToken(tokens, index, options, env)
 
 

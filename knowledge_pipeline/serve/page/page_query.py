@@ -1,22 +1,22 @@
-"""What a person asks for, as the address of the page says it."""
+"""The query of a page, as its address has it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType
+from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.search.plan import get_profile
 from knowledge_pipeline.times import parse_query_time
 
 DEFAULT_LIMIT = 20
-LIMIT_STEP = 30  # that a page is longer for each "more"
+LIMIT_STEP = 30  # more results for each click on "More results"
 
 TABS: Mapping[SearchType, str] = {
     "semantic": "Everything",
@@ -30,10 +30,10 @@ FILTER_NAMES = (*_LIST_FILTERS, "since")
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """A question with its filters; `url` is the page that answers it.
+    """A query with its filters; `url` is the page that answers it.
 
     Raises:
-        QuestionRefused: the type, the limit or the date make no sense.
+        InvalidQuery: the type, the limit or the date is invalid.
     """
 
     q: str = ""
@@ -52,10 +52,10 @@ class PageQuery:
 
     @classmethod
     def from_params(cls, params: QueryParams) -> PageQuery:
-        """As an address says it; what is empty is not asked for."""
+        """The query of an address; empty parameters do not count."""
         limit = params.get("limit", str(DEFAULT_LIMIT))
         if not (limit.isascii() and limit.isdecimal()):
-            raise InvalidQuery("the limit is no number")
+            raise InvalidQuery("the limit is not a number")
         lists: dict[str, Any] = {name: _distinct(params.getlist(name)) for name in _LIST_FILTERS}
         type_: Any = params.get("type") or "semantic"
         q, since = params.get("q", "").strip(), params.get("since", "").strip()
@@ -67,9 +67,9 @@ class PageQuery:
         return any(getattr(self, name) for name in FILTER_NAMES)
 
     def to_filters(self) -> Filters:
-        """As the knowledge base takes them. Raises `QuestionRefused` for a date that is none."""
+        """The filters of the search. Raises `InvalidQuery` for an invalid date."""
         return Filters(
-            source_types=self.source_type,
+            source_types=cast("tuple[SourceType, ...]", self.source_type),  # an unknown one matches nothing
             sources=self.source,
             languages=self.language,
             paths=self.path,
@@ -77,22 +77,22 @@ class PageQuery:
         )
 
     def url(self, **changed: Any) -> str:
-        """The address of this question, or of one that differs."""
+        """The address of this query, with some parameters changed."""
         return f"/?{urlencode(list(replace(self, **changed).to_params()))}"
 
     def to_params(self) -> list[tuple[str, str]]:
-        """Names and values that are not the usual ones."""
-        usual, found = PageQuery(), list[tuple[str, str]]()
+        """Parameters that differ from the defaults."""
+        defaults, found = PageQuery(), list[tuple[str, str]]()
         for each in fields(self):
             value = getattr(self, each.name)
-            if value != getattr(usual, each.name):
+            if value != getattr(defaults, each.name):
                 found += [(each.name, str(one)) for one in (value if isinstance(value, tuple) else (value,))]
         return found
 
     def toggle_url(self, name: str, value: str) -> str:
-        """The address with one value of a filter more, or without it where it was there."""
-        now: tuple[str, ...] = getattr(self, name)
-        changed = tuple(each for each in now if each != value) if value in now else (*now, value)
+        """The address with a value of a filter added, or removed if it is there."""
+        values: tuple[str, ...] = getattr(self, name)
+        changed = tuple(each for each in values if each != value) if value in values else (*values, value)
         return self.url(**{name: changed, "limit": DEFAULT_LIMIT})
 
 

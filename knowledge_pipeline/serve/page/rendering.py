@@ -1,4 +1,4 @@
-"""From a template to a response, with the headers that keep a browser from doing anything else with it."""
+"""Renders templates to responses, with the headers of HTML pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from knowledge_pipeline.serve.page.results import type_label_of
 from knowledge_pipeline.serve.page.static_files import static_url
 
 TOKEN_COOKIE = "knowledge_token"  # noqa: S105 - a name
-CSRF_COOKIE = "knowledge_check"
+CSRF_COOKIE = "knowledge_csrf"
 THEME_COOKIE = "knowledge_theme"
 
 _UNITS = (
@@ -31,39 +31,35 @@ _UNITS = (
     ("hour", 3_600, 86_400),
     ("day", 86_400, 365 * 86_400),
 )
-_HEADERS: Mapping[str, str] = {
+_HEADERS: Mapping[str, str] = {  # in addition to those of every response
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
 }
 
 
 def render_page(request: Request, template: str, *, status: int = 200, **variables: Any) -> Response:
-    """A page; `asked` is the question in its search box, by default none.
+    """A page; `page_query` is the query in its search box, by default none.
 
-    A request with `part` gets the inside alone, to be put into another page.
+    A request with `part` gets only the body, to be inserted into another page.
     """
     theme = request.cookies.get(THEME_COOKIE, "")
-    check = request.cookies.get(CSRF_COOKIE, "")
-    made = check if len(check) == 43 else secrets.token_urlsafe(32)
+    cookie = request.cookies.get(CSRF_COOKIE, "")
+    csrf = cookie if len(cookie) == 43 else secrets.token_urlsafe(32)
     frame = "part.html.j2" if request.query_params.get("part") else "frame.html.j2"
-    usual: dict[str, Any] = {
-        "asked": PageQuery(),
+    defaults: dict[str, Any] = {
+        "page_query": PageQuery(),
         "frame": frame,
-        "check": made,
+        "csrf": csrf,
         "theme": theme if theme in ("light", "dark") else "",
         "signed_in": TOKEN_COOKIE in request.cookies,
         "tabs": TABS,
     }
-    html = _load_templates().get_template(template).render(usual | variables)
+    html = _load_templates().get_template(template).render(defaults | variables)
     response = HTMLResponse(html, status, headers=dict(_HEADERS))
-    if made != check:
-        set_private_cookie(request, response, CSRF_COOKIE, made)
+    if csrf != cookie:
+        set_private_cookie(request, response, CSRF_COOKIE, csrf)
     return response
 
 
@@ -77,23 +73,23 @@ def set_private_cookie(
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are told as a page: one sentence, and what can be done."""
+    """A route whose errors are shown as a page."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See `APIRoute`."""
-        answering = super().get_route_handler()
+        handler = super().get_route_handler()
 
-        async def answer(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             try:
-                return await answering(request)
+                return await handler(request)
             except KnowledgeError as error:
                 return render_error(request, error)
 
-        return answer
+        return handle
 
 
 def render_error(request: Request, error: KnowledgeError, *, page_query: PageQuery | None = None) -> Response:
-    """The page that tells an error."""
+    """The page that shows an error."""
     status = status_of(error)
     if isinstance(error, Unauthenticated):
         return render_sign_in(
@@ -104,8 +100,8 @@ def render_error(request: Request, error: KnowledgeError, *, page_query: PageQue
         "problem.html.j2",
         status=status,
         sentence=str(error),
-        missing=isinstance(error, NotFound),
-        asked=page_query or PageQuery(),
+        is_not_found=isinstance(error, NotFound),
+        page_query=page_query or PageQuery(),
     )
     if (after_s := getattr(error, "retry_after_s", None)) is not None:
         response.headers["Retry-After"] = str(max(1, round(after_s)))
@@ -113,32 +109,32 @@ def render_error(request: Request, error: KnowledgeError, *, page_query: PageQue
 
 
 def render_sign_in(request: Request, *, status: int, problem: str = "") -> Response:
-    """The page that asks for a token, and leads on to where one wanted to go."""
+    """The page that asks for a token, and then redirects to the requested page."""
     here = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/"
     return render_page(request, "sign_in.html.j2", status=status, problem=problem, next=here)
 
 
 @cache
 def _load_templates() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("knowledge_pipeline.serve.page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"address_of": static_url, "links": links}
-    made.filters |= {
-        "kind": type_label_of,
-        "said": describe_relation,
-        "ago": format_age,
+    environment.globals |= {"static_url": static_url, "links": links}
+    environment.filters |= {
+        "type_label": type_label_of,
+        "relation": describe_relation,
+        "age": format_age,
         "number": "{:,}".format,
     }
-    return made
+    return environment
 
 
 def format_age(moment: datetime) -> str:
-    """How long ago something was, in one unit; the day, where that is more than a year."""
+    """How long ago a moment was, in one unit; its date if that is more than a year."""
     seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
     for name, unit_s, below_s in _UNITS:
         if seconds < below_s:

@@ -1,10 +1,10 @@
-"""Results as the page shows them: what is on top, which lines, and why it is there."""
+"""Results as the page shows them: heading, lines, scores."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -44,9 +44,9 @@ class CodeLine:
     number: int
     html: Markup
     url: str  # where it is shown: in the source, else in the document
-    folded: bool = False  # from what was asked for, and folded away
-    after_gap: bool = False  # lines before it are folded away
-    is_target: bool = False
+    folded: bool = False
+    after_gap: bool = False  # the lines before it are folded
+    is_target: bool = False  # the address of the page names it
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ResultView:
 
     @property
     def neighbours(self) -> CodeNeighbours | None:
-        """What it calls and what calls it, where the answer tells."""
+        """Its callers and callees, if the response has them."""
         return self.result.graph
 
     @property
@@ -91,12 +91,12 @@ class ResultView:
 
     @property
     def modified(self) -> str:
-        """The day of the last change; "" where it is not known."""
+        """The date of the last change; "" if it is not known."""
         return str(self.result.metadata.get("last_modified", ""))[:10]
 
 
 def build_result_views(answer: SearchResponse, matcher: TermMatcher, q: str) -> list[ResultView]:
-    """The results of an answer to a question, in their order. Takes milliseconds for each."""
+    """The results of a search, in order. Takes milliseconds for each."""
     best = _best_scores(answer.results)
     return [
         _build_result_view(number, each, matcher, best, q)
@@ -105,29 +105,29 @@ def build_result_views(answer: SearchResponse, matcher: TermMatcher, q: str) -> 
 
 
 def type_label_of(source_type: str) -> str:
-    """What a person calls a document of a type of source."""
+    """What people call a document of a type of source."""
     return _TYPE_LABELS.get(source_type, source_type.replace("_", " "))
 
 
 def build_code_lines(
     result: SearchResult, text: str, first_line: int, matcher: TermMatcher, *, fold: bool = True
 ) -> list[CodeLine]:
-    """A piece of code as numbered lines; where it is long, those that tell little are `far`."""
+    """Code as numbered lines; of long code, the less relevant ones are folded."""
     language = result.metadata.get("language")
     html = render_lines(text, str(language) if language else None, matcher)
-    near = _select_preview_lines(html) if fold else [True] * len(html)
-    made = list[CodeLine]()
+    shown = _select_preview_lines(html) if fold else [True] * len(html)
+    code_lines = list[CodeLine]()
     for at, line in enumerate(html):
         number = first_line + at
         inside = links.document_url(result.citation.source, result.span.uri, f"L{number}")
         url = links.line_url(result.citation, number) or inside
-        gap = near[at] and at > 0 and not near[at - 1]
-        made.append(CodeLine(number, line, url, folded=not near[at], after_gap=gap))
-    return made
+        after_gap = shown[at] and at > 0 and not shown[at - 1]
+        code_lines.append(CodeLine(number, line, url, folded=not shown[at], after_gap=after_gap))
+    return code_lines
 
 
 def is_shown_as_code(result: SearchResult) -> bool:
-    """Whether a passage is shown line by line."""
+    """Whether a result is shown line by line."""
     if result.metadata.get("source_type") in ("code", "git_history"):
         return True
     language = result.metadata.get("language")
@@ -137,7 +137,7 @@ def is_shown_as_code(result: SearchResult) -> bool:
 def render_prose(
     result: SearchResult, text: str, matcher: TermMatcher, *, first_line: int | None = None
 ) -> Markup:
-    """A passage of a document as HTML, as Markdown where it is some."""
+    """Text of a document as HTML, rendered if it is Markdown."""
     known, citation = result.metadata, result.citation
     if known.get("source_type") in _MARKDOWN_TYPES or known.get("language") == "markdown":
         leads = links.build_link_resolver(citation.source, citation.path)
@@ -163,7 +163,7 @@ def _build_result_view(
         name=render_marked(name or citation.title or result.span.uri, matcher),
         symbol=render_marked(heading, matcher) if heading else None,
         url=links.document_url_of(result, **({"q": q} if q else {})),
-        source_url=links.source_url(citation),
+        source_url=links.web_url_of(citation.url),
         lines=tuple(lines),
         prose=None if code else render_prose(result, result.content, matcher),
         folded_lines=sum(line.folded for line in lines)
@@ -177,24 +177,24 @@ def _build_result_view(
 
 
 def graph_url_of(result: SearchResult) -> str | None:
-    """Where the code graph around a piece of code is shown; None where it is no code."""
+    """The page with the code graph around a result; None if it is not code."""
     known, citation = result.metadata, result.citation
     if known.get("source_type") != "code":
         return None
     place = known.get("symbol") or result.span.start_line
-    asked = {"target": f"{citation.path}:{place}", "source": citation.source}
-    return f"/graph?{urlencode(asked)}"
+    params = {"target": f"{citation.path}:{place}", "source": citation.source}
+    return f"/graph?{urlencode(params)}"
 
 
 def _heading_of(result: SearchResult) -> str:
     known = result.metadata
-    told = str(known.get("symbol") or known.get("section") or result.citation.title or "")
+    heading = str(known.get("symbol") or known.get("section") or result.citation.title or "")
     page = f" (page {known['page']})" if known.get("page") else ""
-    return " ".join(told.split())[:160] + page
+    return " ".join(heading.split())[:160] + page
 
 
 def _select_preview_lines(html: Sequence[Markup]) -> list[bool]:
-    """Which lines are shown at first: all of a short text, else its head and what is around marks."""
+    """Which lines are not folded: all of a short text, otherwise its head and lines near marks."""
     if len(html) <= _PREVIEW_LINES + _FOLD_TOLERANCE:
         return [True] * len(html)
     wanted: dict[int, None] = {0: None, 1: None}
@@ -236,21 +236,19 @@ def _iter_bars(result: SearchResult, best: dict[str, float]) -> Iterator[ScoreBa
             share = max(0.0, score) / best[name] if best[name] > 0 else 0.0
             yield ScoreBar(name, f"{score:.3f}", min(1.0, share), rank)
         elif name in ("words (BM25)", "meaning (cosine)"):
-            yield ScoreBar(name, "not found by it", 0.0)
+            yield ScoreBar(name, "not found", 0.0)
 
 
 def count_facets(results: Sequence[SearchResult]) -> dict[str, list[tuple[str, int]]]:
     """How many of the results each type, source and language has; the most first."""
-    values: dict[str, Any] = {
+    values = {
         "source_type": [each.metadata.get("source_type") for each in results],
         "source": [each.citation.source for each in results],
         "language": [each.metadata.get("language") for each in results],
     }
-    return {name: _count_values(filter(None, found)) for name, found in values.items()}
-
-
-def _count_values(values: Any) -> list[tuple[str, int]]:
-    counts: dict[str, int] = {}
-    for value in values:
-        counts[str(value)] = counts.get(str(value), 0) + 1
-    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return {
+        name: sorted(
+            Counter(str(value) for value in found if value).items(), key=lambda each: (-each[1], each[0])
+        )
+        for name, found in values.items()
+    }

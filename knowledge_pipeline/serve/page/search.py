@@ -15,6 +15,7 @@ from knowledge_pipeline.contract.responses import SearchResponse, StatusResponse
 from knowledge_pipeline.contract.types import MAX_RESULTS
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.languages import LANGUAGES
+from knowledge_pipeline.query.describe import describe_skipped_step
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline.serve.http.dependencies import RequestContext
 from knowledge_pipeline.serve.page.page_query import FILTER_NAMES, LIMIT_STEP, TABS, PageQuery
@@ -25,20 +26,12 @@ from knowledge_pipeline.serve.page.term_matching import TermMatcher
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-_DEGRADED_NOTES: Mapping[str, str] = {
-    "vector": "Searched by words alone: the embedding model could not be used.",
-    "hyde": "Searched without a hypothetical answer: the language model did not make one.",
-    "expansion": "Searched without related terms: the language model did not name any.",
-    "decompose": "Searched as one question: the language model did not take it apart.",
-    "graph": "Without what calls the code and what it calls: there is no code graph to read.",
-    "rerank": "Not reranked: the reranker could not be used or took too long.",
-}
 _SUGGESTION = re.compile(r"did you mean (.+)\?$")
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something to try where nothing was found."""
+    """A suggestion if nothing was found."""
 
     text: str
     url: str
@@ -46,73 +39,65 @@ class Hint:
 
 @routes.get("/")
 async def search(request: Request, ctx: PageContext) -> Response:
-    """What a question finds; without one, what there is to be found."""
-    asked = PageQuery.from_params(request.query_params)
+    """The results of a query; without one, what is indexed."""
+    page_query = PageQuery.from_params(request.query_params)
     try:
-        if not asked.q:
-            return await _render_home(request, ctx, asked)
-        return await _render_results(request, ctx, asked)
+        render = _render_results if page_query.q else _render_home
+        return await render(request, ctx, page_query)
     except Forbidden:
         raise
     except KnowledgeError as error:
-        return render_error(request, error, page_query=asked)
+        return render_error(request, error, page_query=page_query)
 
 
 async def _render_home(request: Request, ctx: RequestContext, page_query: PageQuery) -> Response:
     try:
         status = await ctx.execute(lambda base, access: base.astatus(access=access))
     except NotFound:
-        return render_page(request, "unreleased.html.j2", asked=page_query)
-    return render_page(request, "home.html.j2", asked=page_query, live=status)
+        return render_page(request, "unreleased.html.j2", page_query=page_query)
+    return render_page(request, "home.html.j2", page_query=page_query, live=status)
 
 
 async def _render_results(request: Request, ctx: RequestContext, page_query: PageQuery) -> Response:
-    how: dict[str, Any] = {"type": page_query.type, "limit": page_query.limit, "explain": True}
-    how["filters"] = page_query.to_filters()
     try:
-        answer = await ctx.execute(lambda base, access: base.asearch(page_query.q, access=access, **how))
-    except NotFound:  # a search finds nothing otherwise
-        return render_page(request, "unreleased.html.j2", asked=page_query)
-    marks = TermMatcher(page_query.q if page_query.type != "similar" else "")
-    results = await asyncio.to_thread(build_result_views, answer, marks, page_query.q)
-    hints = [] if results else [hint async for hint in _iter_hints(ctx, page_query)]
-    more = (
-        page_query.url(limit=min(MAX_RESULTS, page_query.limit + LIMIT_STEP))
-        if _may_have_more(answer, page_query)
-        else None
-    )
+        answer = await ctx.execute(
+            lambda base, access: base.asearch(
+                page_query.q,
+                type=page_query.type,
+                filters=page_query.to_filters(),
+                limit=page_query.limit,
+                explain=True,
+                access=access,
+            )
+        )
+    except NotFound:  # a search raises it only if nothing is released
+        return render_page(request, "unreleased.html.j2", page_query=page_query)
+    matcher = TermMatcher(page_query.q if page_query.type != "similar" else "")
+    results = await asyncio.to_thread(build_result_views, answer, matcher, page_query.q)
+    may_have_more = len(results) == page_query.limit < MAX_RESULTS
+    reasons: Mapping[str, Any] = (answer.explain or {}).get("degraded", {})
     return render_page(
         request,
         "search.html.j2",
-        asked=page_query,
+        page_query=page_query,
         answer=answer,
         results=results,
         facets=count_facets(answer.results),
-        hints=hints,
-        more=more,
-        lacking=list(_explain_degraded(answer)),
-        understood=_explain_query(answer),
+        hints=[] if results else [hint async for hint in _iter_hints(ctx, page_query)],
+        more_url=page_query.url(limit=min(MAX_RESULTS, page_query.limit + LIMIT_STEP))
+        if may_have_more
+        else None,
+        skipped_steps=[
+            (describe_skipped_step(step), _format_value(reasons.get(step, ""))) for step in answer.degraded
+        ],
+        parsed_query=_explain_query(answer),
     )
-
-
-def _may_have_more(answer: SearchResponse, page_query: PageQuery) -> bool:
-    return len(answer.results) == page_query.limit < MAX_RESULTS
-
-
-def _explain_degraded(answer: SearchResponse) -> list[tuple[str, str]]:
-    """What the answer had to do without, and why."""
-    why = (answer.explain or {}).get("degraded", {})
-    return [
-        (_DEGRADED_NOTES.get(step, f"Answered without {step}."), _format_value(why.get(step, "")))
-        for step in answer.degraded
-    ]
 
 
 def _explain_query(answer: SearchResponse) -> list[tuple[str, str]]:
     explain = answer.explain or {}
-    question: Mapping[str, Any] = explain.get("question", {})
-    every = {**question, **{name: explain.get(name) for name in ("generated", "filters")}}
-    return [(name, _format_value(value)[:500]) for name, value in every.items() if value]
+    parts = {**explain.get("question", {}), **{name: explain.get(name) for name in ("generated", "filters")}}
+    return [(name, _format_value(value)[:500]) for name, value in parts.items() if value]
 
 
 def _format_value(value: Any) -> str:
@@ -122,7 +107,7 @@ def _format_value(value: Any) -> str:
 
 
 async def _iter_hints(ctx: RequestContext, page_query: PageQuery) -> AsyncIterator[Hint]:
-    """Near names first, then fewer filters, then another type of search."""
+    """Similar names first, then fewer filters, then another type of search."""
     status = await ctx.execute(lambda base, access: base.astatus(access=access))
     for hint in _suggest_filters(page_query, status):
         yield hint
@@ -131,8 +116,8 @@ async def _iter_hints(ctx: RequestContext, page_query: PageQuery) -> AsyncIterat
     for name in FILTER_NAMES:
         if value := getattr(page_query, name):
             listed = value if isinstance(value, str) else ", ".join(value)
-            without = page_query.url(**{name: "" if name == "since" else ()})
-            yield Hint(f"Without {name.replace('_', ' ')}: {listed}", without)
+            url = page_query.url(**{name: "" if name == "since" else ()})
+            yield Hint(f"Without {name.replace('_', ' ')}: {listed}", url)
     if page_query.type != "semantic":
         yield Hint(f"Search {TABS['semantic'].lower()}", page_query.url(type="semantic"))
 
@@ -159,13 +144,14 @@ def _suggest_filters(page_query: PageQuery, status: StatusResponse) -> list[Hint
 
 
 async def _suggest_symbols(ctx: RequestContext, page_query: PageQuery) -> list[Hint]:
-    """Names in the code graph that are like the one that was asked for."""
+    """Names in the code graph that are similar to an identifier of the query."""
     try:
-        named = understand(page_query.q).identifiers[:1]
-        for name in named:
-            await ctx.execute(lambda base, access: base.agraph.find_usages(name, limit=1, access=access))  # noqa: B023
+        if identifiers := understand(page_query.q).identifiers:
+            await ctx.execute(
+                lambda base, access: base.agraph.find_usages(identifiers[0], limit=1, access=access)
+            )
     except (NotFound, InvalidQuery) as error:
         match = _SUGGESTION.search(str(error))
-        near = match[1].split(", ") if match else []
-        return [Hint(f"Did you mean {name}?", page_query.url(q=name)) for name in near]
+        names = match[1].split(", ") if match else []
+        return [Hint(f"Did you mean {name}?", page_query.url(q=name)) for name in names]
     return []

@@ -1,4 +1,4 @@
-"""Who uses the page: a token that is kept in a cookie, and forms that only the page itself can send."""
+"""Sessions of the page: a token in a cookie, and forms that only the page itself can send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, Unauthenticated
-from knowledge_pipeline.serve.http.dependencies import RequestContext, build_origin, get_service
+from knowledge_pipeline.serve.http.dependencies import RequestContext, build_origin, get_app_state
 from knowledge_pipeline.serve.page.rendering import (
     CSRF_COOKIE,
     TOKEN_COOKIE,
@@ -19,6 +19,7 @@ from knowledge_pipeline.serve.page.rendering import (
     render_sign_in,
     set_private_cookie,
 )
+from knowledge_pipeline.serve.tokens import read_bearer_token
 
 _TOKEN_COOKIE_DAYS = 30
 _MAX_FORM_FIELDS = 10
@@ -27,10 +28,10 @@ routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 def build_page_context(request: Request) -> RequestContext:
-    """Who looks at the page: by header, else by cookie, else by where from; raises `Unauthenticated`."""
-    service = get_service(request)
-    asker = service.identify(_read_token(request), build_origin(request, "page"))
-    return RequestContext(request, service, asker)
+    """The request with its sender, by header, cookie or origin; raises `Unauthenticated`."""
+    state = get_app_state(request)
+    token = read_bearer_token(request.headers) or request.cookies.get(TOKEN_COOKIE) or None
+    return RequestContext(request, state, state.service.identify(token, build_origin(request, "page")))
 
 
 PageContext = Annotated[RequestContext, Depends(build_page_context)]
@@ -39,20 +40,20 @@ PageContext = Annotated[RequestContext, Depends(build_page_context)]
 async def read_form(request: Request) -> Mapping[str, str]:
     """The fields of a form that this page has sent.
 
-    A form of another site has neither the value of the check's cookie nor that cookie itself. What a
-    browser says of where a form is from is heard as well.
+    A form of another site has neither the CSRF token nor its cookie. The browser's `Sec-Fetch-Site` counts
+    as well.
 
     Raises:
-        Forbidden: it is not of this page.
-        QuestionRefused: it is no form.
+        Forbidden: another page sent it.
+        InvalidQuery: it is not a form.
     """
     try:
         fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=_MAX_FORM_FIELDS))
     except ValueError:
         raise InvalidQuery("the form cannot be read: reload the page and try again") from None
-    expected, given = request.cookies.get(CSRF_COOKIE, ""), fields.get("check", "")
-    foreign = request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
-    if foreign or not expected or not hmac.compare_digest(expected.encode(), given.encode()):
+    expected, sent = request.cookies.get(CSRF_COOKIE, ""), fields.get("csrf", "")
+    is_foreign = request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
+    if is_foreign or not expected or not hmac.compare_digest(expected.encode(), sent.encode()):
         raise Forbidden("this form was not sent by this page: reload the page and try again")
     return fields
 
@@ -65,13 +66,13 @@ async def show_sign_in(request: Request) -> Response:
 
 @routes.post("/sign-in")
 async def save_token(request: Request) -> Response:
-    """Keep a token that is valid, and go on."""
+    """Keep a valid token in a cookie, and redirect."""
     fields = await read_form(request)
     token = fields.get("token", "").strip()
     if not token:
         return render_sign_in(request, status=422, problem="paste a token")
     try:
-        get_service(request).identify(token, build_origin(request, "page"))
+        get_app_state(request).service.identify(token, build_origin(request, "page"))
     except Unauthenticated as error:
         return render_sign_in(request, status=401, problem=str(error))
     response = RedirectResponse(safe_redirect_path(fields.get("next", "")), 303)
@@ -81,7 +82,7 @@ async def save_token(request: Request) -> Response:
 
 @routes.post("/sign-out")
 async def forget_token(request: Request) -> Response:
-    """Let the browser forget the token."""
+    """Delete the cookie with the token."""
     await read_form(request)
     response = RedirectResponse("/", 303)
     response.delete_cookie(TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
@@ -89,7 +90,7 @@ async def forget_token(request: Request) -> Response:
 
 
 def safe_redirect_path(address: str) -> str:
-    """An address of this site as it was given; "/" for one that leads elsewhere or makes no sense."""
+    """An address of this site; "/" in place of one that is invalid or leads elsewhere."""
     plain = all(33 <= ord(char) < 127 and char != "\\" for char in address)
     try:
         parts = urlsplit(address)
@@ -97,12 +98,3 @@ def safe_redirect_path(address: str) -> str:
         return "/"
     own = address.startswith("/") and not address.startswith("//") and not parts.scheme and not parts.netloc
     return address if plain and own and parts.path not in ("/sign-in", "/sign-out") else "/"
-
-
-def _read_token(request: Request) -> str | None:
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if given:
-        if scheme.lower() != "bearer":
-            raise Unauthenticated("only tokens are taken here: send `Authorization: Bearer TOKEN`")
-        return given.strip()
-    return request.cookies.get(TOKEN_COOKIE) or None

@@ -1,4 +1,4 @@
-"""The style sheet, the script and the icon: read once, and kept by browsers until they change."""
+"""The style sheet, the script and the icon: read once, and cached by browsers until they change."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ routes = APIRouter(include_in_schema=False)
 
 @routes.get("/static/{name}")
 async def static(name: str, request: Request) -> Response:
-    """One file. An address with the mark of its content may be kept for ever."""
+    """One file. An address with the hash of its content may be cached for ever."""
     if name not in _MEDIA_TYPES:
         raise NotFound("the page has no such file")
-    content, mark = _read_file(name)
-    current = request.query_params.get("v") == mark
-    kept = "public, max-age=31536000, immutable" if current else "no-cache"
-    headers = {"Cache-Control": kept, "ETag": f'"{mark}"'}
+    content, digest = _read_file(name)
+    current = request.query_params.get("v") == digest
+    cache_control = "public, max-age=31536000, immutable" if current else "no-cache"
+    headers = {"Cache-Control": cache_control, "ETag": f'"{digest}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=_MEDIA_TYPES[name], headers=headers)
 
 
 def static_url(name: str) -> str:
-    """Where a file is, with the mark of its content."""
+    """The address of a file, with the hash of its content."""
     return f"/static/{name}?v={_read_file(name)[1]}"
 
 

@@ -1,4 +1,4 @@
-"""Which characters of a text are words that were asked for. Pure."""
+"""Finds the words of a query in texts. Pure."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _MIN_STEM_CHARS = 3
 
 
 class TermMatcher:
-    """Finds the words of a question in texts, as whole words or as parts of identifiers."""
+    """Finds the words of a query in texts, as whole words or as parts of identifiers."""
 
-    def __init__(self, question: str) -> None:
-        stems = _extract_stems(question)
+    def __init__(self, query: str) -> None:
+        stems = _extract_stems(query)
         begins = r"(?<![^\W_])|(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
         ends = r"(?:[A-Z]{1,3}(?![A-Za-z])|[a-z]{0,3}(?![a-z]))"
         each = "|".join(map(re.escape, sorted(stems, key=len, reverse=True)))
         self._word = re.compile(rf"(?:{begins})(?i:{each}){ends}") if stems else None
 
     def find_ranges(self, text: str) -> list[Range]:
-        """Where they are, in order, none overlapping another."""
+        """The ranges of the words, in order, without overlap."""
         return [match.span() for match in self._word.finditer(text)] if self._word else []
 
 
 def split_at_ranges(start: int, text: str, ranges: Sequence[Range]) -> Iterator[tuple[str, bool]]:
-    """A text that begins at a character as its pieces, each within one range or in none."""
+    """The pieces of a text that starts at `start`, each inside one range or outside of all."""
     done, end = start, start + len(text)
     for first, last in ranges:
         if last <= done or first >= end:
@@ -46,9 +46,9 @@ def split_at_ranges(start: int, text: str, ranges: Sequence[Range]) -> Iterator[
         yield text[done - start :], False
 
 
-def _extract_stems(question: str) -> set[str]:
+def _extract_stems(query: str) -> set[str]:
     try:
-        plain = understand(question).text
+        plain = understand(query).text
     except InvalidQuery:  # filters alone, or far too long
         return set()
     words = identifiers.expand_identifiers(remove_stopwords(plain)).split()

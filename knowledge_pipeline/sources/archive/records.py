@@ -31,7 +31,7 @@ _JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
 
 
 def read_record(name: str, payload: bytes) -> ExtractedText:
-    """One record: its text, its title, and what it says of itself, author and time included.
+    """One record: its text, its title, and its metadata, author and time included.
 
     A record that is not what its name or its first line promises is plain text, with the reason in
     metadata, under `note`.

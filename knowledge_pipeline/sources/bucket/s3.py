@@ -26,7 +26,7 @@ from knowledge_pipeline.sources.http_retry import (
 )
 from knowledge_pipeline.sources.path_encoding import decode_path
 
-_DEFAULT_REGION = "us-east-1"  # where nobody names one; the client follows AWS to the right one
+_DEFAULT_REGION = "us-east-1"  # where none is configured; the client follows AWS to the right one
 _ResponseT = TypeVar("_ResponseT")
 
 

@@ -20,16 +20,8 @@ _IDENTITY_ERRORS = {
     "AccountProblem": "says that there is a problem with the account: ask its owner",
     "NotSignedUp": "says that the account is not signed up for S3: ask its owner",
 }
-_WRONG_REGION_CODES = frozenset(
-    {
-        "PermanentRedirect",
-        "TemporaryRedirect",
-        "AuthorizationHeaderMalformed",
-        "IllegalLocationConstraintException",
-        "301",
-        "307",
-    }
-)
+_WRONG_REGION_CODES = {"PermanentRedirect", "TemporaryRedirect", "301", "307"}
+_WRONG_REGION_CODES |= {"AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 
 
 class S3ErrorTranslator:

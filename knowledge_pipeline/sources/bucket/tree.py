@@ -6,6 +6,7 @@ system. Keys that end in a slash stand for folders and are not files.
 
 from __future__ import annotations
 
+import re
 import time
 import zlib
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ class BucketTree:
             if not path or path.endswith("/") or self._selection.is_pruned(path.rpartition("/")[0]):
                 continue
             if self._selection.accepts(path):
-                skip = None if _is_utf8(stored.key) else NOT_UTF8_REASON
+                skip = NOT_UTF8_REASON if re.search("[\ud800-\udfff]", stored.key) else None
                 yield FileEntry(path, stored.size_bytes, stored.revision, stored.locator, skip)
 
     def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
@@ -99,12 +100,6 @@ def _open_bucket(connection: BucketConnection, sleep: Sleep) -> Bucket:
     from knowledge_pipeline.sources.bucket.gcs import GcsBucket
 
     return GcsBucket(connection, sleep=sleep)
-
-
-def _is_utf8(key: str) -> bool:
-    with suppress(UnicodeEncodeError):
-        return bool(key.encode())
-    return False
 
 
 def _decompress(result: FetchResult, limit_bytes: int) -> bytes:

@@ -78,7 +78,7 @@ class CloudEdition:
             yield self._to_page(raw, kind, "")
 
     def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
-        """One page; Cloud says 404 of what is gone and of what is hidden from us alike, but 403 at times."""
+        """One page; Cloud answers 404 for deleted and hidden pages alike, but 403 at times."""
         raw = self._client.get_or_status(f"{_PATHS[kind]}/{page_id}", {"body-format": "storage"})
         if isinstance(raw, int) or raw.get("status") != "current":
             return to_skipped(raw)

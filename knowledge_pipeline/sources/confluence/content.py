@@ -36,7 +36,7 @@ class Page:
     ancestors: tuple[str, ...] = ()  # titles of the pages above it, the topmost first
     labels: tuple[str, ...] | None = None  # None: not in the listing
     author: str | None = None  # display name
-    author_account: str | None = None  # of the author, where the name must be asked for
+    author_account: str | None = None  # of the author, where the name must be looked up
     storage: str = ""  # the body, where it was read
     web_path: str = ""  # below the site's
 

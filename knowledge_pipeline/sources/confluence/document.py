@@ -62,7 +62,7 @@ class PageDocumentBuilder:
     def _iter_comments(
         self, children: Sequence[ChildContent], space: str, references: set[str]
     ) -> Iterator[str]:
-        """Each with who said it, when, and of which words; in the order in which they were made."""
+        """Each comment with its author, day and quoted words, the oldest first."""
         comments = (each for each in children if each.kind == "comment")
         for comment in sorted(comments, key=lambda each: (len(each.id), each.id)):
             if text := self._convert(comment.storage, space, references):

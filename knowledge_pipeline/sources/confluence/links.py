@@ -12,18 +12,8 @@ from knowledge_pipeline.sources.confluence.tree import (
 )
 from knowledge_pipeline.sources.markdown_writing import format_link
 
-_RESOURCE_ELEMENTS = frozenset(
-    {
-        "ri:page",
-        "ri:blog-post",
-        "ri:attachment",
-        "ri:user",
-        "ri:url",
-        "ri:shortcut",
-        "ri:space",
-        "ri:content-entity",
-    }
-)
+_RESOURCE_KINDS = ("page", "blog-post", "attachment", "user", "url", "shortcut", "space", "content-entity")
+_RESOURCE_ELEMENTS = frozenset(f"ri:{kind}" for kind in _RESOURCE_KINDS)
 
 
 def render_link(writer: PageWriter, element: Element) -> str:
@@ -83,7 +73,7 @@ def render_image(writer: PageWriter, element: Element) -> str:
 
 
 def render_emoticon(element: Element) -> str:
-    """The character, where the page tells it, else its name between colons."""
+    """The character, where the page has it, else its name between colons."""
     fallback = get_attribute(element, "ac:emoji-fallback")
     if fallback and not fallback.startswith(":"):
         return fallback

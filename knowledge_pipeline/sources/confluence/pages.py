@@ -42,7 +42,7 @@ from knowledge_pipeline.sources.confluence.storage import find_mentioned_account
 from knowledge_pipeline.times import parse_since
 
 OVERLAP = timedelta(hours=14)
-"""How far back of the moment asked for: a search reads times to the minute in the time zone of the
+"""How long before the requested moment: a search reads times to the minute in the time zone of the
 token's owner, who may live twelve hours west of UTC, and its index is minutes late."""
 
 _PAGES_PER_BATCH = 50  # pages whose bodies are in memory together
@@ -115,9 +115,6 @@ class ConfluencePages(ApiSource):
 
         A change of labels and a move make no new version, nor does a page's move change those below
         it: the next whole listing sees them, and what was deleted.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `discover`.
         """
         spaces = self._load_spaces()
         changed = f"{build_modified_clause(since.astimezone(UTC) - OVERLAP)} and "
@@ -138,11 +135,7 @@ class ConfluencePages(ApiSource):
                 yield from self._iter_items(self._filter_with_labels(pages, findings), findings)
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Read listed pages, `_PAGES_PER_BATCH` in one call, and one more for their comments and files.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `discover`.
-        """
+        """Read listed pages, `_PAGES_PER_BATCH` in one call, and one more for their comments and files."""
         for several in split_batches(items, _PAGES_PER_BATCH):
             yield from self._fetch_batch(several)
 

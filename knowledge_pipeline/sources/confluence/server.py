@@ -29,7 +29,7 @@ _BODY_FIELDS = "body.storage,version,space,history"
 class ServerEdition:
     """An `Edition`."""
 
-    needs_label_search = False  # its listing tells them
+    needs_label_search = False  # its listing has them
 
     def __init__(self, client: ConfluenceClient) -> None:
         self._client = client
@@ -49,15 +49,8 @@ class ServerEdition:
         keys = set(spaces.values())
         for key in sorted(keys) if is_filtered else [""]:
             for kind in CONTENT_KINDS:
-                question = {
-                    "type": kind,
-                    "status": "current",
-                    "start": 0,
-                    "limit": _PAGE_SIZE,
-                    "expand": _LISTING_FIELDS,
-                }
-                if key:
-                    question["spaceKey"] = key
+                question: Json = {"type": kind, "status": "current", "expand": _LISTING_FIELDS}
+                question |= {"start": 0, "limit": _PAGE_SIZE} | ({"spaceKey": key} if key else {})
                 pages = (
                     self._to_page(raw) for raw in self._client.iter_results("rest/api/content", question)
                 )
@@ -98,9 +91,8 @@ class ServerEdition:
             cql = f"id in ({', '.join(kind_by_id)}) and type in ({', '.join(CONTENT_KINDS)})"
             question = {"cql": cql, "expand": expand, "start": 0, "limit": _PAGE_SIZE}
             found = self._client.iter_results(SEARCH_PATH, question)
-            yield from (
-                self._to_page(raw) for raw in islice(found, len(kind_by_id))
-            )  # no page after the last one
+            # stop after the last wanted one: the next page would be empty
+            yield from (self._to_page(raw) for raw in islice(found, len(kind_by_id)))
 
     def _to_page(self, raw: Json) -> Page:
         try:
@@ -125,6 +117,6 @@ class ServerEdition:
 
 
 def _creator_name(raw: Json) -> str | None:
-    """The creator's name; a page that somebody made without signing in has none."""
+    """The creator's name; a page that was made anonymously has none."""
     creator = (raw.get("history") or {}).get("createdBy") or {}
     return creator.get("displayName") if creator.get("type") != "anonymous" else None

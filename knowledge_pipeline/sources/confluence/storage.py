@@ -56,9 +56,8 @@ _BLOCK_ELEMENTS = frozenset(
     ac:adf-extension ac:adf-node ac:adf-content ac:adf-fallback ac:rich-text-body
     """.split()  # noqa: SIM905 - in quotes they read worse
 )
-_INLINE_ELEMENTS = frozenset(
-    {"a", "ac:link", "ac:image", "img", "code", "ac:emoticon", "time"}
-)  # whatever they hold
+# inline whatever they hold
+_INLINE_ELEMENTS = frozenset({"a", "ac:link", "ac:image", "img", "code", "ac:emoticon", "time"})
 _SKIPPED_ELEMENTS = frozenset(
     """
     ac:parameter ac:default-parameter ac:placeholder ac:task-id ac:task-uuid ac:task-status ac:adf-attribute
@@ -155,7 +154,7 @@ class _PageRenderer:
         return " ".join(self._render_run(element).replace(LINE_BREAK, " ").split())
 
     def format_person(self, account: str) -> str:
-        """A person's display name; the service's ids are for nobody to read."""
+        """A person's display name; never an id of the service."""
         known = self._people.get(account)
         return f"@{known}" if known else UNKNOWN_PERSON
 
@@ -224,8 +223,6 @@ class _PageRenderer:
                 return render_date(element)
             case "code":
                 return format_inline_code(self.render_line(element))
-            case _:
-                pass
         text = self._render_run(element)
         if kind in ("s", "del", "strike") and text.strip():
             return f"~~{text.strip()}~~"

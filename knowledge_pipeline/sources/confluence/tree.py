@@ -109,9 +109,8 @@ def _parse_leniently(source: str) -> Element:
     except etree.XMLSyntaxError:
         page = None
     bare = unescape(re.sub(r"<[^<>]*>", " ", source))
-    if page is None or (
-        bare.strip() and not collect_raw_text(page).strip()
-    ):  # nested deeper than libxml2 goes
+    # libxml2 drops text that is nested too deep
+    if page is None or (bare.strip() and not collect_raw_text(page).strip()):
         page = etree.Element("body")
         page.text = bare
     return page

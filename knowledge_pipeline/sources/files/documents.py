@@ -33,7 +33,7 @@ class FileSource(Source):
     """The wanted files of one tree, one document each."""
 
     tree: FileTree
-    accepts: EntryFilter  # asked of every wanted file that is not skipped
+    accepts: EntryFilter  # called for every wanted file that is not skipped
     extract: FileReader
     version: str  # changes whenever the same bytes may give another document
     max_bytes: int
@@ -49,7 +49,7 @@ class FileSource(Source):
         for entry in self.tree.list_entries():
             try:
                 if entry.skip is not None or self.accepts(entry):
-                    yield self._to_item(entry, entry.skip or self._skip_reason(entry.size_bytes))
+                    yield self._to_item(entry, entry.skip)
             except DocumentSkipped as reason:
                 yield self._to_item(entry, str(reason))
 
@@ -72,12 +72,11 @@ class FileSource(Source):
             metadata=extracted.metadata,
         )
 
-    def _skip_reason(self, size_bytes: int) -> str | None:
-        if size_bytes == 0:
-            return "empty"
-        return format_too_large(size_bytes, self.max_bytes) if size_bytes > self.max_bytes else None
-
     def _to_item(self, entry: FileEntry, skip: str | None) -> Item:
+        if skip is None and entry.size_bytes == 0:
+            skip = "empty"
+        elif skip is None and entry.size_bytes > self.max_bytes:
+            skip = format_too_large(entry.size_bytes, self.max_bytes)
         return Item(path_to_uri(entry.path), f"{entry.revision}:{self.version}", entry.locator, skip)
 
 
@@ -108,7 +107,7 @@ def build_code_filter(tree: FileTree, selection: FileSelection) -> EntryFilter:
 
 
 def build_openapi_filter(tree: FileTree) -> EntryFilter:
-    """List what says within its first 64 KiB that it is an OpenAPI 3 or Swagger 2 file."""
+    """List files that declare OpenAPI 3 or Swagger 2 within their first 64 KiB."""
 
     def is_listed(entry: FileEntry) -> bool:
         head = tree.read_head(entry, HEAD_BYTES)

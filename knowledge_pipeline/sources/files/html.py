@@ -20,29 +20,13 @@ from knowledge_pipeline.sources.markdown_writing import (
     format_list_item,
 )
 
-_SKIPPED_TAGS = (
-    *(
-        "script",
-        "style",
-        "noscript",
-        "template",
-        "svg",
-        "canvas",
-        "iframe",
-        "object",
-        "embed",
-        "link",
-        "meta",
-    ),
-    *("nav", "button", "input", "select", "textarea", "dialog", "audio", "video"),
-)
+_SKIPPED_TAGS = {"script", "style", "noscript", "template", "svg", "canvas", "iframe", "object", "embed"}
+_SKIPPED_TAGS |= {"link", "meta", "nav", "button", "input", "select", "textarea", "dialog", "audio", "video"}
 _SKIPPED_ROLES = re.compile(r"^(?:navigation|banner|contentinfo|search|menu|menubar|toolbar)$", re.IGNORECASE)
 _HIDDEN_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _LANGUAGE_CLASS = re.compile(r"^(?:language|lang|highlight|brush:)-?(?P<name>[\w+#-]+)$")
 _IGNORED_ENCODINGS = re.compile(r"^(?:utf[-_]?(?:7|16|32)|.*escape|undefined|idna|punycode)", re.IGNORECASE)
-_BREAK_TRANSLATION = str.maketrans(
-    {"\xa0": " ", "\xad": None, "\u200b": None}
-)  # where a line may end, or may not
+_BREAK_TRANSLATION = str.maketrans({"\xa0": " ", "\xad": None, "\u200b": None})  # breaks and their bans
 _WBR_TAG = re.compile(r"<wbr\b[^<>]*>", re.IGNORECASE)  # libxml2 waits for its end
 _EMPHASIS_TAGS = frozenset({"b", "strong", "i", "em", "del", "s"})
 _INLINE_TAGS = frozenset(
@@ -87,17 +71,18 @@ def _decode(payload: bytes) -> str:
 
 
 def _to_markdown(page: BeautifulSoup) -> str:
-    for unread in page.find_all(
-        string=lambda text: isinstance(text, PreformattedString)
-    ):  # comments and such
-        unread.extract()
+    for hidden in page.find_all(string=lambda text: isinstance(text, PreformattedString)):
+        hidden.extract()  # comments and such
     for element in page.find_all(_is_skipped):
         element.decompose()
     page.smooth()  # texts that a comment parted are one
     unwrap_layout_tables(page)
     _unwrap_linked_code(page)
     _number_items(page)
-    text = _PageConverter(heading_style=ATX, bullets="-", escape_misc=False).convert_soup(_find_main(page))
+    # the main part, where exactly one has text
+    main_parts = [element for element in page.find_all("main") if element.get_text(strip=True)]
+    main = main_parts[0] if len(main_parts) == 1 else page.body or page
+    text = _PageConverter(heading_style=ATX, bullets="-", escape_misc=False).convert_soup(main)
     text = "\n".join(line.rstrip() for line in text.translate(_BREAK_TRANSLATION).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
@@ -114,12 +99,6 @@ def _is_skipped(element: Tag) -> bool:
     return _SKIPPED_ROLES.match(str(element.get("role", ""))) is not None
 
 
-def _find_main(page: BeautifulSoup) -> Tag:
-    """The main part where a page says which it is: one, and with something in it."""
-    main = [element for element in page.find_all("main") if element.get_text(strip=True)]
-    return main[0] if len(main) == 1 else page.body or page
-
-
 def _unwrap_linked_code(page: BeautifulSoup) -> None:
     """Code within a line can hold no link, and the link says more than that it is code."""
     for code in page.find_all(_INLINE_CODE_TAGS):
@@ -130,11 +109,9 @@ def _unwrap_linked_code(page: BeautifulSoup) -> None:
 def _number_items(page: BeautifulSoup) -> None:
     """Store each item's number in it; counting at every item takes minutes on a long list."""
     for ordered_list in page.find_all("ol"):
-        start_text = str(ordered_list.get("start", ""))
-        start = (
-            int(start_text) if start_text.isascii() and start_text.isdigit() and len(start_text) < 10 else 1
-        )
-        for number, item in enumerate(ordered_list.find_all("li", recursive=False), start):
+        start = str(ordered_list.get("start", ""))
+        first = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 1
+        for number, item in enumerate(ordered_list.find_all("li", recursive=False), first):
             item["value"] = str(number)
 
 

@@ -121,7 +121,9 @@ class LocalTree:
         if status is None:  # removed since its folder was read
             return
         revision = f"{status.st_mtime_ns}-{status.st_size}-{status.st_ctime_ns}"
-        yield FileEntry(path, status.st_size, revision, path_to_uri(path), _skip_reason(status.st_mode))
+        skip = None if stat.S_ISREG(status.st_mode) else "not a regular file"
+        skip = SYMLINK_REASON if stat.S_ISLNK(status.st_mode) else skip
+        yield FileEntry(path, status.st_size, revision, path_to_uri(path), skip)
 
     def _open_file(self, path: str) -> int:
         flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -147,12 +149,6 @@ def _is_folder_link(dir_entry: os.DirEntry[bytes]) -> bool:
     with suppress(OSError):  # a loop of links, or one whose end we may not see
         return dir_entry.is_dir()
     return False
-
-
-def _skip_reason(mode: int) -> str | None:
-    if stat.S_ISLNK(mode):
-        return SYMLINK_REASON
-    return None if stat.S_ISREG(mode) else "not a regular file"
 
 
 def _unreadable_reason(error: OSError) -> str:

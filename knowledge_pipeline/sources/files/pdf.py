@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
+from itertools import accumulate
 
 from pypdf import PageObject, PdfReader
 from pypdf.errors import PyPdfError
@@ -25,7 +26,7 @@ _HEADER_WITHIN_BYTES = 1_024  # readers allow that much before "%PDF-"
 def read_pdf(payload: bytes) -> ExtractedText:
     """Text of all pages, joined; `page_starts` says where each begins.
 
-    What a page's links lead to stands at its end.
+    The addresses of a page's links stand at its end.
 
     Raises:
         DocumentSkipped: no PDF, broken, encrypted, too many pages, or without any text.
@@ -37,24 +38,26 @@ def read_pdf(payload: bytes) -> ExtractedText:
         reader = PdfReader(BytesIO(payload))
         if reader.is_encrypted and not reader.decrypt(""):
             raise DocumentSkipped("encrypted PDF")
-        return _join_pages(_extract_pages(reader), _extract_title(reader))
+        if len(reader.pages) > MAX_PAGES:
+            raise DocumentSkipped(f"more than {MAX_PAGES} pages ({len(reader.pages)})")
+        pages = [_append_links(_clean_text(page.extract_text()), page) for page in reader.pages]
+        title = reader.metadata.title if reader.metadata else None
+        title = " ".join(_clean_text(title).split()) if isinstance(title, str) else ""
     except DocumentSkipped:
         raise
     except (ImportError, NotImplementedError) as error:
         raise DocumentSkipped(f"PDF that needs what is not installed ({str(error)[:200]})") from error
     except Exception as error:  # pypdf lets the errors of its own parsing through when a file is broken
         raise DocumentSkipped(f"broken PDF ({type(error).__name__}: {str(error)[:200]})") from error
-
-
-def _extract_pages(reader: PdfReader) -> list[str]:
-    count = len(reader.pages)
-    if count > MAX_PAGES:
-        raise DocumentSkipped(f"more than {MAX_PAGES} pages ({count})")
-    return [_append_links(_clean_text(page.extract_text()), page) for page in reader.pages]
+    if not any(pages):
+        raise DocumentSkipped("PDF without a text layer (scanned?)")
+    starts = list(accumulate((len(page) + len(_SEPARATOR) for page in pages[:-1]), initial=0))
+    metadata = {"format": "pdf", "pages": len(pages), "page_starts": starts}
+    return ExtractedText(_SEPARATOR.join(pages), title, metadata, language="text")
 
 
 def _append_links(text: str, page: PageObject) -> str:
-    """A page's text, and the addresses that its links lead to where the text does not say them."""
+    """A page's text, then the addresses of its links that the text does not contain."""
     links = [link for link in dict.fromkeys(_iter_links(page)) if link not in text]
     return f"{text}\n\nLinks: {' '.join(links[:MAX_LINKS_PER_PAGE])}" if text and links else text
 
@@ -78,23 +81,6 @@ def _get_object(holder: object, key: str) -> object:
         found = holder.get_object() if isinstance(holder, PdfObject) else holder
         return found[key].get_object() if isinstance(found, dict) and key in found else None
     return None
-
-
-def _join_pages(pages: list[str], title: str) -> ExtractedText:
-    if not any(pages):
-        raise DocumentSkipped("PDF without a text layer (scanned?)")
-    starts: list[int] = []
-    at = 0
-    for page in pages:
-        starts.append(at)
-        at += len(page) + len(_SEPARATOR)
-    metadata = {"format": "pdf", "pages": len(pages), "page_starts": starts}
-    return ExtractedText(_SEPARATOR.join(pages), title, metadata, language="text")
-
-
-def _extract_title(reader: PdfReader) -> str:
-    written = reader.metadata.title if reader.metadata else None
-    return " ".join(_clean_text(written).split()) if isinstance(written, str) else ""
 
 
 def _clean_text(text: str) -> str:

@@ -11,11 +11,8 @@ from knowledge_pipeline.languages import DATA_LANGUAGES, detect_language
 from knowledge_pipeline.sources.git.diffs import ChangedFile, Diff, iter_excerpts
 
 MAX_FILES = 200  # named in the text and in the metadata
-_EXCERPT_LIMITS = {"files": 12, "lines": 20, "line_chars": 200}
 _MAX_PATCH_CHARS = 4_000
-_LANGUAGES_WITHOUT_EXCERPT = DATA_LANGUAGES | {
-    None
-}  # drawings, lock files, fixtures: their lines say nothing of a change
+_LANGUAGES_WITHOUT_EXCERPT = DATA_LANGUAGES | {None}  # drawings, lock files, fixtures
 _TRAILER = re.compile(
     r"^(?P<name>[A-Z][\w-]*-by: [^<\n]{0,200}?)[ \t]{0,8}<[^<>\s]+@[^<>\s]+>[ \t]*$", re.MULTILINE
 )
@@ -41,14 +38,28 @@ def build_commit_text(commit: Commit, diff: Diff) -> tuple[str, dict[str, Any]]:
     parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, _format_message(commit))]
     if diff.files:
         parts.append(({"kind": "files"}, _format_files(diff.files)))
-    for path, excerpt in iter_excerpts(diff.patch[: _MAX_PATCH_CHARS * 10], **_EXCERPT_LIMITS):
+    for path, excerpt in iter_excerpts(diff.patch[: _MAX_PATCH_CHARS * 10]):
         if detect_language(path) in _LANGUAGES_WITHOUT_EXCERPT:
             continue
         parts.append(({"kind": "diff", "path": path}, f"diff {path}\n{excerpt}"))
         if sum(len(text) for _, text in parts[2:]) > _MAX_PATCH_CHARS:
             break
-    text, segments = _join_parts(parts)
-    return text, {**_build_metadata(commit, diff.files), "segments": segments}
+    segments: list[dict[str, Any]] = []
+    at = 0
+    for described, text in parts:
+        segments.append({**described, "start_char": at, "end_char": at + len(text)})
+        at += len(text) + 2
+    inserted, deleted = _count_lines(diff.files)
+    metadata = {
+        "sha": commit.id,
+        "parents": list(commit.parents),
+        "files": [file.path for file in diff.files[:MAX_FILES]],
+        "files_changed": len(diff.files),
+        "insertions": inserted,
+        "deletions": deleted,
+        "segments": segments,
+    }
+    return "\n\n".join(text for _, text in parts), metadata
 
 
 def subject(commit: Commit) -> str:
@@ -76,27 +87,6 @@ def _format_file(file: ChangedFile) -> str:
     name = f"{file.old_path} => {file.path}" if file.old_path else file.path
     count = "binary" if file.insertions is None else f"+{file.insertions} -{file.deletions}"
     return f"{' '.join(name.splitlines())} ({count})"
-
-
-def _join_parts(parts: list[tuple[dict[str, Any], str]]) -> tuple[str, list[dict[str, Any]]]:
-    segments: list[dict[str, Any]] = []
-    at = 0
-    for described, text in parts:
-        segments.append({**described, "start_char": at, "end_char": at + len(text)})
-        at += len(text) + 2
-    return "\n\n".join(text for _, text in parts), segments
-
-
-def _build_metadata(commit: Commit, files: tuple[ChangedFile, ...]) -> dict[str, Any]:
-    inserted, deleted = _count_lines(files)
-    return {
-        "sha": commit.id,
-        "parents": list(commit.parents),
-        "files": [file.path for file in files[:MAX_FILES]],
-        "files_changed": len(files),
-        "insertions": inserted,
-        "deletions": deleted,
-    }
 
 
 def _count_lines(files: tuple[ChangedFile, ...]) -> tuple[int, int]:

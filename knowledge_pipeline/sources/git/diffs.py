@@ -16,6 +16,7 @@ from knowledge_pipeline.sources.path_encoding import decode_path, format_path
 
 MAX_DIFF_BYTES = 1_000_000  # of one commit's diff; what comes after is not read
 TIMEOUT_S = 120.0
+_EXCERPT_FILES, _EXCERPT_LINES, _EXCERPT_LINE_CHARS = 12, 20, 200
 _OPTIONS = (
     *("--stdin", "-r", "--root", "--no-commit-id", "--numstat", "-p", "-U1", "-M", "-z"),
     *("--no-ext-diff", "--no-textconv", "--no-color"),
@@ -111,7 +112,7 @@ def _parse_count(number: bytes) -> int | None:
     return int(number) if number.isdigit() else None
 
 
-def iter_excerpts(patch: str, *, files: int, lines: int, line_chars: int) -> Iterator[tuple[str, str]]:
+def iter_excerpts(patch: str) -> Iterator[tuple[str, str]]:
     """For the first files of a patch: the path, and its first hunk lines, cut to the limits."""
     taken = 0
     for section in ("\n" + patch).split("\ndiff --git ")[1:]:
@@ -119,11 +120,11 @@ def iter_excerpts(patch: str, *, files: int, lines: int, line_chars: int) -> Ite
         if not found:
             continue  # binary, renamed or emptied: nothing to show
         body = f"@@ {hunks}".split("\n")
-        body = [line[:line_chars] for line in body if not line.startswith("\\ ")]
-        shortened = ["..."] if len(body) > lines else []
-        yield _parse_section_path(head), "\n".join([*body[:lines], *shortened]).rstrip("\n")
+        body = [line[:_EXCERPT_LINE_CHARS] for line in body if not line.startswith("\\ ")]
+        shortened = ["..."] if len(body) > _EXCERPT_LINES else []
+        yield _parse_section_path(head), "\n".join([*body[:_EXCERPT_LINES], *shortened]).rstrip("\n")
         taken += 1
-        if taken == files:
+        if taken == _EXCERPT_FILES:
             return
 
 

@@ -63,7 +63,7 @@ def build_remote(connection: GitConnection) -> Remote:
     secret = f"x-access-token:{token}" if token else secret
     if secret and not (parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}):
         raise ConfigError(
-            f"connection.url {clean!r} has a token: use https, or the token is sent unencrypted"
+            f"connection.url {clean!r} is not https, so that its token would be sent unencrypted: use https"
         )
     return Remote(clean, _build_environment(clean, secret))
 

@@ -217,7 +217,7 @@ def _repository_name(connection: GitConnection) -> str:
     """A repository's name, fit to be shown: no credentials, and no query, which may hold some."""
     try:
         url = build_remote(connection).url
-    except ConfigError:  # said when it is polled
+    except ConfigError:  # reported when it is polled
         url = connection.url
     shown, mark, query = strip_credentials(url).partition("?")
     return f"{shown}?{sha256(query.encode()).hexdigest()[:8]}" if mark else shown

@@ -56,7 +56,7 @@ class GithubClient:
         self._requester: Requester | None = None
         self._requesters: list[Requester] = []
         self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
-        self._limit: Mapping[str, Any] | None = None  # as the last answer told
+        self._limit: Mapping[str, Any] | None = None  # of the last response
 
     def close(self) -> None:
         """Close the connections; a later query opens new ones."""
@@ -175,7 +175,7 @@ class GithubClient:
                 super().__init__(host, port or (443 if scheme == "https" else 80), **options)
                 self.protocol = scheme
                 self.session.close()
-                session.auth = self.session.auth  # nobody's .netrc is read
+                session.auth = self.session.auth  # no .netrc is read
                 self.session = session
 
         requester._Requester__connectionClass = SessionConnection  # type: ignore[attr-defined]

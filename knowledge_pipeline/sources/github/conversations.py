@@ -161,7 +161,7 @@ def format_reference(node: Node) -> str:
 
 
 def iter_comment_turns(comments: list[Node]) -> Iterator[Turn]:
-    """The comments that nobody hid, as spam or as outdated; bots' are taken."""
+    """The comments that are not hidden as spam or outdated; bots' are included."""
     for comment in comments:
         if not comment["isMinimized"]:
             at = parse_time(comment["createdAt"])

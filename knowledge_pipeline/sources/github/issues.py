@@ -48,7 +48,7 @@ class GithubIssues(GithubConversations):
     )
 
     def build_revision(self, node: Node) -> str:
-        """The count tells of a comment that was deleted, which may leave the time as it was."""
+        """The count changes with a deleted comment, which may leave the time unchanged."""
         return f"{node['updatedAt']}:{node['comments']['totalCount']}:{FORMAT_VERSION}"
 
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:

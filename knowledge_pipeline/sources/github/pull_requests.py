@@ -1,4 +1,4 @@
-"""Pull requests of a repository of GitHub: what was wanted, what was changed, what was said about it."""
+"""Pull requests of a repository of GitHub: description, changed files, reviews, comments."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ class GithubPullRequests(GithubConversations):
     optional_fields = frozenset({"author", "mergeCommit", "milestone", "closingIssuesReferences"})
 
     def build_revision(self, node: Node) -> str:
-        """The count tells of a comment that was deleted, which may leave the time as it was."""
+        """The count changes with a deleted comment, which may leave the time unchanged."""
         return f"{node['updatedAt']}:{node['totalCommentsCount']}:{FORMAT_VERSION}"
 
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
-        """Changed files, then what was said in its order; threads stay together."""
+        """Changed files, then comments and reviews by time; threads stay together."""
         yield Turn("changed files", _build_changed_files(node).text, url=f"{node['url']}/files")
         opened = parse_time(node["createdAt"])
         groups = [
@@ -125,7 +125,7 @@ def _build_changed_files(node: Node) -> ChangedFiles:
 
 
 def _iter_review_turns(reviews: list[Node]) -> Iterator[Turn]:
-    """Verdicts, with or without words. One that only holds comments on lines says nothing itself."""
+    """Verdicts, with or without text; a review that only holds comments on lines has none."""
     for review in reviews:
         if review["state"] == "PENDING" or review["isMinimized"]:
             continue

@@ -32,9 +32,8 @@ from knowledge_pipeline.sources.http_retry import (
 if TYPE_CHECKING:
     from gitlab import Gitlab
 
-_TOO_LARGE_STATUSES = frozenset(
-    {500, 502, 503, 504}
-)  # 500: one record that GitLab fails at fails all that come with it
+# 500: one record that GitLab fails at fails the whole batch
+_TOO_LARGE_STATUSES = frozenset({500, 502, 503, 504})
 _NO_RETRY_STATUSES = frozenset({500, 502, 504})  # returned at once to a caller that can send smaller queries
 _TIMEOUT_HINTS = ("timeout", "timed out")
 _ACCESS_FIELDS = {
@@ -57,7 +56,7 @@ class GitlabClient:
         self._url = f"{connection.url.rstrip('/')}/api/graphql"
         self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
         self._session.max_redirects = 0  # the token is for this address; one that leads elsewhere is wrong
-        self._session.auth = lambda request: request  # nobody's .netrc is read
+        self._session.auth = lambda request: request  # no .netrc is read
         self._gitlab: Gitlab | None = None
 
     def close(self) -> None:
@@ -140,7 +139,7 @@ class GitlabErrors:
         self._has_token = connection.token is not None
 
     def from_status(self, status: int, message: str) -> KnowledgeError:
-        """From the status of an answer, and what its body says."""
+        """From the status of a response and the message in its body."""
         if status in _TOO_LARGE_STATUSES:
             return QueryTooLarge(format_retries_exhausted(self.service, status))
         if status == 429 or status > 500:

@@ -123,7 +123,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
         return list(found.values())
 
     def _to_item(self, node: Node) -> Item:
-        """The count tells of a comment that was deleted, which may leave the time as it was."""
+        """The count changes with a deleted comment, which may leave the time unchanged."""
         revision = f"{node['updatedAt']}:{node['userNotesCount']}:{FORMAT_VERSION}"
         skip = CONFIDENTIAL_REASON if node.get("confidential") else None
         return Item(f"{self.kind}/{node['number']}", revision, locator=node["updatedAt"], skip=skip)

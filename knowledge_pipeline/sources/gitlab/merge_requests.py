@@ -1,4 +1,4 @@
-"""Merge requests of a project of GitLab: what was wanted, what was changed, what was said about it."""
+"""Merge requests of a project of GitLab: description, changed files, comments, approvals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GitlabMergeRequests(GitlabConversations):
     batch_size = 20
     default_state = "merged"
     default_since = "180 days"
-    state_values: ClassVar = {  # GitLab cannot be asked for all that is no longer open
+    state_values: ClassVar = {  # GitLab has no state for all that is no longer open
         "open": "opened",
         "closed": "all",
         "merged": "merged",
@@ -47,7 +47,7 @@ class GitlabMergeRequests(GitlabConversations):
         return not (is_open and self._state == "closed") and super().is_wanted(node, oldest)
 
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
-        """Changed files, what was said, who approved."""
+        """Changed files, comments, approvals."""
         yield Turn("changed files", _build_changed_files(node).text, url=f"{node['url']}/diffs")
         yield from iter_comment_turns(node["notes"], self.connection)
         yield from iter_approval_turns(node["approvedBy"]["nodes"] if node["approvedBy"] else [])

@@ -1,4 +1,4 @@
-"""One ticket as a document: its description, what its fields say, and what was said about it."""
+"""One ticket as a document: its description, its fields and its comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of a Jira site: which are asked for, and what the values of custom fields say."""
+"""The fields of a Jira site: which are read, and the texts of custom fields."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def resolve_site_fields(
 def format_field_value(
     value: Any, *, markup: bool = False, people: Mapping[str, str] | None = None, depth: int = 0
 ) -> str:
-    """What a field's value says to a reader: names, never ids.
+    """The text of a field's value: names, never ids.
 
     Args:
         value: as the API has it.

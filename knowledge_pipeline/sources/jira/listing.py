@@ -77,14 +77,11 @@ def _iter_server(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[
 
 def _require_issues(api: JiraClient, page: Any) -> list[dict[str, Any]]:
     issues = page.get("issues") if isinstance(page, dict) else None
-    if not isinstance(issues, list) or not all(_is_valid_issue(issue) for issue in issues):
-        raise _build_listing_error(api, "has no list of tickets")
+    for issue in issues if isinstance(issues, list) else [None]:
+        fields = issue.get("fields") if isinstance(issue, dict) else None
+        if not isinstance(fields, dict) or not fields.get("updated") or not issue.get("id"):
+            raise _build_listing_error(api, "has no list of tickets")
     return issues
-
-
-def _is_valid_issue(issue: Any) -> bool:
-    fields = issue.get("fields") if isinstance(issue, dict) else None
-    return bool(isinstance(fields, dict) and fields.get("updated") and issue.get("id"))
 
 
 def _iter_unseen(issues: list[dict[str, Any]], seen: set[str]) -> Iterator[dict[str, Any]]:

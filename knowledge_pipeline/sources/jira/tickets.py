@@ -103,7 +103,7 @@ class JiraTickets(ApiSource):
             return self._list_since(since)
         found = {raw["id"]: raw for raw in self._list_since(since)}
         if latest := max((at for raw in found.values() if (at := _parse_updated(raw))), default=None):
-            # what was edited while the pages were read went to the front, where nobody looked again
+            # tickets edited during the listing moved to the front, which was read before
             found |= {raw["id"]: raw for raw in self._list_since(latest)}
         return iter(
             sorted(found.values(), key=lambda raw: _parse_updated(raw) or _MIN_TIME, reverse=True)[:most]

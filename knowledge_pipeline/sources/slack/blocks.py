@@ -1,4 +1,4 @@
-"""What one message of Slack says: its text, or the blocks that are shown instead, attachments, files.
+"""The text of one Slack message: its text or the blocks shown instead, attachments, files.
 
 Nothing is taken for granted of a message, as a day of an export may hold anything: what is not of
 the shape that Slack documents is passed over. https://docs.slack.dev/reference/block-kit/blocks
@@ -6,7 +6,7 @@ the shape that Slack documents is passed over. https://docs.slack.dev/reference/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from knowledge_pipeline.sources.markdown_writing import (
@@ -43,11 +43,13 @@ def render_message(message: Json, names: NameLookup) -> str:
     if not body.strip() and blocks:
         body = _render_blocks(blocks, names)
     body = body if body.strip() else render_text(text, names)
-    parts = [
-        body,
-        *_iter_attachments(message, names, is_only_content=not body.strip()),
-        _render_files(message),
-    ]
+    # a preview of a link counts only where there is nothing else
+    attachments = (
+        _render_attachment(attachment, names)
+        for attachment in list_dicts(message.get("attachments"))
+        if not body.strip() or not any(attachment.get(name) for name in _UNFURL_KEYS)
+    )
+    parts = [body, *attachments, _render_files(message)]
     return replace_surrogates("\n\n".join(part.strip() for part in parts if part.strip()))
 
 
@@ -61,30 +63,20 @@ def to_string(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _iter_attachments(message: Json, names: NameLookup, *, is_only_content: bool) -> Iterator[str]:
-    """What bots attach. A preview of a link is none of it, unless there is nothing else."""
-    for attachment in list_dicts(message.get("attachments")):
-        if is_only_content or not any(attachment.get(name) for name in _UNFURL_KEYS):
-            yield _render_attachment(attachment, names)
-
-
 def _render_attachment(attachment: Json, names: NameLookup) -> str:
-    title = format_link(
-        render_text(to_string(attachment.get("title")), names),
-        render_text(to_string(attachment.get("title_link")), names),
-    )
+    def text_of(key: str) -> str:
+        return render_text(to_string(attachment.get(key)), names)
+
     lines = [
-        render_text(to_string(attachment.get("pretext")), names),
-        render_text(to_string(attachment.get("author_name")), names),
-        title,
-        render_text(to_string(attachment.get("text")), names),
+        text_of("pretext"),
+        text_of("author_name"),
+        format_link(text_of("title"), text_of("title_link")),
+        text_of("text"),
         _render_blocks(list_dicts(attachment.get("blocks")), names),
         *(_render_field(field, names) for field in list_dicts(attachment.get("fields"))),
     ]
-    shown = [line for line in lines if line.strip()] or [
-        render_text(to_string(attachment.get("fallback")), names)
-    ]
-    footer = render_text(to_string(attachment.get("footer")), names)
+    shown = [line for line in lines if line.strip()] or [text_of("fallback")]
+    footer = text_of("footer")
     return "\n".join([*shown, footer] if footer.strip() else shown)
 
 

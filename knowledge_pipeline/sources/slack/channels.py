@@ -221,7 +221,7 @@ class SlackChannels(ApiSource):
             if refusal.code in ("thread_not_found", "message_not_found"):
                 return DocumentSkipped(DELETED_REASON)
             raise
-        if not found.keys() - {thread_ts}:  # nobody replies to it any more: it is of its day
+        if not found.keys() - {thread_ts}:  # all replies were deleted: the message belongs to its day
             return DocumentSkipped(DELETED_REASON)
         return self._build_document(item, [found[ts] for ts in sorted(found, key=float)])
 
@@ -255,7 +255,7 @@ class SlackChannels(ApiSource):
 
 
 def _to_thread_activity(channel: Channel, root: Json) -> ItemActivity:
-    """From its root alone: Slack tells how many replies there are and when the last one was written."""
+    """From its root alone, which has the number of replies and the time of the last one."""
     revision = RevisionDigest(channel)
     parsed = parse_message(root, RawIds())
     if parsed is not None:

@@ -35,16 +35,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_TOKEN_ERROR_CODES = frozenset(
-    {
-        "invalid_auth",
-        "not_authed",
-        "account_inactive",
-        "token_revoked",
-        "token_expired",
-        "user_removed_from_team",
-    }
-)
+_TOKEN_ERROR_CODES = {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
+_TOKEN_ERROR_CODES |= {"user_removed_from_team"}
 _SERVER_ERROR_CODES = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 _RATE_LIMIT_CODES = frozenset({"ratelimited", "rate_limited"})
 _DEFAULT_LIMIT_WAIT_S = 60.0  # where a limit comes without a time: they are counted by the minute
@@ -160,7 +152,7 @@ class SlackClient:
             from slack_sdk import WebClient
 
             session = self._session = mount_retries(requests.Session(), self.service, sleep=self._sleep)
-            session.auth = lambda request: request  # nobody's .netrc is read
+            session.auth = lambda request: request  # no .netrc is read
             refuse = self._build_no_api_error
             silent = logging.getLogger(f"{__name__}.sdk")
             silent.setLevel(logging.CRITICAL)  # it would log responses

@@ -46,7 +46,7 @@ _MAX_SHOWN_CHANNELS = 10
 
 @dataclass(slots=True)
 class _DocumentActivity:
-    """What is known of a document, file after file; what was said is not held."""
+    """What is known of a document, file after file, without its messages."""
 
     revision: RevisionDigest
     last_activity: float = 0.0
@@ -103,7 +103,7 @@ class SlackExport(Source):
         """Read one listed thread or day, out of the files that it is in.
 
         Raises:
-            DocumentSkipped: a file is gone or broken, or nothing is said in it any more.
+            DocumentSkipped: a file is gone or broken, or there are no messages any more.
             SourceRefused: as `discover`.
         """
         self._open_files()
@@ -128,7 +128,7 @@ class SlackExport(Source):
         return known.name if known else None
 
     def _oldest_day(self) -> datetime | None:
-        """An export has an end, so that all of it is wanted where nothing else is said."""
+        """The first wanted day; None: all of the export."""
         since = self._filters.since
         if since is None:
             return None

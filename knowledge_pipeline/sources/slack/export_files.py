@@ -36,7 +36,7 @@ class ExportFiles(ABC):
 
     @abstractmethod
     def list_days(self, folder: str) -> list[str]:
-        """The names of a channel's files, one a day: "2026-11-21.json", ascending; none: nothing was said."""
+        """The names of a channel's files, one a day: "2026-11-21.json", ascending."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
@@ -80,7 +80,7 @@ def open_export(path: Path) -> ExportFiles:
 
 
 def build_not_export_error(path: Path) -> SourceRefused:
-    """What is said of anything else."""
+    """The error for anything other than an export."""
     return SourceRefused(
         f"{path} is not a Slack export: it has no {_CHANNELS_FILE}; set connection.path to the zip file as "
         "Slack made it, or to the folder that it was unpacked to"

@@ -1,4 +1,4 @@
-"""Threads and channel-days of Slack, by its API or out of an export: what is said in which.
+"""Threads and channel-days of Slack, by its API or from an export.
 
 A thread is a message that was replied to, with its replies; a channel-day is all else that was said
 in a channel on one day of UTC.
@@ -35,7 +35,7 @@ _SYSTEM_SUBTYPES = frozenset({
     *("pinned_item", "unpinned_item", "reminder_add", "bot_add", "bot_remove", "bot_enable", "bot_disable"),
     *("tombstone", "message_deleted", "message_replied", "huddle_thread", "sh_room_created"),
 })  # fmt: skip
-"""Subtypes of messages that nobody said. Replies to them are kept."""
+"""Subtypes of system messages. Replies to them are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ChannelFilters:
 
     channels: tuple[str, ...] = ()  # names or ids; none: every public one, by the API those the bot is in
     since: str | None = None  # begun since a date or within a span; None: by the API "365 days", else all
-    max_results: int | None = None  # the ones that something was said in last
+    max_results: int | None = None  # the most recently active ones
 
     def accepts(self, channel: Channel) -> bool:
         """Whether it is named, by name or id."""
@@ -75,7 +75,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class SlackMessage:
-    """What one message says, who said it and when."""
+    """The text of one message, its author and its time."""
 
     ts: str  # Slack's own time, unique in a channel: "1512085950.000216"
     author: str | None
@@ -84,7 +84,7 @@ class SlackMessage:
 
     @property
     def last_activity(self) -> float:
-        """When it was said or last edited, a Unix time."""
+        """When it was posted or last edited, a Unix time."""
         return max(float(self.ts), float(self.edited_ts or 0))
 
 
@@ -97,19 +97,19 @@ class ItemActivity:
 
 
 class RevisionDigest:
-    """What tells that a document would differ: its channel's name, and what is known to be said."""
+    """A digest of what a document is made of: its channel's name and its messages."""
 
     def __init__(self, channel: Channel) -> None:
         self._digest = blake2b(digest_size=12)
         self.add(_FORMAT_VERSION, channel.name)
 
     def add(self, *parts: str) -> None:
-        """Go on with something known."""
+        """Add parts."""
         for part in (*parts, ""):
             self._digest.update(f"{len(part)}:{part}".encode())
 
     def add_message(self, message: SlackMessage) -> None:
-        """Go on with a message."""
+        """Add a message."""
         self.add(message.ts, message.author or "", message.edited_ts, message.text)
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ def thread_ts_of(message: Json) -> str | None:
 
 
 def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
-    """What a message says; None: nothing that anybody said."""
+    """A message; None for system messages and those without text."""
     if (
         to_string(message.get("subtype")) in _SYSTEM_SUBTYPES
         or message.get("hidden")
@@ -168,7 +168,7 @@ def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
 
 
 def _author_name(message: Json, names: NameLookup) -> str | None:
-    """By name: of the account, else as the message itself says, a bot's as a rule."""
+    """The name of the account, else the one in the message, as bots have."""
     profile, bot = message.get("user_profile"), message.get("bot_profile")
     user, username = to_string(message.get("user")), to_string(message.get("username"))
     names_by_preference = [
@@ -184,7 +184,7 @@ def _author_name(message: Json, names: NameLookup) -> str | None:
 
 
 def display_name(profile: Json) -> str:
-    """As a profile says that somebody wants to be called."""
+    """The name that a profile shows."""
     wanted = (to_string(profile.get(name)).strip() for name in ("display_name", "real_name", "name"))
     return replace_surrogates(next((name for name in wanted if name), ""))
 
@@ -201,7 +201,7 @@ def parse_channel(raw: Json) -> Channel:
 
 
 def day_uri(channel: Channel, day: date) -> str:
-    """Of what was said in a channel on a day, but for threads."""
+    """The uri of a channel's messages on one day, without threads."""
     return f"day/{channel.id}/{day.isoformat()}"
 
 
@@ -213,16 +213,16 @@ def thread_uri(channel: Channel, thread_ts: str) -> str:
 def build_document(
     uri: str, channel: Channel, messages: Sequence[SlackMessage], site: str | None
 ) -> Document:
-    """The document of a uri, from all that is said in it, ascending.
+    """The document of a uri.
 
     Args:
         uri: of `day_uri` or `thread_uri`.
-        channel: where it was said.
-        messages: what was said.
+        channel: the channel of the messages.
+        messages: all of them, ascending.
         site: the workspace's address, "https://example.slack.com"; None: not known.
 
     Raises:
-        DocumentSkipped: nothing is said in it.
+        DocumentSkipped: there are no messages.
     """
     kind, _, name = uri.split("/")
     if not messages:

@@ -59,7 +59,7 @@ class SlackWorkspace:
         return self._site or None
 
     def person_name(self, account: str) -> str | None:
-        """The name of a person or bot; somebody of another workspace is asked for alone."""
+        """The name of a person or bot; people of other workspaces are looked up one by one."""
         if self._people is None:
             pages = self._client.iter_pages("users.list", "members", limit=_PAGE_SIZE)
             self._people = {to_string(user.get("id")): account_name(user) for page in pages for user in page}

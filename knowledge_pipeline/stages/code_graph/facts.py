@@ -51,7 +51,7 @@ def refresh_facts(ctx: RefreshContext) -> FactsRefresh:
     table = ctx.lake.facts(ctx.source.type, ctx.source.id)
     desired, uris = _desired_fingerprints(ctx)
     held = load_fingerprints(table, "path", "fingerprint")
-    planned = plan_changes(desired, held, full=ctx.full)
+    planned = plan_changes(desired, held, full=ctx.options.full)
     if not planned:
         return FactsRefresh()
     edited = not planned.added and not planned.removed and len(planned.changed) <= _COMPARED_FILES_MAX

@@ -49,7 +49,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         desired = _desired_fingerprints(facts, mark)
         held = _load_stored_files(symbols, ctx.source.id)
         made_of = {path: file.made_of for path, file in held.items()}
-        planned = plan_changes(desired, made_of, full=ctx.full)
+        planned = plan_changes(desired, made_of, full=ctx.options.full)
         if planned:
             project = StoredProject(facts)
             resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
@@ -58,7 +58,7 @@ def refresh(ctx: RefreshContext) -> Stats:
                 read = replace(read, changed_names=None)  # a refresh was killed between facts and edges
             unchanged = {path for path, each in desired.items() if made_of.get(path) == each}
             touched = _IndirectChanges()
-            if not ctx.full:
+            if not ctx.options.full:
                 touched = _find_indirect_changes(ctx, project, unchanged, read)
             stats.notes = _write_graph(ctx, project, desired, held, planned, touched)
             planned = _count_affected(planned, touched.affected)
@@ -143,7 +143,7 @@ def _write_graph(
     paths = [*indirect.affected, *plan.keys_to_write]
     if len(paths) > _PRELOAD_MIN_FILES:
         project.preload_facts()
-    known = {} if ctx.full else {path: file.fingerprint for path, file in stored_files.items()}
+    known = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
     marks = {path: desired[path] for path in paths}
     with GraphWriter(ctx.lake) as writer:
         _resolve_files(ctx, builder, marks, known, writer)

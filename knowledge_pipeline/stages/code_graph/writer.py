@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from datetime import datetime
 
 from knowledge_pipeline.stages.code_graph.rows import FileRows
-from knowledge_pipeline.store.code_graph import indexes
+from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.spool import Spool

@@ -1,1 +1,1 @@
-"""The code graph's tables: columns, indexes, and reading them at a released version."""
+"""The code graph's tables: columns, and reading them at a released version."""

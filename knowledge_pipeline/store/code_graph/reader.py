@@ -14,7 +14,8 @@ from typing import Any
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
-from knowledge_pipeline.store.readers import Row
+from knowledge_pipeline.store.readers import LANCE_ERRORS, Row
+from knowledge_pipeline.store.schemas import GRAPH
 
 _MAX_CACHED_FILTERS = 1_000  # different access filters
 _MAX_CACHED_NODES = 20_000  # about 1 KB each
@@ -39,25 +40,22 @@ class GraphReader:
         return await asyncio.to_thread(_read_rows, self._edges, where, limit, columns)
 
     def cached_symbols(self, where: Filter) -> dict[str, list[Row]]:
-        """Rows of symbols by node that were read under exactly this condition; for the reader to add to.
+        """Rows of symbols by node that were read under exactly this condition; callers add to them.
 
         Popular symbols share neighbours, which most reads are for.
         """
-        if (
-            len(self._symbol_cache) > _MAX_CACHED_FILTERS
-            or sum(map(len, self._symbol_cache.values())) > _MAX_CACHED_NODES
-        ):
+        cached_nodes = sum(map(len, self._symbol_cache.values()))
+        if len(self._symbol_cache) > _MAX_CACHED_FILTERS or cached_nodes > _MAX_CACHED_NODES:
             self._symbol_cache.clear()
         return self._symbol_cache.setdefault(where.sql, {})
 
     async def has_several_sources(self, where: Filter) -> bool:
-        """Whether rows of more than one source match; looked up once for each condition."""
+        """Whether rows of more than one source match; read once for each condition."""
         if where.sql not in self._multi_source:
             if len(self._multi_source) >= _MAX_CACHED_FILTERS:
                 self._multi_source.clear()
-            self._multi_source[where.sql] = await asyncio.to_thread(
-                _has_several_sources, self._symbols, where
-            )
+            several = await asyncio.to_thread(_has_several_sources, self._symbols, where)
+            self._multi_source[where.sql] = several
         return self._multi_source[where.sql]
 
 
@@ -68,17 +66,15 @@ async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReade
         StoreError: one of them cannot be opened.
     """
     try:
-        symbols, edges = await asyncio.to_thread(_open_datasets, root / "graph", versions)
-    except (KeyError, OSError, RuntimeError, ValueError) as error:  # what Lance raises of a missing version
+        symbols, edges = await asyncio.to_thread(
+            lambda: [open_dataset(root / "graph" / f"{name}.lance", versions[name]) for name in GRAPH]
+        )
+    except (KeyError, *LANCE_ERRORS) as error:
         raise StoreError(
             f"the code graph of the live release cannot be opened ({type(error).__name__}): "
             "run `knowledge index`, or `knowledge rollback`"
         ) from error
     return GraphReader(dict(versions), symbols, edges)
-
-
-def _open_datasets(folder: StorePath, versions: Mapping[str, int]) -> list[Any]:
-    return [open_dataset(folder / f"{name}.lance", versions[name]) for name in ("symbols", "edges")]
 
 
 def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:

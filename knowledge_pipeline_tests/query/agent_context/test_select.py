@@ -14,7 +14,7 @@ from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,
     WeightedResults,
     rank_candidates,
-    select_passages,
+    select_excerpts,
 )
 from knowledge_pipeline.query.agent_context.tokens import estimate_tokens
 from knowledge_pipeline_tests.query.agent_context.cited import result
@@ -54,16 +54,16 @@ def searches(draw: st.DrawFn):
 @given(searches(), st.integers(0, 600))
 def test_the_budget_is_never_exceeded(drawn, allowance):
     _, found = drawn
-    selection = select_passages(rank_candidates(found), max_tokens=allowance, cost=cost)
+    selection = select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost)
     assert selection.tokens <= allowance
-    assert selection.tokens == sum(passage.tokens for passage in selection.passages)
-    assert selection.tokens == sum(HEADING + estimate_tokens(passage.text) for passage in selection.passages)
+    assert selection.tokens == sum(passage.tokens for passage in selection.excerpts)
+    assert selection.tokens == sum(HEADING + estimate_tokens(passage.text) for passage in selection.excerpts)
 
 
 @given(searches(), st.integers(0, 600))
 def test_every_passage_is_its_document_s_lines(drawn, allowance):
     documents, found = drawn
-    for passage in select_passages(rank_candidates(found), max_tokens=allowance, cost=cost).passages:
+    for passage in select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost).excerpts:
         text = documents[passage.citation.path]
         first, last = (int(line) for line in (re.findall(r"\d+", passage.citation.lines) * 2)[:2])
         assert "\n".join(text.split("\n")[first - 1 : last]).find(passage.text) >= 0
@@ -73,19 +73,19 @@ def test_every_passage_is_its_document_s_lines(drawn, allowance):
 @given(searches(), st.integers(0, 600))
 def test_every_chunk_is_shown_or_left_out_or_like_another_one(drawn, allowance):
     _, found = drawn
-    selection = select_passages(rank_candidates(found), max_tokens=allowance, cost=cost)
-    shown = {id_ for passage in selection.passages for id_ in passage.chunks}
-    left_out = {each.id for each in selection.left_out}
+    selection = select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost)
+    shown = {id_ for passage in selection.excerpts for id_ in passage.chunks}
+    left_out = {each.id for each in selection.omitted}
     twins = len(rank_candidates(found))
     assert not shown & left_out and len(shown) + len(left_out) == twins
     if len(left_out) == twins:
-        assert selection.passages == ()
+        assert selection.excerpts == ()
 
 
 @given(searches(), st.integers(0, 600))
 def test_nothing_is_shown_twice(drawn, allowance):
     _, found = drawn
-    passages = select_passages(rank_candidates(found), max_tokens=allowance, cost=cost).passages
+    passages = select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost).excerpts
     for first, second in combinations(passages, 2):
         assert first.text not in second.text or len(first.text) < 40
         assert (first.citation, first.text) != (second.citation, second.text)
@@ -95,7 +95,7 @@ def test_nothing_is_shown_twice(drawn, allowance):
 @given(searches(), st.integers(0, 600))
 def test_a_document_s_passages_stand_together_in_reading_order(drawn, allowance):
     _, found = drawn
-    passages = select_passages(rank_candidates(found), max_tokens=allowance, cost=cost).passages
+    passages = select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost).excerpts
     paths = [passage.citation.path for passage in passages]
     assert len(set(paths)) == 1 + sum(a != b for a, b in pairwise(paths)) or not paths
     for first, second in pairwise(passages):
@@ -119,7 +119,7 @@ def test_nearly_equal_chunks_are_there_once_and_the_other_places_are_named():
     found = WeightedResults(
         "code", 1.0, [result(text, 0, len(text), uri="a"), result(text, 0, len(text), uri="copy")]
     )
-    (passage,) = select_passages(rank_candidates([found]), max_tokens=1000, cost=cost).passages
+    (passage,) = select_excerpts(rank_candidates([found]), max_tokens=1000, cost=cost).excerpts
     assert passage.citation.path == "a"
     assert [place.path for place in passage.near_duplicates] == ["copy"]
 
@@ -131,9 +131,9 @@ def test_chunks_that_touch_are_one_passage_that_names_all_its_symbols():
         result(text, middle, len(text), symbol="g", language="python"),
         result(text, 0, middle, symbol="f", language="python"),
     ]
-    (passage,) = select_passages(
+    (passage,) = select_excerpts(
         rank_candidates([WeightedResults("code", 1.0, found)]), max_tokens=1000, cost=cost
-    ).passages
+    ).excerpts
     assert (passage.text, passage.citation.lines) == (text.rstrip(), "L1-L9")
     assert passage.symbols == ("f", "g") and passage.metadata == {"language": "python"}
     assert passage.chunks == (found[1].id, found[0].id)
@@ -147,7 +147,7 @@ def candidates_of(*texts: str) -> list[ContextCandidate]:
 def test_the_best_chunk_is_cut_after_a_line_rather_than_left_out():
     best = lines(1, 20)
     allowance = HEADING + estimate_tokens("\n".join(best.split("\n")[:3])) + 1
-    (passage,) = select_passages(candidates_of(best), max_tokens=allowance, cost=cost).passages
+    (passage,) = select_excerpts(candidates_of(best), max_tokens=allowance, cost=cost).excerpts
     assert passage.text == "\n".join(best.split("\n")[:3])
     assert (passage.missing_lines, passage.citation.lines) == (17, "L1-L3")
 
@@ -156,16 +156,16 @@ def test_the_best_chunk_is_cut_after_a_line_rather_than_left_out():
 def test_a_later_chunk_is_cut_where_half_of_it_fits_and_else_makes_room_for_a_smaller_one(share, is_cut):
     first, large, small = lines(1, 3), lines(2, 40), lines(3, 2)
     allowance = 2 * HEADING + estimate_tokens(first.strip()) + int(share * estimate_tokens(large))
-    selection = select_passages(candidates_of(first, large, small), max_tokens=allowance, cost=cost)
-    assert [passage.citation.path for passage in selection.passages] == [
+    selection = select_excerpts(candidates_of(first, large, small), max_tokens=allowance, cost=cost)
+    assert [passage.citation.path for passage in selection.excerpts] == [
         "0.py",
         "1.py" if is_cut else "2.py",
     ]
-    assert [each.citation.path for each in selection.left_out] == ["2.py" if is_cut else "1.py"]
-    assert (selection.passages[1].missing_lines > 0) == is_cut
+    assert [each.citation.path for each in selection.omitted] == ["2.py" if is_cut else "1.py"]
+    assert (selection.excerpts[1].missing_lines > 0) == is_cut
 
 
 def test_nothing_found_and_no_room_are_no_passages():
-    assert select_passages([], max_tokens=100, cost=cost).passages == ()
-    nothing = select_passages(candidates_of("one", "two"), max_tokens=0, cost=cost)
-    assert nothing.passages == () and len(nothing.left_out) == 2
+    assert select_excerpts([], max_tokens=100, cost=cost).excerpts == ()
+    nothing = select_excerpts(candidates_of("one", "two"), max_tokens=0, cost=cost)
+    assert nothing.excerpts == () and len(nothing.omitted) == 2

@@ -25,7 +25,7 @@ def write(folder: Path, text: str, name: str = "my.j2") -> Path:
 
 def refusal(template: str | Path, folder: Path | None = None, **values: object) -> str:
     with pytest.raises(InvalidQuery) as refused:
-        load_template(template, folder).render({"task": "x", "passages": [], **values})
+        load_template(template, folder).render({"task": "x", "excerpts": [], **values})
     message = str(refused.value)
     assert "\n" not in message
     return message
@@ -42,8 +42,28 @@ def test_a_template_is_found_by_path_by_name_and_before_ours(folder: Path):
 
 def test_a_template_may_build_on_ours(folder: Path):
     path = write(folder, '{% extends "base.j2" %}{% block role %}You write haiku.{% endblock %}')
-    values = {"task": "Spring", "file": None, "passages": [], "left_out": 0}
+    values = {"task": "Spring", "file": None, "excerpts": [], "omitted": 0}
     assert load_template(path, None).render(values).startswith("You write haiku.\n\n## Task\n\nSpring\n")
+
+
+def test_names_of_the_previous_version_are_read_and_warned_of_once(
+    folder: Path, caplog: pytest.LogCaptureFixture
+):
+    places = [{"path": "a.py"}]
+    values = {"excerpts": [{"number": 1, "near_duplicates": places}], "omitted": 2}
+    source = "{% for one in passages %}{{ one.also }} {{ one['also'] }}{% endfor %} also: {{ left_out }}"
+    former = write(folder, source, "old.j2")
+    renamed = source.replace("passages", "excerpts").replace("one.also", "one.near_duplicates")
+    renamed = renamed.replace("'also'", "'near_duplicates'").replace("left_out", "omitted")
+    expected = load_template(write(folder, renamed), None).render(values)
+    assert not caplog.messages
+    for _ in range(2):
+        assert load_template(former, None).render(values) == expected
+    assert expected == f"{places} {places} also: 2"
+    assert caplog.messages == [
+        "the template old.j2 uses names that the next version does not know; "
+        "rename passages -> excerpts, also -> near_duplicates, left_out -> omitted"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -51,11 +71,11 @@ def test_a_template_may_build_on_ours(folder: Path):
     [
         ("a\n{{ tsk }}", "the template my.j2, line 2, is wrong: 'tsk' is undefined"),
         ("{% for x in y %}", "the template my.j2, line 1, is wrong: "),
-        ("{{ passages[3].text }}", "is wrong: "),
+        ("{{ excerpts[3].text }}", "is wrong: "),
         ("{{ 1 / 0 }}", "the template my.j2, line 1, is wrong: division by zero"),
         ("{{ ''.__class__.__mro__ }}", "is unsafe"),
         ("{{ task.__init__.__globals__ }}", "is unsafe"),
-        ("{{ passages.append(1) }}", "'append' of 'list' object is unsafe"),
+        ("{{ excerpts.append(1) }}", "'append' of 'list' object is unsafe"),
         ("{% include 'absent.j2' %}", "absent.j2"),
         ("{% include '../../etc/passwd' %}", "is wrong"),
         ("{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}", "pieces of text"),

@@ -181,7 +181,7 @@ def _leaking(name: str) -> Callable[..., Any]:
     return reading
 
 
-@pytest.mark.parametrize("leak", ["symbols", "edges", "named"])
+@pytest.mark.parametrize("leak", ["read_symbols", "read_edges", "find_by_full_name"])
 def test_one_read_without_the_callers_access_is_noticed(
     tmp_path: Path, leak: str, monkeypatch: pytest.MonkeyPatch
 ):

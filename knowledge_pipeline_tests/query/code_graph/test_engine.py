@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from knowledge_pipeline import KnowledgeBase
+from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.code_graph.engine import GraphRequest
 from knowledge_pipeline.store.code_graph.symbol_payload import node_id
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.code_graph.world import World
@@ -254,15 +255,16 @@ def test_a_rollback_answers_from_the_old_graph(asked: KnowledgeBase, lake: Lake)
 
 def test_asynchronous_questions_answer_alike(asked: KnowledgeBase):
     async def ask() -> GraphResponse:
-        return await asked.agraph.find_usages("Store.get")
+        async with AsyncKnowledgeBase.open(asked.settings) as base:
+            return await base.graph.query(GraphRequest("find_usages", "Store.get"))
 
     assert asyncio.run(ask()).nodes == asked.graph.find_usages("Store.get").nodes
 
 
 def test_an_answer_is_plain_json(asked: KnowledgeBase):
     answer = asked.graph.find_usages("Store.get").as_json()
-    assert answer["question"] == "usages"
-    assert answer["links"][0]["lines"] == [15, 20]
+    assert answer["operation"] == "usages"
+    assert answer["edges"][0]["lines"] == [15, 20]
     assert answer["nodes"][0]["url"] == "https://git.example/lib/lib/store.py#L5-L10"
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.store import release
-from knowledge_pipeline.store.code_graph import indexes
+from knowledge_pipeline.store import indexes, release
 from knowledge_pipeline.store.code_graph.symbol_payload import build_payload, node_id
 from knowledge_pipeline.store.lake import Lake
 

@@ -150,14 +150,15 @@ import time
 from pathlib import Path
 import lancedb  # as whatever has answered a question has
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store.lake import Lake
-log = QueryLog(Lake(Path(sys.argv[1])), every_s=0.1)
+log = QueryLog(Lake(Path(sys.argv[1])), flush_interval_s=0.1)
 log.start()
 for number in range(300):
     time.sleep(0.002)
-    log.note("code", "some text", Access.public(), Answer(f"{sys.argv[2]}-{number}", 1.0, 1, (), (), {}))
+    response = SearchResponse(f"{sys.argv[2]}-{number}", 1.0, 1, (), (), {})
+    log.record("code", "some text", Access.public(), response)
 if sys.argv[3] == "close":
     log.close()
 """
@@ -266,14 +267,14 @@ import sys
 from pathlib import Path
 import lancedb
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.search.assemble import Answer
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store.lake import Lake
-log = QueryLog(Lake(Path(sys.argv[1])), every_s=float(sys.argv[2]), durable=True)
+log = QueryLog(Lake(Path(sys.argv[1])), flush_interval_s=float(sys.argv[2]), durable=True)
 log.start()
 number = 0
 while True:
-    log.note("code", "some text", Access.public(), Answer(str(number), 1.0, 1, (), (), {}))
+    log.record("code", "some text", Access.public(), SearchResponse(str(number), 1.0, 1, (), (), {}))
     print(number, flush=True)
     number += 1
 """

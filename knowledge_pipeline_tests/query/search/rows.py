@@ -63,8 +63,8 @@ def row(text: str, path: str = "src/app.py", **columns: Any) -> dict[str, Any]:
 def write(lake: Lake, space: str, rows: Iterable[dict[str, Any]], *, dimensions: int = DIMENSIONS) -> None:
     """Upsert rows into a space's index; they are not released, and not taken into its indexes."""
     table = lake.index(space, dimensions)
-    told = [{**row, "shown": build_payload(row)} for row in rows]
-    table.upsert([pa.RecordBatch.from_pylist(told, schema=table.schema)])
+    with_payload = [{**row, "shown": build_payload(row)} for row in rows]
+    table.upsert([pa.RecordBatch.from_pylist(with_payload, schema=table.schema)])
 
 
 def publish(lake: Lake, *, indexed: bool = True, graph: bool = True) -> None:

@@ -14,12 +14,12 @@ QUESTION = understand("anything at all")
 METHODS: tuple[FusionMethod, ...] = ("following", "weighted", "reciprocal_rank")
 
 
-def passage(id: str, *, symbols: tuple[str, ...] = (), path: str = "a.py") -> IndexedChunk:
+def chunk(id: str, *, symbols: tuple[str, ...] = (), path: str = "a.py") -> IndexedChunk:
     return IndexedChunk(id=id, source="s", uri=path, path=path, text=id, content_hash=id, symbols=symbols)
 
 
 def found(scores: dict[str, float]) -> list[ScoredChunk]:
-    return [ScoredChunk(passage(id), score) for id, score in scores.items()]
+    return [ScoredChunk(chunk(id), score) for id, score in scores.items()]
 
 
 def fused(
@@ -116,15 +116,15 @@ def test_scores_that_are_no_numbers_are_not_found_at_all():
 @pytest.mark.parametrize(
     ("asked", "passage_"),
     [
-        ("where is Store.get", passage("z", symbols=("app.Store.get",))),
-        ("where is store::get", passage("z", symbols=("Store.get",))),
-        ("why does `get` fail", passage("z", symbols=("Other", "Store.get"))),
-        ("what is in auth.py", passage("z", path="src/auth.py")),
-        ("what is in src/auth.py", passage("z", path="lib/src/auth.py")),
+        ("where is Store.get", chunk("z", symbols=("app.Store.get",))),
+        ("where is store::get", chunk("z", symbols=("Store.get",))),
+        ("why does `get` fail", chunk("z", symbols=("Other", "Store.get"))),
+        ("what is in auth.py", chunk("z", path="src/auth.py")),
+        ("what is in src/auth.py", chunk("z", path="lib/src/auth.py")),
     ],
 )
 def test_a_named_symbol_or_file_comes_first_among_equals(asked: str, passage_: IndexedChunk):
-    equals = [ScoredChunk(each, 0.5) for each in (passage("a", path="other.py"), passage_)]
+    equals = [ScoredChunk(each, 0.5) for each in (chunk("a", path="other.py"), passage_)]
     hits = fuse(
         [SpaceCandidates("one", equals, None)], understand(asked), method="weighted", vector_weight=0.5
     )
@@ -133,7 +133,7 @@ def test_a_named_symbol_or_file_comes_first_among_equals(asked: str, passage_: I
 
 
 def test_a_longer_name_that_ends_alike_is_not_boosted():
-    equals = [ScoredChunk(passage("a", symbols=("forget",), path="xauth.py"), 0.5)]
+    equals = [ScoredChunk(chunk("a", symbols=("forget",), path="xauth.py"), 0.5)]
     question: ParsedQuery = understand("`get` in auth.py")
     hits = fuse([SpaceCandidates("one", equals, None)], question, method="weighted", vector_weight=0.5)
     assert hits[0].explanation.boosts == {}
@@ -156,7 +156,7 @@ SAID = "the lock of the index is held by another process"
 def test_a_passage_that_holds_the_question_word_for_word_comes_first(
     asked: str, weight: float, text: str, first: str, method: FusionMethod
 ):
-    said, near, far = replace(passage("said"), text=text), passage("near"), passage("far")
+    said, near, far = replace(chunk("said"), text=text), chunk("near"), chunk("far")
     nearest = [ScoredChunk(near, 0.9), ScoredChunk(said, 0.8), ScoredChunk(far, 0.1)]
     candidates = SpaceCandidates(
         "one", nearest, [ScoredChunk(near, 9), ScoredChunk(said, 8.5), ScoredChunk(far, 1)]

@@ -30,7 +30,7 @@ _FORMS = [
 @given(st.permutations(range(1, 13)), st.integers(3, 12), st.sampled_from(_FORMS))
 def test_an_order_is_read_out_of_every_form(shuffled, kept, form):
     order = shuffled[:kept]
-    said = form.format(
+    reply = form.format(
         json=json.dumps(order),
         chain=" > ".join(map(str, order)),
         marked=" > ".join(f"[{number}]" for number in order),
@@ -39,7 +39,7 @@ def test_an_order_is_read_out_of_every_form(shuffled, kept, form):
         lines="\n".join(map(str, order)),
         passages="\n".join(f"{at}. Passage {number}, for it says so" for at, number in enumerate(order, 1)),
     )
-    assert parse_numbers(said, 12) == order
+    assert parse_numbers(reply, 12) == order
 
 
 @pytest.mark.parametrize(

@@ -176,8 +176,8 @@ def test_only_the_best_are_told_of_and_json_leaves_the_others_without(ledger: Kn
     answer = ledger.search("ledger rows path write total balance settle", type="code", limit=20)
     assert len(answer.results) > 5
     assert not any(each.graph for each in answer.results[5:])
-    told = answer.as_json()["results"]
-    assert told[0]["graph"]["calls"] is not None and "graph" not in told[-1]
+    results = answer.as_json()["results"]
+    assert results[0]["graph"]["calls"] is not None and "graph" not in results[-1]
     assert answer.timings_ms["enrich"] > 0
 
 

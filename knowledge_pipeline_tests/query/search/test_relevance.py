@@ -45,10 +45,10 @@ def test_a_boost_of_one_result_does_not_push_others_below_the_floor(
     publish(lake)
     asked = "refunds are booked by `book_refunds`"
     with KnowledgeBase.open(settings) as base:
-        told = {one.citation.path: one for one in base.search(asked, limit=20, explain=True).results}
-    explained = told["a.py"].explain
-    assert explained is not None and told["a.py"].score < explained.fused
-    between = (told["a.py"].score + explained.fused) / 2
+        results = {one.citation.path: one for one in base.search(asked, limit=20, explain=True).results}
+    explained = results["a.py"].explain
+    assert explained is not None and results["a.py"].score < explained.fused
+    between = (results["a.py"].score + explained.fused) / 2
     assert "a.py" in found(settings, asked, floor=between)
     assert "a.py" not in found(settings, asked, floor=explained.fused + 0.01)
 

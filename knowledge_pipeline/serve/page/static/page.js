@@ -1,7 +1,7 @@
 // What the page does beyond its links and forms: keys, panels in place, light and dark, feedback in place.
 
 const root = document.documentElement;
-const check = document.body.dataset.check;
+const csrf = document.body.dataset.csrf;
 const box = document.getElementById("q");
 const help = document.getElementById("help");
 root.classList.add("with-script");
@@ -30,7 +30,7 @@ function wait(on) {
   busy.textContent = "";
   if (!on) return;
   late = setTimeout(() => {
-    busy.dataset.told = "Still searching…";
+    busy.dataset.message = "Still searching…";
     busy.classList.add("late");
     busy.innerHTML = '<span class="visually-hidden">Still searching…</span>';
   }, 1500);
@@ -87,13 +87,13 @@ function toggle(link) {
 
 document.querySelectorAll("[data-panel]").forEach((each) => each.setAttribute("aria-expanded", "false"));
 
-// Feedback: quietly, in place. A click on a result says that it was opened.
+// Feedback, sent in the background. A click on a result reports that it was opened.
 
 function judge(form, judgement) {
-  const told = new URLSearchParams(new FormData(form));
-  told.set("judgement", judgement);
-  told.set("quietly", "1");
-  return fetch(form.action, { method: "POST", body: told, keepalive: true, credentials: "same-origin" });
+  const fields = new URLSearchParams(new FormData(form));
+  fields.set("judgement", judgement);
+  fields.set("background", "1");
+  return fetch(form.action, { method: "POST", body: fields, keepalive: true, credentials: "same-origin" });
 }
 
 document.addEventListener("submit", async (event) => {
@@ -103,7 +103,7 @@ document.addEventListener("submit", async (event) => {
   const chosen = event.submitter;
   const answer = await judge(form, chosen.value).catch(() => null);
   if (!answer?.ok) {
-    chosen.textContent = "Not kept: try again";
+    chosen.textContent = "Not saved: try again";
     return;
   }
   form.querySelectorAll("button").forEach((each) => each.setAttribute("aria-pressed", String(each === chosen)));
@@ -178,7 +178,7 @@ function within(selector, act) {
 function place(result) {
   navigator.clipboard?.writeText(result.dataset.place);
   busy.textContent = "";
-  busy.dataset.told = `Copied ${result.dataset.place}`;
+  busy.dataset.message = `Copied ${result.dataset.place}`;
   busy.classList.add("late");
   setTimeout(() => busy.classList.remove("late"), 1500);
 }

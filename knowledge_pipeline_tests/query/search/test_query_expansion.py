@@ -44,9 +44,9 @@ def with_generator(server: ChatServer, use: Callable[[QueryExpander], Awaitable[
     return asyncio.run(run())
 
 
-async def until(told: Callable[[], object]) -> None:
+async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(120):
-        while not told():
+        while not condition():
             await asyncio.sleep(0.01)
 
 
@@ -119,9 +119,9 @@ def test_parts_are_at_most_four_questions(server, reply, parts):
 )
 def test_what_cannot_be_made_has_a_reason_and_the_question_goes_on(server, fault, reason, ask, without):
     server.fail_next(fault)
-    made = with_generator(server, ask, budget_s=0.4 if fault.wait_s else 60.0)
-    assert made.value == without
-    assert made.problem is not None and reason in made.problem
+    result = with_generator(server, ask, budget_s=0.4 if fault.wait_s else 60.0)
+    assert result.value == without
+    assert result.problem is not None and reason in result.problem
 
 
 def test_the_same_question_twice_is_one_call_and_another_or_another_form_is_not(server):
@@ -192,14 +192,14 @@ def settings_of(**changes: Any) -> QuerySettings:
 
 
 def test_by_default_nothing_is_asked_of_the_model(server):
-    made = with_generator(server, lambda generator: expand_query(QUESTION, settings_of(), generator))
-    assert made == QueryExpansion() and server.requests == []
+    result = with_generator(server, lambda generator: expand_query(QUESTION, settings_of(), generator))
+    assert result == QueryExpansion() and server.requests == []
 
 
 def test_rules_need_no_model():
     question = "how are locks taken and where is the timeout set?"
-    made = asyncio.run(expand_query(question, settings_of(decompose="rules"), None))
-    assert made.parts == ("how are locks taken", "where is the timeout set?")
+    result = asyncio.run(expand_query(question, settings_of(decompose="rules"), None))
+    assert result.parts == ("how are locks taken", "where is the timeout set?")
     assert asyncio.run(expand_query(QUESTION, settings_of(decompose="rules"), None)).parts == ()
 
 
@@ -219,7 +219,7 @@ def test_everything_that_is_on_is_asked_for_at_once_and_what_fails_is_named():
         return await asked
 
     with ChatServer(wait_s=600, otherwise=speak) as server:
-        made = with_generator(server, ask, budget_s=600.0)
-    assert (made.terms, made.parts) == (("flock", "mutex"), ("How is a lock taken?", "Where is it?"))
-    assert made.hypothetical_passage == ""
-    assert made.problems == {"hyde": "the language model 'fake' replied with nothing of use"}
+        result = with_generator(server, ask, budget_s=600.0)
+    assert (result.terms, result.parts) == (("flock", "mutex"), ("How is a lock taken?", "Where is it?"))
+    assert result.hypothetical_passage == ""
+    assert result.problems == {"hyde": "the language model 'fake' replied with nothing of use"}

@@ -61,11 +61,11 @@ def hide_a_caller(project: Project) -> None:
     project.refresh()
 
 
-def asked(settings: Settings, weight: float, **how: object) -> SearchResponse:
+def search(settings: Settings, weight: float, **options: object) -> SearchResponse:
     graph = settings.query.graph.model_copy(update={"expansion_weight": weight})
     query = settings.query.model_copy(update={"graph": graph})
     with KnowledgeBase.open(settings.model_copy(update={"query": query})) as base:
-        return base.search(QUESTION, **{"type": "code", **how})  # pyright: ignore[reportArgumentType]
+        return base.search(QUESTION, **{"type": "code", **options})  # pyright: ignore[reportArgumentType]
 
 
 def scores(answer: SearchResponse) -> dict[str, float]:
@@ -75,42 +75,42 @@ def scores(answer: SearchResponse) -> dict[str, float]:
 
 def boosts(answer: SearchResponse) -> dict[str, Mapping[str, float]]:
     """Of each definition, by what it was favoured."""
-    told = [each for each in answer.results if "symbol" in each.metadata and each.explain]
-    return {each.metadata["symbol"]: each.explain.boosts for each in told if each.explain}
+    explained = [each for each in answer.results if "symbol" in each.metadata and each.explain]
+    return {each.metadata["symbol"]: each.explain.boosts for each in explained if each.explain}
 
 
 def test_what_the_best_hit_calls_rises_over_what_is_as_like(rocket: Project):
-    before, after = scores(asked(rocket.settings, 0.0)), scores(asked(rocket.settings, 0.5))
+    before, after = scores(search(rocket.settings, 0.0)), scores(search(rocket.settings, 0.5))
     assert next(iter(after)) == "launch_rocket_into_orbit"
     assert after["ignite"] / after["cool_down"] > before["ignite"] / before["cool_down"]
     assert all(0 <= score <= 1 for score in after.values())
 
 
 def test_why_a_hit_rose_is_told(rocket: Project):
-    answer = asked(rocket.settings, 0.5, explain=True)
+    answer = search(rocket.settings, 0.5, explain=True)
     assert boosts(answer)["ignite"]["graph"] > 0 and "graph" not in boosts(answer)["cool_down"]
     assert answer.timings_ms["follow"] > 0
 
 
 def test_a_hidden_caller_changes_no_score(rocket: Project):
-    before = scores(asked(rocket.settings, 0.5, access=Access.public()))
+    before = scores(search(rocket.settings, 0.5, access=Access.public()))
     hide_a_caller(rocket)
-    assert set(scores(asked(rocket.settings, 0.5))) > set(before)
-    assert list(scores(asked(rocket.settings, 0.5, access=Access.public()))) == list(before)
-    public = boosts(asked(rocket.settings, 0.5, access=Access.public(), explain=True))
+    assert set(scores(search(rocket.settings, 0.5))) > set(before)
+    assert list(scores(search(rocket.settings, 0.5, access=Access.public()))) == list(before)
+    public = boosts(search(rocket.settings, 0.5, access=Access.public(), explain=True))
     assert "graph" not in public["cool_down"]
-    assert boosts(asked(rocket.settings, 0.5, explain=True))["cool_down"]["graph"] > 0
+    assert boosts(search(rocket.settings, 0.5, explain=True))["cool_down"]["graph"] > 0
 
 
 def test_other_searches_are_left_as_they_are(rocket: Project):
-    assert scores(asked(rocket.settings, 0.5, type="semantic")) == scores(
-        asked(rocket.settings, 0.0, type="semantic")
+    assert scores(search(rocket.settings, 0.5, type="semantic")) == scores(
+        search(rocket.settings, 0.0, type="semantic")
     )
 
 
 def test_without_a_code_graph_the_order_stands_and_it_is_said(settings: Settings, lake: Lake, space: str):
     write(lake, space, [row("launch the rocket"), row("the orbit", "b.py")])
     publish(lake, graph=False)
-    answer = asked(settings, 0.5)
+    answer = search(settings, 0.5)
     assert answer.degraded == ("graph",)
-    assert [each.id for each in answer.results] == [each.id for each in asked(settings, 0.0).results]
+    assert [each.id for each in answer.results] == [each.id for each in search(settings, 0.0).results]

@@ -52,10 +52,10 @@ def test_a_run_whose_process_was_killed_is_ended_by_the_next_one(workplace: Work
     workplace.declare("one", a_py=CODE)
     program = (
         "import os, sys, pathlib\n"
-        "from knowledge_pipeline.defs import record\n"
+        "from knowledge_pipeline.defs.runs.recorded_refresh import record_refresh\n"
         "from knowledge_pipeline.stages.pipeline import STAGES\n"
-        "STAGES['chunks'] = lambda this: os.kill(os.getpid(), 9)\n"
-        "record.materialize(pathlib.Path(sys.argv[1]))\n"
+        "STAGES['chunks'] = lambda ctx: os.kill(os.getpid(), 9)\n"
+        "record_refresh(pathlib.Path(sys.argv[1]))\n"
     )
     killed = subprocess.run([sys.executable, "-c", program, str(workplace.path)], capture_output=True)
     assert killed.returncode == -signal.SIGKILL

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from knowledge_pipeline.defs.metadata import plots
-from knowledge_pipeline.sql_models.files import Plot
+from knowledge_pipeline.sql_models.model import Plot
 
 LINE = Plot("line", "day", "p95_ms", "type")
 BAR = Plot("bar", "source", "cost", None)

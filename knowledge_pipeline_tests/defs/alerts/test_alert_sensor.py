@@ -13,7 +13,7 @@ from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook
 
-PAGE = Path(__file__).parents[2] / "docs" / "alerts.md"
+PAGE = Path(__file__).parents[3] / "docs" / "alerts.md"
 TOKEN = "gh" + "p_" + "a1B2" * 9
 
 
@@ -113,7 +113,7 @@ def test_a_bug_is_told_by_its_message_and_never_its_traceback_or_a_secret(operat
     operator.tick()
     (text,) = operator.slack.texts
     assert "unexpected error in refresh_sources: ZeroDivisionError: by zero with [REDACTED:" in text
-    assert "Sources: shop\nTrigger: by hand" in text
+    assert "Sources: shop\nTrigger: manual" in text
     assert TOKEN not in text and "Traceback" not in text and "second line" not in text
 
 
@@ -135,7 +135,7 @@ def test_after_a_while_it_is_told_again_with_how_often_it_came(operator: Operato
     operator.tick()
     told, again = operator.slack.texts
     assert "since the last alert" not in told
-    assert "It failed like this 2 more times since the last alert." in again
+    assert "It failed for this reason 2 more times since the last alert." in again
 
 
 def test_what_dagster_tries_again_is_not_told(operator: Operator) -> None:
@@ -164,12 +164,12 @@ def test_a_channel_that_fails_does_not_hide_the_other(
         assert "the folder /a does not exist" in server.messages[0].get_content()
     assert operator.tags(run) == {ALERT_TAG}
     logged = capsys.readouterr().err
-    assert "the alert did not go out by Slack: Slack answered 404 'no_service': make a new webhook" in logged
+    assert "the alert was not sent by Slack: Slack answered 404 'no_service': make a new webhook" in logged
     assert operator.slack.secret not in logged
     operator.breaks("the disk is full")
     operator.tick()
     assert "the disk is full" in operator.slack.texts[0]
-    assert "the alert did not go out by mail" in capsys.readouterr().err
+    assert "the alert was not sent by e-mail" in capsys.readouterr().err
 
 
 def test_where_no_channel_worked_the_next_failure_is_told(operator: Operator) -> None:
@@ -190,7 +190,7 @@ def test_a_wrong_knowledge_yaml_still_leaves_the_log(
     operator.tick()
     logged = capsys.readouterr().err
     assert "the folder /a does not exist" in logged
-    assert "the alert is told here alone: knowledge.yaml:1:" in logged
+    assert "the alert is only in this log: knowledge.yaml:1:" in logged
 
 
 @pytest.mark.parametrize(

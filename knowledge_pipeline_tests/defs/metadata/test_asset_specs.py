@@ -7,18 +7,19 @@ import pytest
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.defs.freshness import build_freshness_policy, build_release_freshness_policy
+from knowledge_pipeline.defs.freshness import build_freshness_policy
 from knowledge_pipeline.defs.metadata.asset_specs import (
     build_code_references,
     build_column_lineage,
     build_stage_specs,
-    build_table_metadata,
     list_kinds,
     list_upstream,
 )
 from knowledge_pipeline.defs.metadata.columns import COLUMN_DESCRIPTIONS, arrow_schema, table_schema
+from knowledge_pipeline.defs.metadata.materialization import build_stage_metadata
 from knowledge_pipeline.defs.settings_assets import build_settings_specs
 from knowledge_pipeline.stages import index
+from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.connections import connection
@@ -146,10 +147,10 @@ def test_freshness_follows_the_tightest_trigger() -> None:
 
     weekly, hourly = ({"refresh": {"trigger": trigger}} for trigger in ("weekly", "hourly"))
     history = {"type": "git_history"}
-    assert hours(build_freshness_policy("code", settings({}))) == (26, 50)
-    assert hours(build_freshness_policy("code", settings(weekly, hourly))) == (1.25, 3)
-    assert hours(build_freshness_policy("git_history", settings(hourly, history))) == (8 * 24, 15 * 24)
-    assert hours(build_release_freshness_policy(settings(hourly, history))) == (1.25, 3)
+    assert hours(build_freshness_policy(settings({}), "code")) == (26, 50)
+    assert hours(build_freshness_policy(settings(weekly, hourly), "code")) == (1.25, 3)
+    assert hours(build_freshness_policy(settings(hourly, history), "git_history")) == (8 * 24, 15 * 24)
+    assert hours(build_freshness_policy(settings(hourly, history))) == (1.25, 3)
     specs = build_stage_specs("code", settings({}))
     assert [spec.key.path[-1] for spec in specs if spec.freshness_policy] == ["index"]
 
@@ -159,7 +160,8 @@ def test_a_materialization_leads_to_its_table(project: Project, tmp_path) -> Non
     project.declare("docs", "markdown", tmp_path, include=["a.md"])
     project.refresh()
     table = project.lake.chunks("markdown", "docs")
-    shown = build_table_metadata(table)
+    ctx = RefreshContext(project.lake, project.settings, project.settings.sources[0])
+    shown = build_stage_metadata(ctx, Stats("chunks", "docs"))
     assert shown["table"] == dg.MetadataValue.path(str(table.path))
     assert shown["table_version"] == table.version
     assert table.path.is_dir()

@@ -1,14 +1,18 @@
-"""A process that found nothing to do reads no tables until something is written, or listed otherwise."""
+"""A process that found nothing to do reads no tables until something is written, or listed differently."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import RefreshContext, Stats
+from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions, Stats
 from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, tables
 
 STAGES = ["chunks", "embeddings", "index", "graph"]
@@ -19,21 +23,28 @@ class Running:
 
     def __init__(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         self.project, self.settings, self.ran = project, project.settings, list[str]()
+        self.idle = pipeline.IdleSources()
         for name in STAGES:
             monkeypatch.setitem(pipeline.STAGES, name, self._noting(name))
 
     def _noting(self, name: str):
         stage = pipeline.STAGES[name]
 
-        def run(this: RefreshContext) -> Stats:
+        def run(ctx: RefreshContext) -> Stats:
             self.ran.append(name)
-            return stage(this)
+            return stage(ctx)
 
         return run
 
     def refresh(self, **options: bool) -> pipeline.RefreshOutcome:
         self.ran.clear()
-        outcome = pipeline.refresh(self.project.lake, self.settings, self.settings.sources, **options)
+        outcome = pipeline.refresh(
+            self.project.lake,
+            self.settings,
+            self.settings.sources,
+            RefreshOptions(**options),
+            idle=self.idle,
+        )
         assert not outcome.failures
         return outcome
 
@@ -58,7 +69,7 @@ def running(project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return running
 
 
-def test_a_source_that_stands_is_listed_alone_and_told_alike(running: Running):
+def test_an_idle_source_is_only_listed_and_reports_the_same_numbers(running: Running):
     told = [(each.stage, each.seen, each.unchanged, each.rows) for each in running.refresh().stats]
     assert running.ran == []
     running.refresh(full=True)
@@ -114,3 +125,34 @@ def test_another_source_in_the_same_index_is_looked_at_once_more(running: Runnin
     assert running.ran == [*STAGES, *STAGES]
     running.refresh()
     assert running.ran == []
+
+
+def test_it_saves_most_reads_of_tables(running: Running, monkeypatch: pytest.MonkeyPatch):
+    reads: list[str] = []
+    for name in ("read_rows", "count_rows", "iter_batches", "iter_rows_by_values"):
+        monkeypatch.setattr(Table, name, _counting(getattr(Table, name), reads))
+    running.idle = pipeline.IdleSources()
+    running.refresh()
+    without = len(reads)
+    reads.clear()
+    running.refresh()
+    assert running.ran == []
+    assert len(reads) * 3 <= without, f"{len(reads)} reads instead of {without}"
+
+
+def _counting(read: Callable[..., Any], reads: list[str]) -> Callable[..., Any]:
+    def count(self: Table, *args: Any, **options: Any) -> Any:
+        reads.append(str(self.path))
+        return read(self, *args, **options)
+
+    return count
+
+
+def test_other_settings_empty_it(running: Running):
+    ctx = RefreshContext(running.project.lake, running.settings, running.settings.sources[0])
+    idle, stamps = pipeline.IdleSources(), {"chunks": (1,)}
+    idle.add(ctx, stamps, [Stats("chunks", "app")])
+    assert [each.stage for each in idle.find(ctx, stamps)] == ["chunks"]
+    other = replace(ctx, settings=running.project.settings)
+    idle.add(replace(other, source=ctx.source.model_copy(update={"id": "other"})), stamps, [])
+    assert idle.find(ctx, stamps) == idle.find(other, stamps) == []

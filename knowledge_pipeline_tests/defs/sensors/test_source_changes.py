@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.defs.sensors.source_changes import (
-    ADDITIONS_PER_LOOK,
-    DELETIONS_PER_LOOK,
+    ADDITIONS_PER_TICK,
+    DELETIONS_PER_TICK,
     Additions,
     RemovalCursor,
     Removals,
@@ -88,15 +88,15 @@ def test_a_new_source_is_requested_once_though_its_runs_fail(deaths: list[bool])
 
 
 def test_more_new_sources_than_a_look_takes_follow_at_the_next_ones() -> None:
-    world, many = World(), [f"code/s{number:04}" for number in range(ADDITIONS_PER_LOOK + 3)]
+    world, many = World(), [f"code/s{number:04}" for number in range(ADDITIONS_PER_TICK + 3)]
     world.look(many)
-    assert len(world.held) == len(world.refreshed) == ADDITIONS_PER_LOOK
+    assert len(world.held) == len(world.refreshed) == ADDITIONS_PER_TICK
     world.look(many)
     assert world.held == world.stored == set(many)
     world.look(many[:1])
     world.look(many[:1])
     assert world.stored == {many[0]}, "all are purged at once"
-    for _ in range(len(many) // DELETIONS_PER_LOOK + 1):
+    for _ in range(len(many) // DELETIONS_PER_TICK + 1):
         world.look(many[:1])
     assert world.held == {many[0]}
 

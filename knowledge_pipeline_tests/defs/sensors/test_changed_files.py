@@ -231,6 +231,8 @@ def test_the_work_of_a_tick_grows_with_its_sources(ticks: Ticks, tmp_path: Path)
     def taken(count: int) -> int:
         cursor = FilesCursor()
         scan_folders(sources[:count], cursor, lake, until_s=inf, excluded=ExcludedSources())
-        return steps(lambda: scan_folders(sources[:count], cursor, lake, until_s=inf, excluded=ExcludedSources()))
+        return steps(
+            lambda: scan_folders(sources[:count], cursor, lake, until_s=inf, excluded=ExcludedSources())
+        )
 
     assert taken(200) <= 5 * taken(50)

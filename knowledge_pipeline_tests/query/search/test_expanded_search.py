@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline import KnowledgeBase
+from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings, Settings
 from knowledge_pipeline.contract.responses import SearchResponse
@@ -162,13 +162,13 @@ def test_closing_gives_up_the_question_that_waits_for_the_model(
 ):
     chat.fail_next(Fault(wait_s=600))
     base = KnowledgeBase.open(configured(hyde=True, llm_budget_s=600.0))
-    told: list[str] = []
+    messages: list[str] = []
 
     def wait() -> None:
         try:
             base.search("mutual exclusion")
         except RuntimeError as error:
-            told.append(str(error))
+            messages.append(str(error))
 
     waiting = threading.Thread(target=wait)
     waiting.start()
@@ -177,8 +177,8 @@ def test_closing_gives_up_the_question_that_waits_for_the_model(
     base.close()
     waiting.join(60)
     assert not waiting.is_alive()
-    assert told == ["this KnowledgeBase was closed before it had an answer"]
-    assert not any(thread.name == "knowledge-base" for thread in threading.enumerate())
+    assert messages == ["this KnowledgeBase was closed before it had an answer"]
+    assert not any(thread.name == "KnowledgeBase" for thread in threading.enumerate())
 
 
 def test_asynchronous_callers_are_told_of_a_closed_base(
@@ -187,13 +187,13 @@ def test_asynchronous_callers_are_told_of_a_closed_base(
     chat.fail_next(Fault(wait_s=600))
 
     async def close_while_it_waits() -> None:
-        base = KnowledgeBase.open(configured(hyde=True, llm_budget_s=600.0))
-        asked = asyncio.ensure_future(base.asearch("mutual exclusion"))
+        base = AsyncKnowledgeBase.open(configured(hyde=True, llm_budget_s=600.0))
+        search = asyncio.ensure_future(base.search("mutual exclusion"))
         while not chat.at_once:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(base.close)
         with pytest.raises(RuntimeError, match="closed before"):
-            await asked
+            await search
 
     asyncio.run(close_while_it_waits())
 

@@ -13,7 +13,7 @@ from knowledge_pipeline.defs.sensors.configuration import (
     release_after_failures,
     removed_sources,
 )
-from knowledge_pipeline.defs.sensors.source_changes import ADDITIONS_PER_LOOK
+from knowledge_pipeline.defs.sensors.source_changes import ADDITIONS_PER_TICK
 from knowledge_pipeline_tests.counted import steps
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
@@ -87,7 +87,7 @@ def test_a_removed_source_is_purged_and_its_partition_goes(
     watch.tick(instance)
     store(watch, "code/one", "code/two")
     del watch.sources["one"]
-    assert "purged at the next look: one" in said(watch, instance)[1]
+    assert "purged at the next tick: one" in said(watch, instance)[1]
     assert requested(watch, instance) == {"purge": [["one"]]}
     assert partitions(instance) == ["one", "two"], "the partition stays until the purge is sure to run"
     assert requested(watch, instance) == {}
@@ -222,7 +222,7 @@ def _looks(watch: Watch, instance: dg.DagsterInstance, count: int) -> list[int]:
         watch.declare(
             f"team-{number // 10:03}-source-{number:04}", over=f"https://example.com/{number // 10}"
         )
-    for _ in range(ceil(count / ADDITIONS_PER_LOOK)):
+    for _ in range(ceil(count / ADDITIONS_PER_TICK)):
         _look(watch, instance)
     assert len(partitions(instance)) == count
     for id_ in watch.sources:

@@ -15,8 +15,8 @@ from knowledge_pipeline_tests.query.search.rows import MOMENT, publish, row, wri
 def hit(id: str, score: float, *, days_ago: float | None) -> Hit:
     moment = None if days_ago is None else (MOMENT - timedelta(days=days_ago)).isoformat()
     told = {"last_modified": moment} if moment else {}
-    passage = IndexedChunk(id=id, source="s", uri=id, path=id, text=id, content_hash=id, metadata=told)
-    return Hit(passage, score, ScoreExplanation("space", 1, score, None, None, {}, score))
+    chunk = IndexedChunk(id=id, source="s", uri=id, path=id, text=id, content_hash=id, metadata=told)
+    return Hit(chunk, score, ScoreExplanation("space", 1, score, None, None, {}, score))
 
 
 def test_the_recent_comes_first_among_equals_and_the_better_stays_before_it() -> None:

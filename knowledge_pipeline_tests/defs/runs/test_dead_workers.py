@@ -47,4 +47,4 @@ def test_only_a_run_whose_process_on_this_machine_is_gone_is_ended(
     assert lost in str(told)
     assert instance.get_run_by_id(lost).status == dg.DagsterRunStatus.FAILURE
     assert {instance.get_run_by_id(run).status for run in others} == {dg.DagsterRunStatus.STARTED}
-    assert "every run's process is there" in str(lost_runs(dg.build_sensor_context(instance=instance)))
+    assert "every run's process is alive" in str(lost_runs(dg.build_sensor_context(instance=instance)))

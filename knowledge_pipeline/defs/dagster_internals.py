@@ -1,0 +1,125 @@
+"""Everything that relies on Dagster's insides: private modules, its own tags, how it computes versions.
+
+No other module imports `dagster._*` or spells a key `dagster/...`. Each assumption has a test in
+`test_dagster_internals.py`, so that an upgrade of Dagster breaks here, and visibly.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+AssetJob = UnresolvedAssetJobDefinition
+"""What `dg.define_asset_job` returns."""
+
+PoolSlots = InstanceConcurrencyContext
+"""Claims and frees slots of pools for one run; Dagster's executors claim a slot for a whole step by it."""
+
+# Tags of materializations and observations, from which the UI derives staleness.
+CODE_VERSION, DATA_VERSION = "dagster/code_version", "dagster/data_version"
+INITIAL_VERSION = "INITIAL"  # the data version of an asset that was never recorded
+
+# Tags of runs.
+PARTITION = "dagster/partition"
+RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+BACKFILL, WILL_RETRY = "dagster/backfill", "dagster/will_retry"
+LAUNCHERS = ("dagster/schedule_name", "dagster/sensor_name", BACKFILL)  # what started a run, if no person did
+
+# Metadata that the UI shows in places of its own.
+ROW_COUNT, STORAGE_KIND, URI = "dagster/row_count", "dagster/storage_kind", "dagster/uri"
+TABLE_NAME, CODE_REFERENCES = "dagster/table_name", "dagster/code_references"
+COLUMN_SCHEMA, COLUMN_LINEAGE = "dagster/column_schema", "dagster/column_lineage"
+
+COMPUTE_KIND, CELERY_QUEUE = "dagster/compute_kind", "dagster-celery/queue"  # tags of ops
+
+_IN_PROCESS_EXECUTORS = ("in_process", "execute_in_process_executor")
+
+
+def is_in_run_process(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> bool:
+    """Whether a step runs in the process of its run, so that the one ends with the other."""
+    return context.job_def.executor_def.name in _IN_PROCESS_EXECUTORS
+
+
+def build_version_tags(
+    code_version: str, data_version: str, inputs: Mapping[dg.AssetKey, tuple[str, str]]
+) -> dict[str, str]:
+    """The tags that Dagster gives a yielded materialization.
+
+    Args:
+        code_version: of the asset.
+        data_version: of what was made.
+        inputs: the data version of each upstream asset, and the id of the newest event that was seen of it.
+    """
+    tags = {CODE_VERSION: code_version}
+    for key, (version, pointer) in inputs.items():
+        tags[f"dagster/input_data_version/{key.to_user_string()}"] = version
+        tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = pointer
+    return tags | {DATA_VERSION: data_version, "dagster/data_version_is_user_provided": "true"}
+
+
+def combine_versions(versions: Iterable[str]) -> str:
+    """The data version that Dagster gives several partitions together; also one partition alone."""
+    return sha256("".join(versions).encode()).hexdigest()
+
+
+def read_log_end(instance: dg.DagsterInstance) -> str:
+    """The id of the newest event; where there is none, as Dagster writes it."""
+    return str(instance.event_log_storage.get_maximum_record_id() or "NULL")
+
+
+def read_partition_versions(
+    instance: dg.DagsterInstance,
+    key: dg.AssetKey,
+    event: dg.DagsterEventType,
+    partitions: Sequence[str] | None = None,
+) -> dict[str, str]:
+    """The newest data version of every partition that has one; one query."""
+    chosen = partitions if partitions is not None and len(partitions) <= 500 else None
+    found = instance.event_log_storage.get_latest_tags_by_partition(key, event, [DATA_VERSION], chosen)
+    return {partition: tags[DATA_VERSION] for partition, tags in found.items()}
+
+
+def read_unpartitioned_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
+    """The newest data version of an asset without partitions."""
+    record = instance.get_latest_data_version_record(key)
+    materialized = record.asset_materialization if record else None
+    return (materialized.tags or {}).get(DATA_VERSION, INITIAL_VERSION) if materialized else INITIAL_VERSION
+
+
+def read_last_check(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> dg.AssetCheckResult | None:
+    """The result of the last execution of a check that completed, with the time of it as `looked at`."""
+    completed = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
+    records = instance.event_log_storage.get_asset_check_execution_history(key, 1, status=completed)
+    last = records[0].evaluation if records else None
+    if last is None:
+        return None
+    metadata: dict[str, Any] = {"looked at": dg.MetadataValue.timestamp(records[0].create_timestamp)}
+    return dg.AssetCheckResult(
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=last.passed,
+        severity=last.severity,
+        description=last.description,
+        metadata={**metadata, **last.metadata},
+    )
+
+
+def log_check_result(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext, result: dg.AssetCheckResult
+) -> None:
+    """Log the result of a blocking check as an event, which any op can do; a failed one fails nothing."""
+    assert result.asset_key and result.check_name
+    evaluation = dg.AssetCheckEvaluation(
+        asset_key=result.asset_key,
+        check_name=result.check_name,
+        passed=result.passed,
+        severity=result.severity,
+        description=result.description,
+        blocking=True,
+        metadata=result.metadata,
+    )
+    context.log_event(evaluation)  # pyright: ignore[reportArgumentType]  # accepted, but not declared

@@ -1,0 +1,163 @@
+"""Every interface has the fields that the contract declares: one that is added is missing here otherwise."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import typer
+from pydantic import TypeAdapter
+
+from knowledge_pipeline.cli.app import app
+from knowledge_pipeline.client import KnowledgeClient
+from knowledge_pipeline.client import responses as client_responses
+from knowledge_pipeline.config import file
+from knowledge_pipeline.contract import requests, responses
+from knowledge_pipeline.contract.filters import FILTER_NAMES
+from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS
+from knowledge_pipeline.evaluation.golden_yaml import GoldenFilters
+from knowledge_pipeline.query.code_graph.interface import AsyncGraph
+from knowledge_pipeline.records import Mention
+from knowledge_pipeline.serve.http.app import create_app
+from knowledge_pipeline.serve.mcp.tools import TOOLS
+from knowledge_pipeline.serve.page.page_query import PageQuery
+from knowledge_pipeline.serve.service import Service
+from knowledge_pipeline.serve.tool_inputs import input_schema_of, output_schema_of
+
+NOT_FOR_MODELS = {"extensions", "branches", "tags", "include_archived"}
+"""Filters that no tool takes: a model has to read every argument, and other filters say nearly the same."""
+
+PAGE_FILTERS = {"source_types", "sources", "languages", "paths", "since"}
+"""Filters with a field on the page; the others are written in the query: `author:ann`."""
+
+NOT_OPTIONS = {"extensions", "labels", "projects", "statuses", "spaces"}
+"""Filters without an option on the command line: they are written in the query, too."""
+
+RESPONSES = (
+    responses.Citation,
+    responses.RelatedDocument,
+    responses.Relation,
+    responses.SearchResult,
+    responses.SearchResponse,
+    responses.GraphNode,
+    responses.GraphEdge,
+    responses.GraphResponse,
+    responses.ContextExcerpt,
+    responses.OmittedChunk,
+    responses.SearchRun,
+    responses.ContextResponse,
+    responses.RelationsResponse,
+    responses.StatusResponse,
+    Mention,
+)
+
+
+@pytest.fixture(scope="module")
+def openapi(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    config = tmp_path_factory.mktemp("contract") / "knowledge.yaml"
+    config.write_text("version: 1\nsources: []\n")
+    service = Service(file.load_settings(config), config=config)
+    try:
+        return create_app(service).openapi()
+    finally:
+        service.close()
+
+
+def json_fields(cls: type[Any]) -> set[str]:
+    """The fields of a response that its JSON has."""
+    return {each.name for each in fields(cls) if "exclude" not in each.metadata}
+
+
+def test_openapi_has_every_filter_with_a_description(openapi):
+    properties = openapi["components"]["schemas"]["Filters"]["properties"]
+    assert set(properties) == set(FILTER_NAMES)
+    assert [name for name, each in properties.items() if "description" not in each] == []
+
+
+def test_every_search_over_http_takes_all_filters(openapi):
+    schemas = openapi["components"]["schemas"]
+    searches = {"QueryRequest", "SearchRequest", "SimilarRequest", "ContextRequest", "GraphTargetRequest"}
+    for name in searches:
+        assert schemas[name]["properties"]["filters"]["$ref"].endswith("/Filters"), name
+    for name in ("TicketFilters", "DocumentFilters"):
+        assert set(schemas[name]["properties"]) == set(FILTER_NAMES)
+
+
+@pytest.mark.parametrize("cls", RESPONSES, ids=lambda cls: cls.__name__)
+def test_openapi_has_every_field_of_a_response(openapi, cls):
+    assert set(openapi["components"]["schemas"][cls.__name__]["properties"]) == json_fields(cls)
+
+
+@pytest.mark.parametrize("cls", RESPONSES, ids=lambda cls: cls.__name__)
+def test_the_client_types_every_field_of_a_response(cls):
+    typed = getattr(client_responses, f"{cls.__name__}Dict")
+    assert typed.__required_keys__ | typed.__optional_keys__ == json_fields(cls)
+
+
+def test_openapi_has_no_hidden_field(openapi):
+    hidden = {each.name for cls in RESPONSES for each in fields(cls) if "exclude" in each.metadata}
+    assert hidden == {"span", "steps", "results"}
+    assert "span" not in str(openapi["components"]["schemas"]["SearchResult"]["properties"].keys())
+
+
+@pytest.mark.parametrize(
+    ("method", "request_type"),
+    [
+        ("search", requests.SearchRequest),
+        ("similar", requests.SimilarRequest),
+        ("context", requests.ContextRequest),
+        ("related", requests.RelationsRequest),
+        ("graph", requests.CallGraphRequest),
+        ("feedback", requests.FeedbackRequest),
+    ],
+)
+def test_the_client_has_a_parameter_for_every_field_of_a_request(method, request_type):
+    asked = set(TypeAdapter(request_type).json_schema()["properties"])
+    for name in (method, f"a{method}"):
+        parameters = set(inspect.signature(getattr(KnowledgeClient, name)).parameters)
+        assert parameters - {"self", "method"} == asked
+
+
+def test_tools_together_take_every_filter_but_those_that_models_are_spared():
+    taken = {name for tool in TOOLS.values() for name in input_schema_of(tool.input_model)["properties"]}
+    assert set(FILTER_NAMES) - taken == NOT_FOR_MODELS
+
+
+def test_tools_describe_every_field_of_a_result():
+    schema = output_schema_of(TOOLS["knowledge_query"].response)
+    (result,) = (each for name, each in schema["$defs"].items() if name == "ToolSearchResult")
+    assert set(result["properties"]) == json_fields(responses.SearchResult) | {"document_id"}
+
+
+def test_golden_questions_take_every_filter():
+    assert set(GoldenFilters.model_fields) == set(FILTER_NAMES)
+
+
+def test_the_page_has_the_fields_that_it_shows():
+    filters = PageQuery(
+        source_type=("a",), source=("b",), language=("c",), path=("d",), since="2024-01-31"
+    ).to_filters()
+    assert {name for name in FILTER_NAMES if getattr(filters, name)} == PAGE_FILTERS
+
+
+def test_the_command_line_has_an_option_for_every_filter():
+    (search,) = (each for name, each in typer.main.get_command(app).commands.items() if name == "search")
+    options = {parameter.name for parameter in search.params}
+    singular = {"source_types": "source_type", "branches": "branch", "include_archived": "archived"}
+    names = {name: singular.get(name, name.removesuffix("s")) for name in FILTER_NAMES}
+    assert {name for name, option in names.items() if not options & {name, option}} <= NOT_OPTIONS
+
+
+def test_the_code_graph_has_a_method_a_tool_and_a_route_for_every_operation(openapi):
+    for method, operation in GRAPH_OPERATIONS.items():
+        parameters = inspect.signature(getattr(AsyncGraph, method)).parameters
+        assert ("depth" in parameters) == (operation.default_depth is not None)
+        assert ("direction" in parameters) == operation.has_direction
+        assert method in TOOLS
+        assert f"/api/v1/knowledge/graph/{operation.path}" in openapi["paths"]
+
+
+def test_no_schema_has_a_name_of_the_old_dialect(openapi):
+    assert [name for name in openapi["components"]["schemas"] if name.endswith(("Told", "Asked"))] == []

@@ -1,0 +1,177 @@
+"""What the definitions assume of Dagster's insides: one test for each assumption, to run after an upgrade."""
+
+import re
+import warnings
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_IS_USER_PROVIDED_TAG,
+    DATA_VERSION_TAG,
+    DEFAULT_DATA_VERSION,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
+)
+from dagster._core.definitions.metadata.metadata_set import TableMetadataSet, UriMetadataSet
+from dagster._core.definitions.metadata.source_code import CodeReferencesMetadataSet
+from dagster._core.storage import tags as run_tags
+
+import knowledge_pipeline
+from knowledge_pipeline.defs import dagster_internals as internals
+
+KEY = dg.AssetKey(["code", "index"])
+CHECK = dg.AssetCheckKey(KEY, "sound")
+
+
+def test_no_other_module_imports_what_is_private_or_spells_dagsters_keys() -> None:
+    root = Path(knowledge_pipeline.__file__).parent
+    private = re.compile(r"(?:from|import) dagster(?:\.\w+)*\._|[\"']dagster(?:-celery)?/")
+    found = {
+        str(path.relative_to(root)) for path in root.rglob("*.py") if private.search(path.read_text("utf-8"))
+    }
+    assert found == {"defs/dagster_internals.py"}
+
+
+def test_the_tags_of_runs_are_dagsters() -> None:
+    assert internals.PARTITION == run_tags.PARTITION_NAME_TAG
+    assert internals.RANGE_START == run_tags.ASSET_PARTITION_RANGE_START_TAG
+    assert internals.RANGE_END == run_tags.ASSET_PARTITION_RANGE_END_TAG
+    assert internals.WILL_RETRY == run_tags.WILL_RETRY_TAG
+    assert internals.LAUNCHERS == (
+        run_tags.SCHEDULE_NAME_TAG,
+        run_tags.SENSOR_NAME_TAG,
+        run_tags.BACKFILL_ID_TAG,
+    )
+    assert internals.COMPUTE_KIND == run_tags.COMPUTE_KIND_TAG
+
+
+def test_the_queue_of_a_step_is_the_tag_that_its_celery_executor_reads() -> None:
+    tags = pytest.importorskip("dagster_celery.tags")
+    assert tags.DAGSTER_CELERY_QUEUE_TAG == internals.CELERY_QUEUE
+
+
+def test_the_metadata_keys_are_those_that_dagster_gives_a_place() -> None:
+    lineage = dg.TableColumnLineage({})
+    tables = TableMetadataSet(
+        column_schema=dg.TableSchema([]),
+        column_lineage=lineage,
+        row_count=1,
+        table_name="a.b",
+        storage_kind="c",
+    )
+    assert set(dict(tables)) == {
+        internals.COLUMN_SCHEMA,
+        internals.COLUMN_LINEAGE,
+        internals.ROW_COUNT,
+        internals.TABLE_NAME,
+        internals.STORAGE_KIND,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        references = CodeReferencesMetadataSet(
+            code_references=dg.CodeReferencesMetadataValue(code_references=[])
+        )
+    assert set(dict(references)) == {internals.CODE_REFERENCES}
+    assert set(dict(UriMetadataSet(uri="here"))) == {internals.URI}
+
+
+def test_the_tags_of_a_version_are_dagsters() -> None:
+    upstream = dg.AssetKey(["code", "chunks"])
+    assert internals.build_version_tags("1", "2", {upstream: ("3", "4")}) == {
+        CODE_VERSION_TAG: "1",
+        get_input_data_version_tag(upstream): "3",
+        get_input_event_pointer_tag(upstream): "4",
+        DATA_VERSION_TAG: "2",
+        DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
+    }
+    assert DEFAULT_DATA_VERSION.value == internals.INITIAL_VERSION
+
+
+def test_an_event_pointer_is_an_id_of_the_event_log(instance: dg.DagsterInstance) -> None:
+    assert internals.read_log_end(instance) == "NULL"
+    instance.report_runless_asset_event(dg.AssetMaterialization(KEY))
+    event = instance.get_latest_materialization_event(KEY)
+    record = instance.fetch_materializations(KEY, limit=1).records[0]
+    assert event is not None
+    assert internals.read_log_end(instance) == str(record.storage_id)
+
+
+def test_the_newest_version_is_read_with_and_without_partitions(instance: dg.DagsterInstance) -> None:
+    assert internals.read_unpartitioned_version(instance, KEY) == internals.INITIAL_VERSION
+    for version in ("1", "2"):
+        tags = {internals.DATA_VERSION: version}
+        instance.report_runless_asset_event(dg.AssetMaterialization(KEY, tags=tags))
+    assert internals.read_unpartitioned_version(instance, KEY) == "2"
+    other = dg.AssetKey(["code", "chunks"])
+    for partition, version in (("a", "1"), ("b", "1"), ("a", "2")):
+        tags = {internals.DATA_VERSION: version}
+        instance.report_runless_asset_event(dg.AssetMaterialization(other, partition=partition, tags=tags))
+    event = dg.DagsterEventType.ASSET_MATERIALIZATION
+    assert internals.read_partition_versions(instance, other, event) == {"a": "2", "b": "1"}
+    assert internals.read_partition_versions(instance, other, event, ["b"]) == {"b": "1"}
+
+
+def test_the_executors_that_share_the_process_of_a_run_are_known_by_name(
+    instance: dg.DagsterInstance,
+) -> None:
+    in_process: list[bool] = []
+
+    @dg.op
+    def step(context: dg.OpExecutionContext) -> None:
+        in_process.append(internals.is_in_run_process(context))
+
+    @dg.job
+    def one() -> None:
+        step()
+
+    one.execute_in_process(instance=instance)
+    assert in_process == [True]
+    assert dg.in_process_executor.name in internals._IN_PROCESS_EXECUTORS
+    assert dg.multiprocess_executor.name not in internals._IN_PROCESS_EXECUTORS
+
+
+def test_a_logged_check_is_what_the_last_check_reads(instance: dg.DagsterInstance) -> None:
+    assert internals.read_last_check(instance, CHECK) is None
+    result = dg.AssetCheckResult(
+        asset_key=KEY,
+        check_name=CHECK.name,
+        passed=False,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="two rows are wrong",
+        metadata={"rows": 2},
+    )
+
+    @dg.op
+    def step(context: dg.OpExecutionContext) -> None:
+        internals.log_check_result(context, result)
+
+    @dg.job
+    def one() -> None:
+        step()
+
+    assert one.execute_in_process(instance=instance).success
+    last = internals.read_last_check(instance, CHECK)
+    assert last is not None
+    assert last.metadata.keys() == {"looked at", "rows"}
+    assert last._replace(metadata=result.metadata) == result
+
+
+def test_a_job_of_assets_is_what_its_name_says() -> None:
+    assert isinstance(dg.define_asset_job("all"), internals.AssetJob)
+
+
+def test_a_pool_has_slots_to_claim_and_free(instance: dg.DagsterInstance) -> None:
+    run = instance.create_run_for_job(_job())
+    with internals.PoolSlots(instance, run) as slots:
+        assert slots.claim("a pool without a limit", "step")
+        slots.free_step("step")
+
+
+def _job() -> dg.JobDefinition:
+    @dg.job
+    def one() -> None:
+        pass
+
+    return one
