@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _uncached(settings: Settings) -> Settings:
-    query = settings.query.model_copy(update={"cache": CacheSettings(minutes=0)})
+    query = settings.query.model_copy(update={"cache": CacheSettings(ttl_minutes=0)})
     return settings.model_copy(update={"query": query})
 
 

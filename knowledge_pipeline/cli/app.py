@@ -1,7 +1,8 @@
-"""The command `knowledge`: its commands, and one door for whatever goes wrong in them."""
+"""The program `knowledge`: its commands, and the one place where errors become exit codes."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -9,24 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from knowledge_pipeline.cli import (
-    context,
-    eval,
-    export,
-    feedback,
-    graph,
-    init,
-    maintain,
-    mcp,
-    refresh,
-    related,
-    releases,
-    search,
-    serve,
-    sql,
-    status,
-    token,
-)
+from knowledge_pipeline.cli import graph, token
+from knowledge_pipeline.cli.context import context
+from knowledge_pipeline.cli.debug import debug
+from knowledge_pipeline.cli.eval import eval_
 from knowledge_pipeline.cli.exit_codes import (
     INTERRUPTED,
     SUCCESS,
@@ -34,23 +21,41 @@ from knowledge_pipeline.cli.exit_codes import (
     report_error,
     report_interrupted,
 )
+from knowledge_pipeline.cli.export import export
+from knowledge_pipeline.cli.feedback import feedback
+from knowledge_pipeline.cli.get import get
+from knowledge_pipeline.cli.index import index
+from knowledge_pipeline.cli.init import init
+from knowledge_pipeline.cli.maintain import maintain
+from knowledge_pipeline.cli.mcp import mcp
+from knowledge_pipeline.cli.purge import purge
+from knowledge_pipeline.cli.refresh import refresh
+from knowledge_pipeline.cli.reindex import reindex
+from knowledge_pipeline.cli.related import related
+from knowledge_pipeline.cli.releases import releases
+from knowledge_pipeline.cli.rollback import rollback
+from knowledge_pipeline.cli.search import search
+from knowledge_pipeline.cli.serve import serve
 from knowledge_pipeline.cli.session import Session, add_command, expose_options
-from knowledge_pipeline.cli.sources import commands
-from knowledge_pipeline.cli.watch import command
+from knowledge_pipeline.cli.similar import similar
+from knowledge_pipeline.cli.sources import commands as sources
+from knowledge_pipeline.cli.sql import sql
+from knowledge_pipeline.cli.status import status
+from knowledge_pipeline.cli.watch.command import watch
 
 
 class ErrorReportingGroup(TyperGroup):
-    """Runs a command; every error leaves as one sentence and an exit code."""
+    """Runs a command; every error becomes one sentence and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
-        """Run the command line `args`, and exit."""
+        """Run the command line `args`, and exit. `Any`: as Typer declares it."""
         arguments = list(sys.argv[1:] if args is None else args)
         options["standalone_mode"] = False
         try:
             code = super().main(arguments, *rest, **options)
         except KeyboardInterrupt:
             code = INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - the last door: a bug is told, not thrown at a person
+        except Exception as error:  # noqa: BLE001 - the last resort: a bug is reported in a sentence
             code = report_error(error, arguments)
         if code == INTERRUPTED:
             report_interrupted(arguments)
@@ -58,39 +63,8 @@ class ErrorReportingGroup(TyperGroup):
 
 
 COMMANDS = (
-    init.init,
-    refresh.index,
-    refresh.refresh,
-    refresh.reindex,
-    command.watch,
-    search.search,
-    search.similar,
-    search.get,
-    related.related,
-    search.debug,
-    context.context,
-    eval.eval_,
-    feedback.feedback,
-    status.status,
-    export.export,
-    releases.releases,
-    releases.rollback,
-    releases.purge,
-    maintain.maintain,
-    sql.sql,
-    serve.serve,
-    mcp.mcp,
-)
-SOURCES_COMMANDS = (commands.list_, commands.add, commands.remove, commands.test)
-TOKEN_COMMANDS = (token.create, token.list_, token.revoke)
-GRAPH_COMMANDS = (
-    graph.usages,
-    graph.references,
-    graph.calls,
-    graph.hierarchy,
-    graph.dependencies,
-    graph.impact,
-    graph.related,
+    *(init, index, refresh, reindex, watch, search, similar, get, related, debug, context, eval_, feedback),
+    *(status, export, releases, rollback, purge, maintain, sql, serve, mcp),
 )
 
 
@@ -112,19 +86,29 @@ def _root_callback(
     _require_command(context)
 
 
-def _sources_callback(context: typer.Context) -> None:
-    """List, add, remove and test the sources in knowledge.yaml."""
-    _require_command(context)
-
-
 def _graph_callback(context: typer.Context) -> None:
     """Ask the code graph: what uses this, what does it call, what would break."""
     _require_command(context)
 
 
-def _token_callback(context: typer.Context) -> None:
-    """Make, list and end the tokens that a server's clients send."""
+def _sources_callback(context: typer.Context) -> None:
+    """List, add, remove and test the sources in knowledge.yaml."""
     _require_command(context)
+
+
+def _token_callback(context: typer.Context) -> None:
+    """Create, list and revoke the tokens that clients of a server send."""
+    _require_command(context)
+
+
+GROUPS = {
+    _graph_callback: (
+        *(graph.usages, graph.references, graph.calls, graph.hierarchy, graph.dependencies),
+        *(graph.impact, graph.related),
+    ),
+    _sources_callback: (sources.list_, sources.add, sources.remove, sources.test),
+    _token_callback: (token.create, token.list_, token.revoke),
+}
 
 
 def _require_command(context: typer.Context) -> None:
@@ -134,24 +118,21 @@ def _require_command(context: typer.Context) -> None:
 
 
 def _build_app() -> typer.Typer:
-    made = typer.Typer(
+    root = typer.Typer(
         name="knowledge", cls=ErrorReportingGroup, rich_markup_mode=None, pretty_exceptions_enable=False
     )
-    expose_options(_root_callback, _root_callback)
-    made.callback(invoke_without_command=True)(_root_callback)
+    version = inspect.signature(_root_callback, eval_str=True).parameters["version"]
+    expose_options(_root_callback, [version])
+    root.callback(invoke_without_command=True)(_root_callback)
     for function in COMMANDS:
-        add_command(made, function)
-    for name, about, functions in (
-        ("graph", _graph_callback, GRAPH_COMMANDS),
-        ("sources", _sources_callback, SOURCES_COMMANDS),
-        ("token", _token_callback, TOKEN_COMMANDS),
-    ):
+        add_command(root, function)
+    for callback, functions in GROUPS.items():
         group = typer.Typer(rich_markup_mode=None)
-        group.callback(invoke_without_command=True)(about)
+        group.callback(invoke_without_command=True)(callback)
         for function in functions:
             add_command(group, function)
-        made.add_typer(group, name=name)
-    return made
+        root.add_typer(group, name=callback.__name__.split("_")[1])
+    return root
 
 
 app = _build_app()

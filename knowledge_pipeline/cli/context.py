@@ -1,4 +1,4 @@
-"""`context`: what an agent should read before it does a task, ready to be piped into one."""
+"""`context`: what an agent should read before a task, as a prompt."""
 
 from __future__ import annotations
 
@@ -8,23 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knowledge_pipeline.cli.filter_options import FilterOptions, with_filter_options
-from knowledge_pipeline.cli.options import TaskChoice
-from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
-from knowledge_pipeline.cli.search import iter_index_locations
+from knowledge_pipeline.cli.filter_options import FilterOptions
+from knowledge_pipeline.cli.local_files import iter_index_locations, read_beginning
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
+from knowledge_pipeline.contract.types import MAX_BUDGET_TOKENS, MAX_EXAMPLE_CHARS, MAX_TASK_CHARS, TaskKind
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.filters import Filters
     from knowledge_pipeline.contract.requests import Task
-    from knowledge_pipeline.contract.responses import ContextResponse, SearchRun
+    from knowledge_pipeline.contract.responses import ContextResponse
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
-_MAX_TASK_CHARS = 200_000  # of a task from stdin
-_MAX_SNIPPET_CHARS = 20_000
 
-
-@with_filter_options
 @example("""
     knowledge context "add retries to the payment client"
     knowledge context "why do sessions expire early" --task issue_resolution --max-tokens 8000
@@ -33,23 +27,25 @@ _MAX_SNIPPET_CHARS = 20_000
 """)
 def context(
     session: Session,
-    text: Annotated[str, typer.Argument(metavar="TASK", help="What is to be done; `-` reads it from stdin.")],
+    text: Annotated[str, typer.Argument(metavar="TASK", help="What to do; `-` reads it from stdin.")],
     task: Annotated[
-        TaskChoice, typer.Option("--task", "-t", help="The kind of task: its searches and its prompt.")
+        TaskKind, typer.Option("--task", "-t", help="The kind of task: its searches and its prompt.")
     ] = "code_generation",
     max_tokens: Annotated[
         int | None,
         typer.Option(
             "--max-tokens",
             metavar="N",
-            help="Budget of the whole prompt.  [default: context.max_tokens]",
+            help="Token budget of the whole prompt.  [default: context.max_tokens]",
             min=1,
-            max=1_000_000,
+            max=MAX_BUDGET_TOKENS,
         ),
     ] = None,
     template: Annotated[
         str | None,
-        typer.Option("--template", metavar="NAME_OR_FILE", help="Another prompt: a name, or a Jinja2 file."),
+        typer.Option(
+            "--template", metavar="NAME_OR_FILE", help="Use another prompt: a name, or a Jinja2 file."
+        ),
     ] = None,
     file: Annotated[
         str | None,
@@ -66,88 +62,51 @@ def context(
 ) -> None:
     """Gather what an agent should read before it does a task.
 
-    Runs the searches that suit the task, and prints a prompt with numbered passages that
-    keeps to the budget. What was searched, and what did not fit, is told on stderr.
+    Runs the searches that suit the task, and prints a prompt with numbered results that
+    fits the budget. Lists on stderr what was searched and what did not fit.
     """
+    from knowledge_pipeline.cli.render.context import show_searches
     from knowledge_pipeline.contract.requests import Task
-    from knowledge_pipeline.query.access import Access
-    from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
     if text == "-" and snippet == "-":
         raise WrongUsage("only one of TASK and --snippet can be read from stdin")
-    asked = Task(
-        sys.stdin.read(_MAX_TASK_CHARS + 1) if text == "-" else text,
+    request = Task(
+        sys.stdin.read(MAX_TASK_CHARS + 1) if text == "-" else text,
         kind=task,
         file=file,
-        snippet=sys.stdin.read(_MAX_SNIPPET_CHARS) if snippet == "-" else snippet,
+        snippet=sys.stdin.read(MAX_EXAMPLE_CHARS) if snippet == "-" else snippet,
         filters=filter_options.to_filters(),
     )
-    with KnowledgeBase.open(session.settings, access=Access.operator("cli")) as base:
-        made = _build_context(base, asked, max_tokens, _resolve_template(template))
+    is_path = template is not None and (Path(template).is_file() or "/" in template)
+    with session.open_knowledge_base() as base:
+        response = _build_context(base, request, max_tokens, Path(template or "") if is_path else template)
     if session.as_json:
-        session.screen.print_json(made.as_json())
-        return
-    _show_searches(session, made)
-    session.screen.print_text(made.text)
+        session.screen.print_json(response.as_json())
+    else:
+        show_searches(session.screen, response)
+        session.screen.print_text(response.text)
 
 
 def _build_context(
     base: KnowledgeBase, task: Task, max_tokens: int | None, template: str | Path | None
 ) -> ContextResponse:
-    """For the indexed file; for what a file says that is only on this machine."""
+    """For an indexed file, or with the content of a file that is on this machine only."""
     from dataclasses import replace
+
+    from knowledge_pipeline.errors import NotFound
 
     if task.file is None:
         return base.context(task, max_tokens=max_tokens, template=template)
-    known = list(iter_index_locations(task.file, base.settings))
-    given = _single_source(task.filters)
-    for path, source in known:
-        asked = replace(task, file=path, source=given or source)
-        if _is_indexed(base, asked):
-            return base.context(asked, max_tokens=max_tokens, template=template)
-    asked = replace(task, file=known[0][0], source=given)
+    locations = list(iter_index_locations(task.file, base.settings))
+    only_source = task.filters.sources[0] if len(task.filters.sources) == 1 else None
+    for path, source in locations:
+        located = replace(task, file=path, source=only_source or source)
+        try:
+            base.similar(path=located.file, source=located.source, limit=1)
+        except NotFound:
+            continue
+        return base.context(located, max_tokens=max_tokens, template=template)
+    request = replace(task, file=locations[0][0], source=only_source)
     if task.snippet is None and Path(task.file).is_file():
-        content = Path(task.file).read_text(encoding="utf-8", errors="replace")
-        asked = replace(asked, snippet=content[:_MAX_SNIPPET_CHARS])
-    return base.context(asked, max_tokens=max_tokens, template=template)
-
-
-def _single_source(filters: Filters) -> str | None:
-    return filters.sources[0] if len(filters.sources) == 1 else None
-
-
-def _is_indexed(base: KnowledgeBase, task: Task) -> bool:
-    from knowledge_pipeline.errors import NotFound
-
-    try:
-        base.similar(path=task.file, source=task.source, limit=1)
-    except NotFound:
-        return False
-    return True
-
-
-def _resolve_template(name_or_path: str | None) -> str | Path | None:
-    if name_or_path is None:
-        return None
-    return Path(name_or_path) if Path(name_or_path).is_file() or "/" in name_or_path else name_or_path
-
-
-def _show_searches(session: Session, task_context: ContextResponse) -> None:
-    note = session.screen.print_note
-    for run in task_context.searches:
-        note(f"{run.name}: {_format_search_outcome(run)}")
-    note(
-        f"{task_context.tokens:,} of {task_context.max_tokens:,} tokens ({task_context.tokenizer}): "
-        f"{format_count(len(task_context.excerpts), 'passage')}, {format_count(len(task_context.omitted), 'chunk')} left out"
-    )
-    if "task" in task_context.degraded:
-        note("note: searched for the beginning of the task alone, because it is long")
-
-
-def _format_search_outcome(run: SearchRun) -> str:
-    if run.problem:
-        return f"could not be searched: {one_line(run.problem)}"
-    types = f" in {', '.join(run.source_types)}" if run.source_types else ""
-    reasons = ((step, truncate(one_line(str(why)), 200)) for step, why in run.degraded.items())
-    without = "; ".join(f"without {step}: {why}" for step, why in reasons)
-    return f"{run.found} found{types}, {run.shown} shown{f' ({without})' if without else ''}"
+        request = replace(request, snippet=read_beginning(task.file))
+    return base.context(request, max_tokens=max_tokens, template=template)

@@ -1,4 +1,4 @@
-"""The same refresh through Dagster, in a process of its own: the command line does not import Dagster."""
+"""Refresh through Dagster in a process of its own: the command line does not import Dagster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline import errors
 from knowledge_pipeline.cli.exit_codes import FAILED, INTERRUPTED, SUCCESS, print_error
@@ -35,31 +35,31 @@ def run_recorded_refresh(session: Session, sources: Sequence[str], options: Refr
             "--dagster needs Dagster, which is not installed: pip install 'knowledge-pipeline[dagster]'"
         )
     session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
-    code, answer = _run_record_command(
-        {"config": str(session.config_path), "sources": list(sources), "options": asdict(options)}
-    )
+    request = {
+        "config": str(session.config_path),
+        "sources": list(sources),
+        "options": asdict(options),
+    }
+    code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])
     if code == INTERRUPTED:
         return INTERRUPTED
-    if answer is None:
-        raise KnowledgeError(f"the recorded run ended with exit code {code}: its messages are above")
-    if "error" in answer:
-        raise getattr(errors, answer["kind"], KnowledgeError)(answer["error"])
-    return _show_answer(session, answer)
-
-
-def _show_answer(session: Session, answer: dict[str, Any]) -> int:
+    if code != SUCCESS:
+        raise KnowledgeError(f"the recorded run ended with exit code {code}: see its messages above")
+    response = json.loads(printed)
+    if "error" in response:
+        raise getattr(errors, response["kind"], KnowledgeError)(response["error"])
+    failure = response["failure"]
     if session.as_json:
-        session.screen.print_json(answer)
+        session.screen.print_json(response)
     else:
-        if answer["failure"]:
-            print_error(answer["failure"], kind="", code=FAILED, as_json=False)
-        session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {answer['run'][:8]}.")
-    return FAILED if answer["failure"] else SUCCESS
+        if failure:
+            print_error(failure, kind="", code=FAILED, as_json=False)
+        session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {response['run'][:8]}.")
+    return FAILED if failure else SUCCESS
 
 
-def _run_record_command(request: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-    """Run the program to its end, even when interrupted; its exit code and its answer."""
-    command = [sys.executable, "-m", _RECORD_MODULE, json.dumps(request)]
+def _run_to_the_end(command: list[str]) -> tuple[int, str]:
+    """Run a program to its end, even when interrupted; its exit code and its output."""
     restore_interrupt_handler()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
         while True:
@@ -67,7 +67,6 @@ def _run_record_command(request: dict[str, Any]) -> tuple[int, dict[str, Any] | 
                 printed, _ = child.communicate()
                 break
             except KeyboardInterrupt:
-                if not sys.stdin.isatty():  # a terminal has told the child already
+                if not sys.stdin.isatty():  # a terminal has interrupted the child already
                     child.send_signal(signal.SIGINT)
-    code = INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode
-    return code, json.loads(printed) if code == SUCCESS else None
+    return INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode, printed

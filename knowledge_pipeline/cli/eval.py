@@ -1,4 +1,4 @@
-"""`eval`: how well the golden questions are answered, by hand."""
+"""`eval`: how well the golden questions are answered."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from knowledge_pipeline.cli.options import SearchKind
 from knowledge_pipeline.cli.render.progress import show_progress
-from knowledge_pipeline.cli.session import Session, WrongUsage, example
+from knowledge_pipeline.cli.session import Session, WrongUsage, example, require_config
+from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
@@ -21,22 +21,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _QuestionsProgress:
-    """What progress is told of."""
-
-    id: str = "questions"
-
-
-@dataclass(frozen=True, slots=True)
 class _EvaluationTarget:
-    """Who answers the questions: settings, and versions of the index."""
+    """What answers the questions: settings, and versions of the index."""
 
     settings: Settings
     tables: Mapping[str, int]
     release: int | None  # None: the newest index
 
     def as_json(self, golden: GoldenSet) -> dict[str, Any]:
-        """What was asked, and of what, for programs."""
+        """What is asked, and which index, for programs."""
         from knowledge_pipeline.stages.evaluate import evaluation_key
 
         return {
@@ -63,7 +56,7 @@ def eval_(
         typer.Option(
             "--questions",
             metavar="PATH",
-            help="A YAML file or BEIR folder, instead of evaluation.questions (repeatable).",
+            help="A YAML file or BEIR folder, in place of evaluation.questions (repeatable).",
         ),
     ] = None,
     type: Annotated[
@@ -71,28 +64,27 @@ def eval_(
         typer.Option(
             "--type",
             "-t",
-            metavar=f"[{'|'.join(get_args(SearchKind))}]",
-            help="Ask all questions by this search type (repeatable).",
+            metavar=f"[{'|'.join(get_args(SearchType))}]",
+            help="Ask all questions as this search type (repeatable).",
         ),
     ] = None,
     release: Annotated[
         int | None,
-        typer.Option("--release", metavar="N", help="Ask this release, instead of the newest index.", min=1),
+        typer.Option("--release", metavar="N", help="Ask this release instead of the newest index.", min=1),
     ] = None,
     misses: Annotated[bool, typer.Option("--misses", help="List the questions without an answer.")] = False,
     steps: Annotated[
         bool,
         typer.Option(
-            "--steps", help="Score vector alone, BM25 alone, fused, and each further step that is on."
+            "--steps", help="Score vector search, BM25, their fusion, and each further active step."
         ),
     ] = False,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Ask with this query setting changed (repeatable)."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a query setting for this run (repeatable)."),
     ] = None,
     against_release: Annotated[
-        int | None,
-        typer.Option("--against-release", metavar="N", help="Compare with this release.", min=1),
+        int | None, typer.Option("--against-release", metavar="N", help="Compare with this release.", min=1)
     ] = None,
     against_config: Annotated[
         Path | None,
@@ -106,39 +98,42 @@ def eval_(
     """Ask the golden questions, and score the answers.
 
     Asks the newest index, released or not. Every measure is a mean over the questions with
-    its 95 % interval; by place, the passage must hold the symbol that an answer names; by
-    file, any passage of the file counts. A comparison has the interval of the change, and
-    the questions that were won and lost. Nothing is written down: a refresh does that.
+    its 95 % interval. By place, a result must hold the symbol that an answer names; by
+    file, any result from the file counts. A comparison shows the interval of the change, and
+    the questions that were won and lost. Only a refresh stores scores.
     """
-    from knowledge_pipeline.cli.render.eval_comparison import show_comparison, show_step_scores
-    from knowledge_pipeline.cli.render.eval_scores import show_scores
+    from knowledge_pipeline.cli.render.eval import show_comparison, show_scores, show_step_scores
     from knowledge_pipeline.cli.setting_overrides import apply_overrides
     from knowledge_pipeline.evaluation.golden import load_golden_set
 
     compares = against_release is not None or against_config is not None
     if steps + misses + compares > 1:
         raise WrongUsage("give one of --steps, --misses and --against-release or --against-config")
-    golden = load_golden_set(_require_question_files(session, questions))
-    asked = list(_assign_search_types(golden.questions, type))
-    now = _EvaluationTarget(
-        apply_overrides(session.settings, set_ or ()), _find_index_versions(session, release), release
-    )
-    if steps:
-        show_step_scores(
-            session.screen, _ask_steps(session, now, asked), now.as_json(golden), combined=not type
+    files = questions or session.settings.evaluation.questions
+    if not files:
+        raise ConfigError(
+            f"there are no golden questions: give --questions, or set evaluation.questions in "
+            f"{session.config_path.name} (docs/evaluation.md shows how to write them)"
         )
+    golden = load_golden_set(files)
+    asked = list(_assign_search_types(golden.questions, type))
+    settings = apply_overrides(session.settings, set_ or ())
+    target = _EvaluationTarget(settings, _find_index_versions(session, release), release)
+    metadata = target.as_json(golden)
+    if steps:
+        show_step_scores(session.screen, _ask_steps(session, target, asked), metadata, combined=not type)
     elif compares:
         against = _EvaluationTarget(
-            _load_comparable_settings(session, now.settings, against_config),
-            now.tables if against_release is None else _find_index_versions(session, against_release),
+            _load_comparable_settings(session, settings, against_config),
+            target.tables if against_release is None else _find_index_versions(session, against_release),
             release if against_release is None else against_release,
         )
-        before, after = _ask_questions(session, against, asked), _ask_questions(session, now, asked)
-        told = {**now.as_json(golden), "against": against.as_json(golden)}
-        show_comparison(session.screen, before, after, told, combined=not type)
+        before, after = _ask_questions(session, against, asked), _ask_questions(session, target, asked)
+        metadata["against"] = against.as_json(golden)
+        show_comparison(session.screen, before, after, metadata, combined=not type)
     else:
-        responses = _ask_questions(session, now, asked)
-        show_scores(session.screen, responses, now.as_json(golden), combined=not type, misses=misses)
+        responses = _ask_questions(session, target, asked)
+        show_scores(session.screen, responses, metadata, combined=not type, misses=misses)
 
 
 def _ask_questions(
@@ -147,9 +142,8 @@ def _ask_questions(
     from knowledge_pipeline.stages.evaluate import run_questions
 
     with show_progress(session.screen) as report_for:
-        return run_questions(
-            session.lake, target.settings, questions, target.tables, report=report_for(_QuestionsProgress())
-        )
+        report = report_for("questions")
+        return run_questions(session.lake, target.settings, questions, target.tables, report=report)
 
 
 def _ask_steps(
@@ -158,34 +152,25 @@ def _ask_steps(
     from knowledge_pipeline.stages.ablation import run_steps
 
     with show_progress(session.screen) as report_for:
-        return run_steps(
-            session.lake,
-            target.settings,
-            questions,
-            target.tables,
-            progress_for=lambda step: report_for(_QuestionsProgress(step)),
-        )
+        return run_steps(session.lake, target.settings, questions, target.tables, progress_for=report_for)
 
 
 def _load_comparable_settings(session: Session, settings: Settings, other_config: Path | None) -> Settings:
-    """Those of another file, if it is about the same index; else `settings`."""
+    """The settings of another file, which must use the same index; or else `settings`."""
     from knowledge_pipeline.config.file import load_settings
 
     if other_config is None:
         return settings
-    path = other_config.expanduser()
-    path = path / "knowledge.yaml" if path.is_dir() else path
-    if not path.is_file():
-        raise ConfigError(f"there is no {path}: correct --against-config")
+    path = require_config(other_config, option="--against-config")
     found = load_settings(path)
-    for what, ours, theirs in (
+    for key, ours, theirs in (
         ("store", str(settings.store), str(found.store)),
         ("embedding", _format_spaces(settings), _format_spaces(found)),
     ):
         if ours != theirs:
             raise ConfigError(
-                f"{path.name} has the {what} {theirs}, {session.config_path.name} has {ours}: only what is "
-                f"set under query can differ; compare releases to see what another {what} would do"
+                f"{path.name} has the {key} {theirs}, {session.config_path.name} has {ours}: only settings "
+                f"under query may differ; to see what another {key} does, compare releases"
             )
     return found
 
@@ -195,16 +180,6 @@ def _format_spaces(settings: Settings) -> str:
 
     chosen = [settings.embedding, *(settings.resolve_embedding(source) for source in settings.sources)]
     return ", ".join(sorted({resolve_space(each).name for each in chosen}))
-
-
-def _require_question_files(session: Session, paths: Sequence[Path] | None) -> Sequence[Path]:
-    files = paths or session.settings.evaluation.questions
-    if not files:
-        raise ConfigError(
-            f"there are no golden questions: give --questions, or set evaluation.questions in "
-            f"{session.config_path.name} (docs/evaluation.md shows how they are written)"
-        )
-    return files
 
 
 def _find_index_versions(session: Session, release: int | None) -> Mapping[str, int]:
@@ -229,6 +204,6 @@ def _assign_search_types(
     if not types:
         yield from questions
     for type_ in dict.fromkeys(types or ()):
-        if type_ not in get_args(SearchKind):
-            raise WrongUsage(f"found --type {type_}; allowed: {', '.join(get_args(SearchKind))}")
-        yield from (replace(question, type=cast("SearchKind", type_)) for question in questions)
+        if type_ not in get_args(SearchType):
+            raise WrongUsage(f"found --type {type_}; allowed: {', '.join(get_args(SearchType))}")
+        yield from (replace(question, type=cast("SearchType", type_)) for question in questions)

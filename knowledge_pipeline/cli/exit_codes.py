@@ -1,10 +1,10 @@
-"""Exit codes, and how an error is told: one sentence on stderr, or one line of JSON there.
+"""Exit codes, and how an error is reported: one sentence on stderr, or one line of JSON there.
 
 0    done
-1    a source failed and the others are done, or a command could not do its work
+1    a source failed and the others are done, or the command failed
 2    the command line or `knowledge.yaml` is wrong
 3    there is no such source, chunk, document or release
-4    unavailable or busy for the moment: the same command may work later
+4    temporarily unavailable or busy: the same command may work later
 130  interrupted
 """
 
@@ -22,22 +22,15 @@ from pathlib import Path
 import typer
 
 from knowledge_pipeline.cli.render.terminal_text import escape_controls, escape_json, one_line, truncate
-from knowledge_pipeline.errors import (
-    ConfigError,
-    InvalidQuery,
-    KnowledgeError,
-    NotFound,
-    TransientError,
-)
+from knowledge_pipeline.errors import ConfigError, InvalidQuery, KnowledgeError, NotFound, TransientError
 
 SUCCESS, FAILED, WRONG_USAGE, NOT_FOUND, TEMPORARY_FAILURE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
-_interrupt_reported = threading.Event()
-_INTERRUPTED_MESSAGE = "interrupted: what was finished is kept; run the same command again to go on"
+_interrupt_reported = threading.Event()  # of this process: the handler and the command may both report
 
 
 def exit_code_of(error: BaseException) -> int:
-    """The exit code that an error leads to."""
+    """The exit code of an error."""
     match error:
         case typer.TyperException():
             return error.exit_code
@@ -65,32 +58,33 @@ def report_error(error: BaseException, arguments: Sequence[str]) -> int:
     if "--debug" in flags and not isinstance(error, (KnowledgeError, typer.TyperException)):
         sys.stderr.write(escape_controls(trace))
     elif sentence is None:
-        sentence = (
-            f"{_format_unexpected_error(error)}; this may be a bug: {_describe_traceback_location(trace)}"
-        )
+        path = _write_traceback(trace)
+        remedy = f"the traceback is in {path}" if path else "run it again with --debug for the traceback"
+        sentence = f"{_format_unexpected_error(error)}; this may be a bug: {remedy}"
     sentence = sentence or _format_unexpected_error(error)
     print_error(sentence, kind=type(error).__name__, code=code, as_json="--json" in flags)
     return code
 
 
 def report_interrupted(arguments: Sequence[str]) -> int:
-    """Report, once, that the person stopped the command."""
+    """Report, once, that the command was interrupted."""
     if _interrupt_reported.is_set():
         return INTERRUPTED
     _interrupt_reported.set()
     as_json = "--json" in parse_flags(arguments)
-    print_error(_INTERRUPTED_MESSAGE, kind="Interrupted", code=INTERRUPTED, as_json=as_json)
+    message = "interrupted: what was finished is kept; run the same command again to continue"
+    print_error(message, kind="Interrupted", code=INTERRUPTED, as_json=as_json)
     return INTERRUPTED
 
 
 def print_error(message: str, *, kind: str, code: int, as_json: bool) -> None:
     """Write one error to stderr."""
     if as_json:
-        told = json.dumps({"error": message, "kind": kind, "exit_code": code}, ensure_ascii=False)
-        line = escape_json(told)
+        error = {"error": message, "kind": kind, "exit_code": code}
+        line = escape_json(json.dumps(error, ensure_ascii=False))
     else:
         line = f"error: {escape_controls(message)}"
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - the one place that tells errors
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - the one place that prints errors
 
 
 def parse_flags(arguments: Sequence[str]) -> set[str]:
@@ -100,12 +94,12 @@ def parse_flags(arguments: Sequence[str]) -> set[str]:
 
 
 def format_error(error: BaseException) -> str:
-    """What to tell of any error where the work goes on; its traceback is not kept."""
+    """The sentence for any error after which the work continues; its traceback is not kept."""
     return _format_expected_error(error) or _format_unexpected_error(error)
 
 
 def _format_expected_error(error: BaseException) -> str | None:
-    """What a person can act on; None for what nobody foresaw."""
+    """The sentence for an error that a person can act on; None for any other."""
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
         hint = f": see `{context.command_path} --help`" if context else ""
@@ -115,8 +109,8 @@ def _format_expected_error(error: BaseException) -> str | None:
     if isinstance(error, typer.Abort):
         return "nothing was done"
     if isinstance(error, OSError) and error.errno is not None:
-        named = f"{error.filename}: " if error.filename else ""
-        return f"{named}{error.strerror}: check the disk and its permissions, then run the command again"
+        file = f"{error.filename}: " if error.filename else ""
+        return f"{file}{error.strerror}: check the disk and its permissions, then run the command again"
     return None
 
 
@@ -124,13 +118,8 @@ def _format_unexpected_error(error: BaseException) -> str:
     return f"unexpected {type(error).__name__}: {truncate(one_line(str(error)), 300)}"
 
 
-def _describe_traceback_location(trace: str) -> str:
-    kept = _write_traceback(trace)
-    return f"the traceback is in {kept}" if kept else "run it again with --debug for the traceback"
-
-
 def _write_traceback(trace: str) -> Path | None:
-    """Where the traceback was written, readable by this user alone; None where nothing can be."""
+    """The file, readable by this user only; None if it cannot be written."""
     from platformdirs import user_log_path
 
     with suppress(OSError):

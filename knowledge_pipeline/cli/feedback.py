@@ -16,25 +16,21 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 def feedback(
     session: Session,
     query_id: Annotated[
-        str, typer.Argument(metavar="QUERY_ID", help="`query_id` of an answer; --json and --explain show it.")
+        str, typer.Argument(metavar="QUERY_ID", help="The answer's `query_id`; --json and --explain show it.")
     ],
     result_id: Annotated[str, typer.Argument(metavar="RESULT_ID", help="The result's id.")],
     clicked: Annotated[bool, typer.Option("--clicked", help="The result was opened.")] = False,
     useful: Annotated[bool, typer.Option("--useful", help="The result helped.")] = False,
-    useless: Annotated[bool, typer.Option("--useless", help="The result was beside the point.")] = False,
+    useless: Annotated[bool, typer.Option("--useless", help="The result did not help.")] = False,
 ) -> None:
-    """Say whether a result was opened, useful or useless.
+    """Record whether a result was opened, useful or useless.
 
-    It is kept in the store, for the reports on how well questions are answered; no search
-    is changed by it.
+    Feedback is stored for reports on answer quality; it does not change any search.
     """
-    from knowledge_pipeline.query.access import Access
-    from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-
     if clicked + useful + useless != 1:
         raise WrongUsage("give one of --clicked, --useful and --useless")
     judgement = "clicked" if clicked else "useful" if useful else "useless"
-    with KnowledgeBase.open(session.settings_without_secrets, access=Access.operator("cli")) as base:
+    with session.open_knowledge_base(session.settings_without_secrets) as base:
         base.feedback(query_id, result_id, judgement)
     if session.as_json:
         session.screen.print_json({"query_id": query_id, "result_id": result_id, "judgement": judgement})

@@ -2,91 +2,67 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args
 
 import typer
 
-from knowledge_pipeline.cli.options import SourceKind, complete_source_ids
+from knowledge_pipeline.cli.options import complete_source_ids
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.times import parse_query_time
 
-if TYPE_CHECKING:
-    from knowledge_pipeline.contract.filters import Filters
 
-OptionalStrings = list[str] | None
-
-
-def _repeatable_option(flag: str, metavar: str, description: str, **extra: Any) -> Any:
+def _repeatable(flag: str, metavar: str, description: str, **extra: Any) -> Any:
+    """`Any`: Typer types its options so."""
     return typer.Option(flag, metavar=metavar, help=f"Only {description} (repeatable).", **extra)
-
-
-def declare_filter_options(
-    language: Annotated[
-        OptionalStrings, _repeatable_option("--language", "NAME", "this language: python, go, tsx")
-    ] = None,
-    path: Annotated[
-        OptionalStrings, _repeatable_option("--path", "GLOB", "this path: src/, 'src/**/*.py'")
-    ] = None,
-    source: Annotated[
-        OptionalStrings,
-        _repeatable_option("--source", "ID", "this source", autocompletion=complete_source_ids),
-    ] = None,
-    source_type: Annotated[
-        OptionalStrings, _repeatable_option("--source-type", "TYPE", "this type of source")
-    ] = None,
-    repo: Annotated[
-        OptionalStrings, _repeatable_option("--repo", "NAME", "this repository: flask, pallets/flask")
-    ] = None,
-    branch: Annotated[OptionalStrings, _repeatable_option("--branch", "NAME", "this branch")] = None,
-    author: Annotated[
-        OptionalStrings, _repeatable_option("--author", "NAME", "this author, by whole words")
-    ] = None,
-    tag: Annotated[OptionalStrings, _repeatable_option("--tag", "TAG", "this tag")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Changed then or later: 2025-01-31, 2025, 30d, 6m.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Changed before that.")] = None,
-    archived: Annotated[
-        bool, typer.Option("--include-archived", help="Also what its source no longer has.")
-    ] = False,
-) -> None:
-    """The options that narrow a search; only the signature counts."""
-
-
-FILTER_OPTIONS = inspect.signature(declare_filter_options, eval_str=True).parameters
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
-    """The options as given."""
+    """The filters as given on the command line; each field is an option."""
 
-    language: OptionalStrings = None
-    path: OptionalStrings = None
-    source: OptionalStrings = None
-    source_type: OptionalStrings = None
-    repo: OptionalStrings = None
-    branch: OptionalStrings = None
-    author: OptionalStrings = None
-    tag: OptionalStrings = None
-    since: str | None = None
-    until: str | None = None
-    archived: bool = False
+    language: Annotated[
+        list[str] | None, _repeatable("--language", "NAME", "this language: python, go, tsx")
+    ] = None
+    path: Annotated[list[str] | None, _repeatable("--path", "GLOB", "this path: src/, 'src/**/*.py'")] = None
+    source: Annotated[
+        list[str] | None, _repeatable("--source", "ID", "this source", autocompletion=complete_source_ids)
+    ] = None
+    source_type: Annotated[list[str] | None, _repeatable("--source-type", "TYPE", "this type of source")] = (
+        None
+    )
+    repo: Annotated[
+        list[str] | None, _repeatable("--repo", "NAME", "this repository: flask, pallets/flask")
+    ] = None
+    branch: Annotated[list[str] | None, _repeatable("--branch", "NAME", "this branch")] = None
+    author: Annotated[
+        list[str] | None, _repeatable("--author", "NAME", "this author, matched by whole words")
+    ] = None
+    tag: Annotated[list[str] | None, _repeatable("--tag", "TAG", "this tag")] = None
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="WHEN", help="Changed at this time or later: 2025-01-31, 2025, 30d, 6m."
+        ),
+    ] = None
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="WHEN", help="Changed before this time.")
+    ] = None
+    archived: Annotated[
+        bool, typer.Option("--include-archived", help="Include documents that their source no longer has.")
+    ] = False
 
     def to_filters(self) -> Filters:
-        """As the query engine takes them.
+        """The filters for the query engine.
 
         Raises:
-            QuestionRefused: a date that is none, or too many values.
+            InvalidQuery: a date or source type is invalid, or there are too many values.
         """
-        from knowledge_pipeline.contract.filters import Filters
-
-        unknown = set(self.source_type or ()) - set(get_args(SourceKind))
+        unknown = set(self.source_type or ()) - set(get_args(SourceType))
         if unknown:
-            allowed = ", ".join(get_args(SourceKind))
+            allowed = ", ".join(get_args(SourceType))
             raise InvalidQuery(f"found --source-type {min(unknown)!r}; allowed: {allowed}")
         return Filters(
             languages=tuple(self.language or ()),
@@ -101,18 +77,3 @@ class FilterOptions:
             until=parse_query_time("until", self.until) if self.until is not None else None,
             include_archived=self.archived,
         )
-
-
-def with_filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command, which gets them as `filter_options`."""
-
-    @functools.wraps(function)
-    def run(*args: Any, **options: Any) -> Any:
-        taken = {field.name: options.pop(field.name) for field in fields(FilterOptions)}
-        return function(*args, **options, filter_options=FilterOptions(**taken))
-
-    own = [*inspect.signature(function, eval_str=True).parameters.values()]
-    added = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in FILTER_OPTIONS.values()]
-    signed = [*(each for each in own if each.name != "filter_options"), *added]
-    run.__dict__["__signature__"] = inspect.Signature(signed)
-    return run

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from knowledge_pipeline.cli.session import Session, example
+from knowledge_pipeline.cli.session import Session, example, resolve_config
 
 
 @example("""
@@ -17,18 +17,17 @@ from knowledge_pipeline.cli.session import Session, example
 def init(
     session: Session,
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="What is to be indexed.", show_default=False)
+        Path, typer.Argument(metavar="FOLDER", help="The folder to index.", show_default=False)
     ] = Path(),
 ) -> None:
     """Write a knowledge.yaml that declares what a folder holds.
 
-    It goes into the folder, or where --config says. Nothing is indexed yet.
+    Writes it into the folder, or to --config. Nothing is indexed yet.
     """
     from knowledge_pipeline.config.file import load_settings
     from knowledge_pipeline.config.template import write_initial_config
 
-    path = session.config.expanduser() if session.config else folder / "knowledge.yaml"
-    path = path / "knowledge.yaml" if path.is_dir() else path
+    path = resolve_config(session.config) if session.config else folder / "knowledge.yaml"
     write_initial_config(path, folder)
     sources = load_settings(path).sources
     screen = session.screen
@@ -43,7 +42,7 @@ def init(
     screen.print_text(f"Wrote {path}")
     screen.print_table([{"source": source.id, "type": source.type} for source in sources])
     if sources:
-        where = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
-        screen.print_text(f"Next: knowledge index{where}")
+        option = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
+        screen.print_text(f"Next: knowledge index{option}")
     else:
-        screen.print_text("Nothing to index was found. Next: knowledge index --repo PATH_OR_URL")
+        screen.print_text("Found nothing to index. Next: knowledge index --repo PATH_OR_URL")

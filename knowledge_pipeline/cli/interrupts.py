@@ -1,7 +1,7 @@
 """Ctrl-C ends a command soon, whatever it is waiting for.
 
 Requests in flight and threads of libraries may keep a process alive for a minute. Every
-stage may be killed at any moment, so what is still going after a short grace is.
+stage can be killed at any moment, so a process that survives a short grace period is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides it
 
 
 def install_interrupt_handler(arguments: Sequence[str]) -> None:
-    """From now on the first Ctrl-C interrupts, and after a grace, or at the second, the process ends."""
+    """Make the first Ctrl-C interrupt; the process ends at the second, or after a grace period."""
     interrupted = threading.Event()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
@@ -37,7 +37,7 @@ def install_interrupt_handler(arguments: Sequence[str]) -> None:
 
 
 def restore_interrupt_handler() -> None:
-    """From now on Ctrl-C only interrupts: for waiting for a program that has seen it too."""
+    """Make Ctrl-C only interrupt, while waiting for a program that receives it too."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -1,4 +1,4 @@
-"""`mcp`: the tools for agents, over stdin and stdout."""
+"""`mcp`: tools for agents, over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def mcp(
         typer.Option(
             "--token-env",
             metavar="NAME",
-            help="Answer as the holder of the token in this environment variable.  "
-            f"[default: {TOKEN_ENV}, where it is set]",
+            help="Answer with the access of the token in this environment variable.  "
+            f"[default: {TOKEN_ENV}, if it is set]",
         ),
     ] = None,
 ) -> None:
-    """Answer an agent over stdin and stdout, by the Model Context Protocol.
+    """Serve an agent over stdin and stdout, by the Model Context Protocol.
 
-    Clients such as Claude Desktop, Cursor and VS Code start this themselves: docs/agents.md has their
-    settings. Without a token everything in the store is seen. A server that many share is `knowledge
-    serve`, which speaks the same protocol at /mcp.
+    Clients such as Claude Desktop, Cursor and VS Code start this command themselves: docs/agents.md
+    has their settings. Without a token, the whole store is visible. To share one server, run
+    `knowledge serve`, which speaks the same protocol at /mcp.
     """
     if find_spec("mcp") is None:
         raise ConfigError(
@@ -53,10 +53,10 @@ def mcp(
 
 
 def _read_token(variable: str | None) -> str | None:
-    """The token of a variable; one that is set and empty is no token, and never the operator's access."""
+    """The token in a variable; an empty one is an error, never the operator's access."""
     name = variable or TOKEN_ENV
     token = os.environ.get(name)
     if token == "" or (token is None and variable):
-        what = "is empty" if token == "" else "is not set"
-        raise ConfigError(f"the environment variable {name} {what}: put a token in it, or do without it")
+        state = "is empty" if token == "" else "is not set"
+        raise ConfigError(f"the environment variable {name} {state}: set it to a token, or leave it out")
     return token

@@ -1,42 +1,47 @@
-"""Options that several commands have, and the choices that Typer must know before anything is imported."""
+"""Options that several commands share, and groups of options declared as dataclasses."""
 
 from __future__ import annotations
 
+import inspect
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-SourceKind = Literal[
-    "code",
-    "markdown",
-    "openapi",
-    "git_history",
-    "github_pr",
-    "github_issues",
-    "jira",
-    "confluence",
-    "slack",
-    "files",
-    "archive",
-]
-SearchKind = Literal["semantic", "code", "similar", "historical"]
-TaskChoice = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
+
+def expand_option_group(group: type[Any]) -> list[inspect.Parameter]:
+    """One keyword-only parameter for each annotated field of a dataclass, as Typer reads them.
+
+    `Any`: fields of any dataclass.
+    """
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(group)
+        if field.init
+    ]
 
 
 def complete_source_ids(context: typer.Context, incomplete: str) -> list[str]:
-    """Configured ids, for shell completion; none where the file is missing or wrong."""
+    """Complete the ids of configured sources; none if the file is missing or invalid."""
     from knowledge_pipeline.config.file import find_config, load_settings
     from knowledge_pipeline.errors import KnowledgeError
 
-    named = context.params.get("config")
+    config = context.params.get("config")
     with suppress(KnowledgeError, OSError):
-        sources = load_settings(Path(named) if named else find_config(Path.cwd()), allow_unset=True).sources
+        sources = load_settings(Path(config) if config else find_config(Path.cwd()), allow_unset=True).sources
         return [source.id for source in sources if source.id.startswith(incomplete)]
     return []
 
 
+Source = Annotated[
+    str,
+    typer.Option("--source", "-s", metavar="ID", help="The source.", autocompletion=complete_source_ids),
+]
 Sources = Annotated[
     list[str] | None,
     typer.Option(
@@ -49,12 +54,10 @@ Sources = Annotated[
 ]
 Dagster = Annotated[bool, typer.Option("--dagster", help="Record the run in Dagster.")]
 AllowEmpty = Annotated[
-    bool, typer.Option("--allow-empty", help="Believe a source that lists nothing where it had documents.")
+    bool, typer.Option("--allow-empty", help="Accept an empty listing from a source that had documents.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 TokenVariable = Annotated[
     str | None,
-    typer.Option(
-        "--token-env", metavar="NAME", help="The environment variable that holds the token for --url."
-    ),
+    typer.Option("--token-env", metavar="NAME", help="Environment variable that holds the token for --url."),
 ]

@@ -1,4 +1,4 @@
-"""`serve`: the doors for programs and people."""
+"""`serve`: the HTTP server for programs and people."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", metavar="N", help="0: any free one.  [default: serve.port]", min=0, max=65535),
+        typer.Option(
+            "--port", metavar="N", help="Port; 0: any free.  [default: serve.port]", min=0, max=65535
+        ),
     ] = None,
 ) -> None:
-    """Answer over HTTP until interrupted.
+    """Serve over HTTP until interrupted.
 
-    The search page is at /, the API at /api/v1/knowledge, its documentation at /docs. Without a
-    token only this machine is answered, unless serve.anonymous says otherwise.
+    The search page is at /, the API at /api/v1/knowledge, its documentation at /docs. Requests
+    without a token are answered for this machine only, unless serve.anonymous says otherwise.
     """
     if find_spec("fastapi") is None:
         raise ConfigError(
@@ -40,12 +42,12 @@ def serve(
     from knowledge_pipeline.serve.service import Service
 
     settings = session.settings
-    given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=given)})
+    overrides = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=overrides)})
     with _open_socket(settings.serve.host, settings.serve.port) as listening:
-        at, bound = listening.getsockname()[:2]
-        shown = f"[{at}]" if ":" in at else at
-        session.screen.print_note(f"Answering on http://{shown}:{bound}")
+        address, bound_port = listening.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        session.screen.print_note(f"Answering on http://{shown}:{bound_port}")
         run(Service(settings, config=session.config_path), listening)
 
 

@@ -1,7 +1,8 @@
 """What every command shares: the options `--config --json --quiet --verbose --debug`, and what they open.
 
-A command is a function that takes a `Session` first. The shared options are added to each,
-and may as well stand before the command's name.
+A command is a function whose first parameter is a `Session`. `add_command` adds the shared options
+to it, and expands each parameter whose type is a dataclass into the options that its fields declare.
+The shared options may also precede the command's name.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from knowledge_pipeline.cli.options import expand_option_group
 from knowledge_pipeline.cli.render.screen import Screen
 from knowledge_pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
+    from knowledge_pipeline.query.knowledge_base import KnowledgeBase
     from knowledge_pipeline.store.lake import Lake
 
 Command = Callable[..., int | None]
@@ -29,46 +32,32 @@ Command = Callable[..., int | None]
 
 
 class WrongUsage(typer.TyperException):
-    """The command line makes no sense as a whole; the message says what to give."""
+    """The options do not fit together; the message says what to give."""
 
     exit_code = 2
 
 
-def declare_shared_options(
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", metavar="PATH", help="The knowledge.yaml to use, instead of the nearest one."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show details, such as every skip.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")
-    ] = False,
-) -> None:
-    """The options that every command has; only the signature counts."""
-
-
 @dataclass
 class Session:
-    """One run of one command: its screen, and the project that it is about."""
+    """One run of one command: the shared options, the screen, and the project."""
 
-    config: Path | None = None  # as named on the command line
-    as_json: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    debug: bool = False
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="PATH", help="Use this knowledge.yaml instead of the nearest one."),
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress and notes.")] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show details, such as every skipped document.")
+    ] = False
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")] = False
     screen: Screen = field(init=False)
 
     def __post_init__(self) -> None:
         self.screen = Screen(as_json=self.as_json, quiet=self.quiet, verbose=self.verbose)
 
     def merge_options(self, options: dict[str, Any]) -> Session:
-        """The session under options given before the command's name and after it."""
+        """Combine the shared options before the command's name with those after it."""
         return Session(**{name: value or getattr(self, name) for name, value in options.items()})
 
     @cached_property
@@ -82,15 +71,11 @@ class Session:
 
         if self.config is None:
             return find_config(Path.cwd())
-        path = self.config.expanduser()
-        path = path / "knowledge.yaml" if path.is_dir() else path
-        if not path.is_file():
-            raise ConfigError(f"there is no {path}: correct --config, or run `knowledge init`")
-        return path.absolute()
+        return require_config(self.config, option="--config", remedy=", or run `knowledge init`")
 
     @cached_property
     def settings(self) -> Settings:
-        """What the file and the environment say.
+        """The settings of the file and the environment.
 
         Raises:
             ConfigError: one line for every problem.
@@ -101,16 +86,16 @@ class Session:
 
     @cached_property
     def settings_without_secrets(self) -> Settings:
-        """The same for what contacts nobody: an environment variable that is not set is no error.
+        """The same for commands that contact no service: environment variables may be unset.
 
         Raises:
-            ConfigError: one line for every problem; the store's folder must be known.
+            ConfigError: one line for every problem; the store's location must be known.
         """
         from knowledge_pipeline.config.file import load_settings
         from knowledge_pipeline.config.store import is_resolved
 
-        known = load_settings(self.config_path, allow_unset=True)
-        return known if is_resolved(known.store) else self.settings
+        settings = load_settings(self.config_path, allow_unset=True)
+        return settings if is_resolved(settings.store) else self.settings
 
     @cached_property
     def lake(self) -> Lake:
@@ -119,28 +104,51 @@ class Session:
 
         return Lake(self.settings_without_secrets.store)
 
-    def forget_settings(self) -> None:
-        """Read the file anew at the next use: this run has changed it."""
+    def open_knowledge_base(self, settings: Settings | None = None) -> KnowledgeBase:
+        """Open the live release, by default with `settings` of this session, for the operator."""
+        from knowledge_pipeline.query.access import Access
+        from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+
+        return KnowledgeBase.open(settings or self.settings, access=Access.operator("cli"))
+
+    def use_config(self, path: Path) -> None:
+        """Use another file, or the same one after this run has edited it."""
+        self.config = path
         for name in ("config_path", "settings", "settings_without_secrets", "lake"):
             self.__dict__.pop(name, None)
 
 
+def resolve_config(path: Path) -> Path:
+    """The file that `path` names: itself, or `knowledge.yaml` in the folder that it is."""
+    path = path.expanduser()
+    return path / "knowledge.yaml" if path.is_dir() else path
+
+
+def require_config(path: Path, *, option: str, remedy: str = "") -> Path:
+    """The same, absolute; raises ConfigError if there is no such file."""
+    found = resolve_config(path)
+    if not found.is_file():
+        raise ConfigError(f"there is no {found}: correct {option}{remedy}")
+    return found.absolute()
+
+
 class _NoteHandler(logging.Handler):
-    """What our own modules warn of, as notes on the screen: "another process is working on ..."."""
+    """Shows warnings of the package as notes on the screen, each once."""
 
     def __init__(self, screen: Screen) -> None:
         super().__init__(logging.WARNING)
         self._screen = screen
+        self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._screen.print_note(record.getMessage())
-
-
-SHARED_OPTIONS = inspect.signature(declare_shared_options, eval_str=True).parameters
+        message = record.getMessage()
+        if message not in self._shown:
+            self._shown.add(message)
+            self._screen.print_note(message)
 
 
 def example(lines: str) -> Callable[[Command], Command]:
-    """Put command lines to try under a command's help."""
+    """Put example command lines under a command's help."""
 
     def set_epilog(function: Command) -> Command:
         shown = "\n".join(f"  {line}" for line in inspect.cleandoc(lines).split("\n"))
@@ -151,28 +159,32 @@ def example(lines: str) -> Callable[[Command], Command]:
 
 
 def add_command(app: typer.Typer, function: Command) -> None:
-    """Make a function a command of its name; its docstring is the help."""
+    """Make a function a command named after it; its docstring is the help."""
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    groups = {each.name: each.annotation for each in parameters if is_dataclass(each.annotation)}
 
     @functools.wraps(function)
     def run(context: typer.Context, **options: Any) -> None:
-        shared = {name: options.pop(name) for name in SHARED_OPTIONS}
+        shared = {each.name: options.pop(each.name) for each in expand_option_group(Session)}
         session = (context.obj or Session()).merge_options(shared)
+        for name, group in groups.items():
+            options[name] = group(
+                **{each.name: options.pop(each.name) for each in expand_option_group(group)}
+            )
         logging.getLogger("knowledge_pipeline").handlers = [_NoteHandler(session.screen)]
         raise typer.Exit(function(session, **options) or 0)
 
-    expose_options(run, function)
+    expose_options(run, parameters)
     app.command(function.__name__.strip("_"), epilog=function.__dict__["epilog"])(run)
 
 
-def expose_options(run: Callable[..., None], command: Callable[..., Any]) -> None:
-    """Let Typer see the parameters of `shown` behind its first one, then the shared options."""
-    own = [*inspect.signature(command, eval_str=True).parameters.values()][1:]
-    by_name = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
+def expose_options(run: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
+    """Let Typer see `parameters`, dataclasses expanded, and then the shared options."""
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    signed = [context]
-    signed += [
-        each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*by_name, *SHARED_OPTIONS.values())
-    ]
+    shown = [context]
+    for each in [*parameters, context.replace(name="shared", annotation=Session)]:
+        is_group = is_dataclass(each.annotation)
+        shown += expand_option_group(each.annotation) if is_group else [each.replace(kind=each.KEYWORD_ONLY)]
     run.__dict__.pop("__wrapped__", None)
-    run.__dict__["__signature__"] = inspect.Signature(signed)
-    run.__annotations__ = {each.name: each.annotation for each in signed}
+    run.__dict__["__signature__"] = inspect.Signature(shown)
+    run.__annotations__ = {each.name: each.annotation for each in shown}

@@ -1,4 +1,4 @@
-"""`--set KEY=VALUE`: query settings that count for one run, checked as those of `knowledge.yaml` are."""
+"""`--set KEY=VALUE`: query settings for one run, checked like those of `knowledge.yaml`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:
-    """The settings under `query.vector_weight=0.7` and the like; a value is read as YAML.
+    """The settings with overrides such as `query.vector_weight=0.7`; a value is read as YAML.
 
     Raises:
-        WrongUsage: one is no `query.KEY=VALUE`.
-        ConfigError: a key is unknown or its value not allowed; one line for every problem.
+        WrongUsage: an override is not `query.KEY=VALUE`.
+        ConfigError: a key is unknown or its value is not allowed; one line for every problem.
     """
     from pydantic import ValidationError
 
@@ -28,18 +28,17 @@ def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:
     if not overrides:
         return settings
     values = {**dict(settings), "query": settings.query.model_dump(exclude_unset=True)}
-    for each in overrides:
-        _set_override(values, each)
+    for override in overrides:
+        _set_override(values, override)
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        refused = error.errors(include_url=False, include_input=False)
-        raise ConfigError(
-            "\n".join(f"--set {to_problem(one, ParsedConfig(values))}" for one in refused)
-        ) from None
+        problems = (to_problem(each, ParsedConfig(values)) for each in error.errors(include_url=False))
+        raise ConfigError("\n".join(f"--set {problem}" for problem in problems)) from None
 
 
 def _set_override(values: dict[str, Any], override: str) -> None:
+    from knowledge_pipeline.config.renamed_keys import rename_key
     from knowledge_pipeline.config.yaml_lines import parse_config
     from knowledge_pipeline.errors import ConfigError
 
@@ -47,6 +46,7 @@ def _set_override(values: dict[str, Any], override: str) -> None:
     *holders, key = name.strip().split(".")
     if not equals or not key or holders[:1] != ["query"]:
         raise WrongUsage(f"found --set {override}; allowed: a setting under query: query.vector_weight=0.7")
+    key = str(rename_key((*holders, key), where="--set")[-1])
     for holder in holders:
         inner = values.get(holder)
         values[holder] = inner if isinstance(inner, dict) else {}

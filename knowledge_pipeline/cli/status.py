@@ -1,13 +1,11 @@
-"""`status`: what is live, what is stored of each source, and what it takes."""
+"""`status`: what is live, what is stored of each source, and how much space it takes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from knowledge_pipeline.cli.render import store_summary
-from knowledge_pipeline.cli.render.terminal_text import format_size, format_time, one_line, truncate
 from knowledge_pipeline.cli.session import Session, example
 
 
@@ -18,17 +16,24 @@ from knowledge_pipeline.cli.session import Session, example
 def status(
     session: Session,
     detailed: Annotated[
-        bool, typer.Option("--detailed", help="Also disk, versions, spaces, and reasons of skips.")
+        bool, typer.Option("--detailed", help="Also show disk use, versions, spaces, and reasons of skips.")
     ] = False,
 ) -> None:
     """Show what is live and what is stored of every source."""
+    from knowledge_pipeline.cli.render.status import show_status
+    from knowledge_pipeline.stages.store_summary import (
+        summarize_code_graph,
+        summarize_sources,
+        summarize_spaces,
+    )
     from knowledge_pipeline.store.lance_storage import compute_size
     from knowledge_pipeline.store.release import find_live_release
 
-    release = find_live_release(session.lake)
+    lake, settings = session.lake, session.settings_without_secrets
+    release = find_live_release(lake)
     found = {
         "config": str(session.config_path),
-        "store": str(session.settings_without_secrets.store),
+        "store": str(settings.store),
         "release": {
             "release": release.release,
             "created": release.created_at.isoformat(timespec="seconds"),
@@ -37,49 +42,13 @@ def status(
         }
         if release
         else None,
-        "sources": store_summary.summarize_sources(
-            session.lake, session.settings_without_secrets, detailed=detailed
-        ),
+        "sources": summarize_sources(lake, settings, detailed=detailed),
     }
     if detailed:
-        found["spaces"] = store_summary.summarize_spaces(session.lake)
-        found["code_graph"] = store_summary.summarize_code_graph(session.lake)
-        found["disk_bytes"] = compute_size(session.lake.root)
+        found["spaces"] = summarize_spaces(lake)
+        found["code_graph"] = summarize_code_graph(lake)
+        found["disk_bytes"] = compute_size(lake.root)
     if session.as_json:
         session.screen.print_json(found)
     else:
-        _show_status(session, found, detailed=detailed)
-
-
-def _show_status(session: Session, found: dict[str, Any], *, detailed: bool) -> None:
-    screen, release, sources = session.screen, found["release"], found["sources"]
-    if release:
-        created = format_time(release["created"])
-        screen.print_text(f"Release {release['release']} of {created} is live: {release['rows']:,} rows.")
-    elif sources:
-        screen.print_text("Nothing is released yet: run `knowledge index`.")
-    screen.print_text(f"Configuration {found['config']}, store {found['store']}")
-    if not sources:
-        screen.print_text("No source is declared: run `knowledge index --repo PATH_OR_URL`.")
-    numbers = ("documents", "archived", "skipped", "chunks", "rows", "versions", "disk")
-    screen.print_table([_format_row(row) for row in sources], right_aligned=numbers)
-    if not detailed:
-        return
-    screen.print_table(
-        [_format_row(row) for row in found["spaces"]], right_aligned=("rows", "unindexed", "versions", "disk")
-    )
-    screen.print_table(
-        [_format_row(row) for row in found["code_graph"]], right_aligned=("rows", "versions", "disk")
-    )
-    for row in sources:
-        for reason, count in list(row["skipped_reasons"].items())[:5]:
-            screen.print_text(f"{row['source']}: skipped {count:,}: {truncate(one_line(reason), 200)}")
-    screen.print_text(f"The store takes {format_size(found['disk_bytes'])}.")
-
-
-def _format_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for people: sizes with units, lists left to programs."""
-    spoken = {name: value for name, value in row.items() if name not in ("skipped_reasons", "disk_bytes")}
-    if "last_change" in spoken:
-        spoken["last_change"] = format_time(spoken["last_change"])
-    return spoken | ({"disk": format_size(row["disk_bytes"])} if "disk_bytes" in row else {})
+        show_status(session.screen, found, detailed=detailed)

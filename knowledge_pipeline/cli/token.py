@@ -1,4 +1,4 @@
-"""`token create|list|revoke`: who may ask a server."""
+"""`token create|list|revoke`: who may query a server."""
 
 from __future__ import annotations
 
@@ -22,34 +22,36 @@ if TYPE_CHECKING:
 """)
 def create(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, or what for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, or its purpose.")],
     tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="NAME", help="Sees what this tenant sees.")
+        str | None, typer.Option("--tenant", metavar="NAME", help="Grant what this tenant may see.")
     ] = None,
     principal: Annotated[
         list[str] | None,
-        typer.Option("--principal", metavar="NAME", help="Sees private documents of this one (repeatable)."),
+        typer.Option(
+            "--principal", metavar="NAME", help="Grant this principal's private documents (repeatable)."
+        ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--everything", help="Sees all tenants and all private documents.")
+        bool, typer.Option("--everything", help="Grant all tenants and all private documents.")
     ] = False,
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", metavar="NAME", help="query, admin (repeatable).  [default: query]"),
+        typer.Option("--scope", metavar="NAME", help="query or admin (repeatable).  [default: query]"),
     ] = None,
     rate: Annotated[
         int | None,
         typer.Option(
-            "--rate", metavar="N", help="Requests a minute.  [default: serve.requests_per_minute]", min=1
+            "--rate", metavar="N", help="Requests per minute.  [default: serve.requests_per_minute]", min=1
         ),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="SPAN", help="When it ends: 12h, 90d, 52w.")
+        str | None, typer.Option("--expires", metavar="SPAN", help="How long it is valid: 12h, 90d, 52w.")
     ] = None,
 ) -> None:
-    """Make a token for a server's clients, and print it, once.
+    """Create a token for a server's clients, and print it once.
 
-    Only its digest is stored. Without --tenant and --everything it sees what is public.
+    Only its digest is stored. Without --tenant and --everything it grants public documents only.
     """
     token, secret = _open_tokens(session).create(
         name,
@@ -58,7 +60,7 @@ def create(
         everything=everything,
         scopes=cast("list[Scope]", scope or ["query"]),
         requests_per_minute=rate,
-        expires_in=_parse_duration(expires) if expires else None,
+        expires_in=_parse_expiry(expires) if expires else None,
     )
     if session.as_json:
         session.screen.print_json({**_token_row(token), "token": secret})
@@ -72,7 +74,7 @@ def create(
     knowledge token list --json
 """)
 def list_(session: Session) -> None:
-    """List the tokens that were ever made, and what they allow."""
+    """List all tokens, with what they grant."""
     rows = [_token_row(token) for token in _open_tokens(session).list_all()]
     if session.as_json:
         session.screen.print_json({"tokens": rows})
@@ -87,15 +89,14 @@ def list_(session: Session) -> None:
     knowledge token revoke 3f2a9c01
 """)
 def revoke(
-    session: Session,
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, or its name.")],
+    session: Session, token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, or its name.")]
 ) -> None:
-    """End a token; a running server refuses it within a second."""
-    ended = _open_tokens(session).revoke(token)
+    """Revoke a token; a running server refuses it within a second."""
+    revoked = _open_tokens(session).revoke(token)
     if session.as_json:
-        session.screen.print_json(_token_row(ended))
+        session.screen.print_json(_token_row(revoked))
     else:
-        session.screen.print_text(f"Token {ended.id} ({ended.name}) is revoked.")
+        session.screen.print_text(f"Token {revoked.id} ({revoked.name}) is revoked.")
 
 
 def _open_tokens(session: Session) -> TokenStore:
@@ -104,7 +105,7 @@ def _open_tokens(session: Session) -> TokenStore:
     return TokenStore(session.lake)
 
 
-def _parse_duration(text: str) -> timedelta:
+def _parse_expiry(text: str) -> timedelta:
     duration = parse_duration(text.strip().lower(), {"h": 1 / 24, "d": 1.0, "w": 7.0})
     if not duration:
         raise WrongUsage(f"found --expires {text!r}; allowed: hours, days or weeks, such as 12h, 90d, 52w")
@@ -112,12 +113,11 @@ def _parse_duration(text: str) -> timedelta:
 
 
 def _token_row(token: Token) -> dict[str, Any]:
-    now = datetime.now(UTC)
-    ended = "revoked" if token.revoked_at else "expired" if not token.is_valid(now) else "valid"
+    state = "revoked" if token.revoked_at else "expired" if not token.is_valid(datetime.now(UTC)) else "valid"
     return {
         "id": token.id,
         "name": token.name,
-        "state": ended,
+        "state": state,
         "tenant": token.tenant,
         "principals": list(token.principals),
         "everything": token.everything,
@@ -131,12 +131,12 @@ def _token_row(token: Token) -> dict[str, Any]:
 
 def _format_row(row: dict[str, Any]) -> dict[str, Any]:
     sees = "everything" if row["everything"] else row["tenant"] or "what is public"
-    named = f" ({', '.join(row['principals'])})" if row["principals"] else ""
+    principals = f" ({', '.join(row['principals'])})" if row["principals"] else ""
     return {
         "id": row["id"],
         "name": row["name"],
         "state": row["state"],
-        "sees": sees + named,
+        "sees": sees + principals,
         "scopes": ", ".join(row["scopes"]),
         "created": format_time(row["created_at"]),
         "expires": format_time(row["expires_at"]),

@@ -1,6 +1,6 @@
-"""Where documents are read from: one model for each kind of connection of `knowledge.yaml`.
+"""Where documents are read from: one model for each kind of connection in `knowledge.yaml`.
 
-Secrets are written `${NAME}` in the file and are held as `SecretStr`, which prints as stars.
+Secrets are written `${NAME}` in the file and held as `SecretStr`, which prints as stars.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
@@ -16,7 +16,7 @@ from pydantic import Field, SecretStr, model_validator
 from knowledge_pipeline.config.operation import SettingsModel
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
-"""An address without a user or password in it."""
+"""A URL without a user or password."""
 
 SCP_ADDRESS = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$", re.DOTALL)
 """A git address as scp writes it: `user@host:path`."""
@@ -31,16 +31,16 @@ class BaseConnection(SettingsModel, ABC):
     @property
     @abstractmethod
     def location(self) -> str:
-        """The folder or address, for people and in lists; without any secret."""
+        """Where it is, for people; without any secret."""
 
     @property
     def host(self) -> str | None:
-        """The host that is asked; None for this machine."""
+        """The host to connect to; None for this machine."""
         return None
 
 
 class LocalConnection(BaseConnection):
-    """A folder of this machine, read as it lies there, `.gitignore` files honoured."""
+    """A folder on this machine, read as it is; `.gitignore` files are honoured."""
 
     type: Literal["local"]
     path: Path
@@ -52,7 +52,7 @@ class LocalConnection(BaseConnection):
 
 
 class GitConnection(BaseConnection):
-    """A git repository by any URL or path that git understands, read at one branch's tip."""
+    """A git repository at any URL or path that git accepts, read at a branch's tip."""
 
     type: Literal["git"]
     url: str = Field(min_length=1)
@@ -61,17 +61,17 @@ class GitConnection(BaseConnection):
 
     @property
     def location(self) -> str:
-        """Its address, without a user or password."""
+        """Its URL, without a user or password."""
         return strip_credentials(self.url)
 
     @property
     def host(self) -> str | None:
-        """Of its address; None for a path of this machine."""
+        """Of its URL; None for a path on this machine."""
         return self.host_and_path[0] or None
 
     @property
     def host_and_path(self) -> tuple[str, str]:
-        """Host ("" for a path of this machine) and path of its address, without leading or final slash."""
+        """Host ("" on this machine) and path of its URL, without slashes at its ends."""
         scp = SCP_ADDRESS.match(self.url)
         if "://" in self.url:
             parts = urlsplit(self.url)
@@ -84,31 +84,31 @@ class GitConnection(BaseConnection):
 
 
 class ServiceConnection(BaseConnection):
-    """A site that is asked over HTTP."""
+    """A service over HTTP."""
 
     url: HttpUrl
 
     @property
     def location(self) -> str:
-        """Its address."""
+        """Its URL."""
         return self.url
 
     @property
     def host(self) -> str | None:
-        """Of its address."""
+        """Of its URL."""
         return urlsplit(self.url).hostname
 
 
 class GithubApp(SettingsModel):
-    """A GitHub App that is installed where the repository is."""
+    """A GitHub App that is installed for the repository."""
 
     id: int
     private_key: SecretStr  # PEM
-    installation_id: int | None = None  # None: the one of the repository
+    installation_id: int | None = None  # None: that of the repository
 
 
 class GithubConnection(ServiceConnection):
-    """A repository of GitHub, or of GitHub Enterprise by its API's address."""
+    """A repository on GitHub, or on GitHub Enterprise by the URL of its API."""
 
     type: Literal["github"]
     repository: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")  # "owner/name"
@@ -125,7 +125,7 @@ class GithubConnection(ServiceConnection):
 
     @property
     def web_url(self) -> str:
-        """The address that people open."""
+        """The URL that people open."""
         return (
             "https://github.com" if self.url == _GITHUB_API else self.url.rstrip("/").removesuffix("/api/v3")
         )
@@ -136,14 +136,14 @@ class GithubConnection(ServiceConnection):
         return f"{self.web_url}/{self.repository}"
 
     def to_git(self) -> GitConnection:
-        """The repository itself. Raises ValueError for an App, which cannot clone by its key."""
+        """The repository over git. Raises ValueError for an App, which cannot clone by its key."""
         if self.app:
             raise ValueError("git cannot read with a GitHub App: give connection.token")
         return GitConnection(type="git", url=f"{self.location}.git", branch=self.branch, token=self.token)
 
 
 class GitlabConnection(ServiceConnection):
-    """A project of GitLab, hosted anywhere."""
+    """A project on GitLab, hosted anywhere."""
 
     type: Literal["gitlab"]
     project: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)+$")  # "group/subgroup/name"
@@ -157,20 +157,20 @@ class GitlabConnection(ServiceConnection):
         return f"{self.url.rstrip('/')}/{self.project}"
 
     def to_git(self) -> GitConnection:
-        """The repository itself."""
+        """The repository over git."""
         return GitConnection(type="git", url=f"{self.location}.git", branch=self.branch, token=self.token)
 
 
 class JiraConnection(ServiceConnection):
-    """A Jira site. With an e-mail: Cloud, an API token. Without: Server or Data Center, a personal token."""
+    """A Jira site: Cloud with an e-mail and API token, or Server and Data Center with a personal token."""
 
     type: Literal["jira"]
     email: str | None = None
-    token: SecretStr | None = None  # None: what anybody may read
+    token: SecretStr | None = None  # None: public content
 
 
 class ConfluenceConnection(ServiceConnection):
-    """A Confluence site; identity as of Jira. Cloud's address ends in /wiki."""
+    """A Confluence site; identity as for Jira. The URL of Cloud ends in /wiki."""
 
     type: Literal["confluence"]
     email: str | None = None
@@ -178,7 +178,7 @@ class ConfluenceConnection(ServiceConnection):
 
 
 class SlackConnection(ServiceConnection):
-    """A Slack workspace by its API."""
+    """A Slack workspace, over its API."""
 
     type: Literal["slack"]
     token: SecretStr  # of a bot: xoxb-…
@@ -186,7 +186,7 @@ class SlackConnection(ServiceConnection):
 
 
 class SlackExportConnection(BaseConnection):
-    """A Slack export: the zip file, or the folder that it was unpacked to."""
+    """A Slack export: the zip file, or the folder it was unpacked to."""
 
     type: Literal["slack_export"]
     path: Path
@@ -197,57 +197,58 @@ class SlackExportConnection(BaseConnection):
         return str(self.path)
 
 
-class S3Connection(BaseConnection):
-    """A bucket of S3, or of anything that speaks its protocol. Without keys: the environment's identity."""
+class S3Access(SettingsModel):
+    """How to reach S3, or a service that speaks its protocol."""
 
-    type: Literal["s3"]
-    bucket: str = Field(min_length=3)
-    prefix: str = ""
-    endpoint_url: HttpUrl | None = None
+    endpoint_url: HttpUrl | None = None  # of another provider than AWS
     region: str | None = None
     access_key_id: SecretStr | None = None
     secret_access_key: SecretStr | None = None
-    anonymous: bool = False
 
     @model_validator(mode="after")
-    def _check_key_pair(self) -> S3Connection:
+    def _check_key_pair(self) -> S3Access:
         if bool(self.access_key_id) != bool(self.secret_access_key):
             given, missing = ("access_key_id", "secret_access_key")[:: 1 if self.access_key_id else -1]
             raise ValueError(f"{given} without {missing}: give both, or none")
         return self
 
-    @property
-    def location(self) -> str:
-        """Bucket and prefix, as its tools write them."""
-        return f"s3://{self.bucket}/{self.prefix}"
 
-    @property
-    def host(self) -> str | None:
-        """Of the endpoint."""
-        return urlsplit(self.endpoint_url).hostname if self.endpoint_url else "amazonaws.com"
+class BucketConnection(BaseConnection):
+    """A prefix of a bucket. Without credentials: the environment's identity."""
 
-
-class GcsConnection(BaseConnection):
-    """A bucket of Google Cloud Storage. Without credentials: the environment's identity."""
-
-    type: Literal["gcs"]
+    scheme: ClassVar[str]  # of the URLs that the bucket's tools write
+    default_host: ClassVar[str]
     bucket: str = Field(min_length=3)
     prefix: str = ""
     endpoint_url: HttpUrl | None = None
-    credentials: Path | None = None  # a service account's key file
     anonymous: bool = False
 
     @property
     def location(self) -> str:
-        """Bucket and prefix, as its tools write them."""
-        return f"gs://{self.bucket}/{self.prefix}"
+        """Bucket and prefix as a URL."""
+        return f"{self.scheme}://{self.bucket}/{self.prefix}"
 
     @property
     def host(self) -> str | None:
         """Of the endpoint."""
-        return urlsplit(self.endpoint_url).hostname if self.endpoint_url else "storage.googleapis.com"
+        return urlsplit(self.endpoint_url).hostname if self.endpoint_url else self.default_host
+
+
+class S3Connection(S3Access, BucketConnection):
+    """A bucket of S3, or of a service that speaks its protocol."""
+
+    scheme, default_host = "s3", "amazonaws.com"
+    type: Literal["s3"]
+
+
+class GcsConnection(BucketConnection):
+    """A bucket of Google Cloud Storage."""
+
+    scheme, default_host = "gs", "storage.googleapis.com"
+    type: Literal["gcs"]
+    credentials: Path | None = None  # a service account's key file
 
 
 def strip_credentials(text: str) -> str:
-    """A text without the user names and passwords of the addresses in it."""
+    """The text without the user names and passwords in its URLs."""
     return _USERINFO.sub("", text)

@@ -1,8 +1,8 @@
 """Add and remove sources in `knowledge.yaml` without touching a character of the rest.
 
-The new text is validated before it replaces the file, in one step; on any error the
-file is as it was. Missing environment variables are no error here: a source can be
-added on a machine without the secrets.
+The new text is validated before it replaces the file in one step; on any error the file
+stays as it was. Environment variables may be missing here: a source can be added on a
+machine without the secrets.
 """
 
 from __future__ import annotations
@@ -24,59 +24,49 @@ def add_source(path: Path, entry: Mapping[str, Any]) -> None:
     """Append one source, written as in the file: `${NAME}` for a secret, relative paths kept.
 
     Raises:
-        ConfigError: the id is taken, or the file, before or with the entry, is not valid.
+        ConfigError: the id is taken, or the file, before or with the entry, is invalid.
         Busy: someone else changed the file meanwhile.
     """
     path = path.resolve()
     text = read_config(path)
     _require_valid(text, path)
     before, added = parse_config(text, name=path.name), _to_plain(entry)
-    ids = [source["id"] for source in _list_sources(before)]
+    ids = [source["id"] for source in before.sources]
     if (name := str(added.get("id"))) in ids:
         line = before.line_of(("sources", ids.index(name), "id"))
-        raise ConfigError(f"{path.name}:{line}: there is a source {name!r} already: take another id")
+        raise ConfigError(f"{path.name}:{line}: there is a source {name!r} already: choose another id")
     edited = insert_entry(text, added)
-    if wrong := _describe_problems(edited, path):
-        raise ConfigError(f"the source was not added: {wrong}")
+    if problems := _describe_problems(edited, path):
+        raise ConfigError(f"the source was not added: {problems}")
     after = parse_config(edited, name=path.name)
-    _require_other_values_unchanged(before, after, [*_list_sources(before), *_list_sources(after)[-1:]], path)
+    _require_other_values_unchanged(before, after, [*before.sources, *after.sources[-1:]], path)
     _replace_file(path, edited, expected=text)
 
 
 def remove_source(path: Path, source_id: str) -> None:
-    """Cut out one source, with the comment lines directly above it and inside it.
+    """Remove one source, with the comment lines directly above it and inside it.
 
     Raises:
         NotFound: no source has this id.
-        ConfigError: several have it, or the file would not be valid without it.
+        ConfigError: several have it, or the file would be invalid without it.
         Busy: someone else changed the file meanwhile.
     """
     path = path.resolve()
     text = read_config(path)
     before = parse_config(text, name=path.name)
-    index = _find_source_index(before, source_id, path)
-    edited = remove_entry(text, index)
-    if wrong := _describe_problems(edited, path):
-        _require_valid(text, path)
-        raise ConfigError(f"{source_id!r} was not removed, the rest needs it: {wrong}")
-    rest = [source for position, source in enumerate(_list_sources(before)) if position != index]
-    _require_other_values_unchanged(before, parse_config(edited, name=path.name), rest, path)
-    _replace_file(path, edited, expected=text)
-
-
-def _list_sources(parsed: ParsedConfig) -> list[Any]:
-    sources = parsed.value_at(("sources",))
-    return sources if isinstance(sources, list) else []
-
-
-def _find_source_index(parsed: ParsedConfig, source_id: str, path: Path) -> int:
-    sources = _list_sources(parsed)
-    found = [index for index in range(len(sources)) if parsed.value_at(("sources", index, "id")) == source_id]
+    positions = range(len(before.sources))
+    found = [index for index in positions if before.value_at(("sources", index, "id")) == source_id]
     if not found:
         raise NotFound(f"no source {source_id!r} in {path}: `knowledge sources list` shows them")
     if len(found) > 1:
         raise ConfigError(f"{len(found)} sources in {path} have the id {source_id!r}: rename one by hand")
-    return found[0]
+    edited = remove_entry(text, found[0])
+    if problems := _describe_problems(edited, path):
+        _require_valid(text, path)
+        raise ConfigError(f"{source_id!r} was not removed, the rest needs it: {problems}")
+    rest = [source for index, source in enumerate(before.sources) if index != found[0]]
+    _require_other_values_unchanged(before, parse_config(edited, name=path.name), rest, path)
+    _replace_file(path, edited, expected=text)
 
 
 def _require_valid(text: str, path: Path) -> None:
@@ -97,18 +87,20 @@ def _describe_problems(edited: str, path: Path) -> str:
 def _require_other_values_unchanged(
     before: ParsedConfig, after: ParsedConfig, sources: list[Any], path: Path
 ) -> None:
-    """Refuse an edit that would change any other value: YAML has stranger shapes than we know."""
-    others = [{key: one.value[key] for key in one.value if key != "sources"} for one in (before, after)]
-    if others[0] != others[1] or _list_sources(after) != sources:
+    """Refuse an edit that would change any other value: YAML allows shapes that the edit does not know."""
+    if {**before.value, "sources": sources} != {"sources": [], **after.value}:
         raise ConfigError(f"{path} is written in an unusual way: edit it by hand")
 
 
 def _replace_file(path: Path, text: str, *, expected: str) -> None:
-    """Put a new text in the place of the old in one step, with the same permissions."""
+    """Replace the file in one step, with the same permissions."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
-            _write_and_sync(handle, text)
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
             shutil.copymode(path, name)
             if read_config(path) != expected:
                 raise Busy(f"{path} was changed by someone else meanwhile: run the command again")
@@ -117,29 +109,16 @@ def _replace_file(path: Path, text: str, *, expected: str) -> None:
             Path(name).unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror}): check its folder") from None
-    _sync_folder(path.parent)
-
-
-def _write_and_sync(handle: int, text: str) -> None:
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, where folders can be synced at all."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    if os.name == "posix":  # make the new name survive a power cut, where folders can be synced
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _to_plain(value: Any) -> Any:
-    """Only what YAML and JSON know: an entry may hold paths, tuples and read-only mappings."""
+    """Only what YAML and JSON know. `Any`: an entry may hold paths, tuples and read-only mappings."""
     if isinstance(value, Mapping):
         return {str(key): _to_plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

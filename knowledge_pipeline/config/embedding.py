@@ -1,4 +1,4 @@
-"""What makes the vectors: the settings `embedding`."""
+"""The settings `embedding`: which model computes the vectors."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from knowledge_pipeline.config.operation import SettingsModel
 
 
 class RayPool(SettingsModel):
-    """Processes of a Ray cluster that embed one partition together: the one `RAY_ADDRESS` names, or here."""
+    """Processes of a Ray cluster that embed one partition together; `RAY_ADDRESS` names the cluster."""
 
     workers: int = Field(ge=1, le=10_000)
     cpus: float = Field(default=1.0, gt=0)  # of each worker; its threads, too
     gpus: float = Field(default=0.0, ge=0)  # of each worker
-    from_texts: int = Field(default=2000, ge=1)  # fewer are embedded sooner than workers are started
+    min_texts: int = Field(default=2000, ge=1)  # starting workers for fewer takes longer than embedding
 
 
 class EmbeddingSettings(SettingsModel):
-    """Which model makes the vectors. Each provider and model is a space of its own."""
+    """Which model computes the vectors. Each provider and model is a space of its own."""
 
     provider: Literal["local", "openai"] = "local"
     model: str = "all-MiniLM-L6-v2+bge-small-en-v1.5"  # a name, a hub name, or a folder; or several

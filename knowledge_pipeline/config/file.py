@@ -1,8 +1,8 @@
-"""Find `knowledge.yaml`, read it, and say all that is wrong with it at once.
+"""Find and read `knowledge.yaml`, and report all of its problems at once.
 
-The environment enters here alone: `${NAME}` inside text, `KNOWLEDGE_CONFIG`,
-`KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE`. Secrets come from it only, and no
-message of this module holds a value that came from it.
+Only this module reads the environment: `${NAME}` inside text, `KNOWLEDGE_CONFIG`,
+`KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE`. Secrets come from there only, and no
+message of this module holds a value that came from there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 
 from knowledge_pipeline.config.problems import SECRET_KEYS, to_problem
+from knowledge_pipeline.config.renamed_keys import rename_keys
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions, parse_store_url
 from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig, parse_config
@@ -40,7 +41,7 @@ _OPTIONAL_PATH_KEYS = {  # `./x`, if it exists
     ("rerank", "model"),
     ("context", "tokenizer"),
 }
-_CONSEQUENT_ERROR = "default_factory_not_called"  # because another key is wrong, which is told
+_CONSEQUENT_ERROR = "default_factory_not_called"  # because of another error, which is reported
 _API_MODEL, _API_DIMENSIONS = "text-embedding-3-small", 1536
 
 
@@ -53,7 +54,7 @@ def find_config(start: Path) -> Path:
     if named := os.environ.get("KNOWLEDGE_CONFIG"):
         path = Path(named).expanduser().absolute()
         if not path.is_file():
-            raise ConfigError(f"KNOWLEDGE_CONFIG names {path}, which is no file: correct it or unset it")
+            raise ConfigError(f"KNOWLEDGE_CONFIG names {path}, which is not a file: correct it or unset it")
         return path
     folder = start.absolute()
     for place in (folder, *folder.parents):
@@ -65,12 +66,12 @@ def find_config(start: Path) -> Path:
 def load_settings(path: Path, *, allow_unset: bool = False) -> Settings:
     """Read and validate one file, with the overrides of the environment.
 
-    Relative paths come back absolute: those of the file against its folder, the one in
-    `KNOWLEDGE_STORE` against the working directory. With `unset_allowed` a missing variable
-    is no problem, for what needs no secret.
+    Paths become absolute: those in the file are relative to its folder, the one in
+    `KNOWLEDGE_STORE` to the working directory. With `allow_unset`, variables may be missing,
+    for what needs no secret.
 
     Raises:
-        ConfigError: the file is missing, unreadable or wrong; one line a problem.
+        ConfigError: the file is missing, unreadable or invalid; one line per problem.
     """
     settings, problems = check_config(read_config(path), path, allow_unset=allow_unset)
     if settings is None or problems:
@@ -79,7 +80,7 @@ def load_settings(path: Path, *, allow_unset: bool = False) -> Settings:
 
 
 def read_config(path: Path) -> str:
-    """The text of the file, line ends as they are.
+    """The text of the file, with its line ends.
 
     Raises:
         ConfigError: it cannot be read.
@@ -100,32 +101,32 @@ def check_config(
 ) -> tuple[Settings | None, list[ConfigProblem]]:
     """Validate a text as the content of `path`: its settings, or all of its problems.
 
-    With `unset_allowed` a missing variable is no problem, for edits on a machine
-    without the secrets.
+    With `allow_unset`, variables may be missing, for edits on a machine without the secrets.
 
     Raises:
-        ConfigError: the text is no YAML.
+        ConfigError: the text is not YAML.
     """
     parsed = parse_config(text, name=path.name)
-    reading = _ValueResolver(parsed, path.absolute().parent, allow_unset)
-    values = reading.resolve_value(parsed.value, ())
+    rename_keys(parsed, name=path.name)
+    resolver = _ValueResolver(parsed, path.absolute().parent, allow_unset)
+    values = resolver.resolve_value(parsed.value, ())
     if isinstance(values, dict):
-        values = _apply_defaults(values, reading.folder)
+        values = _apply_defaults(values, resolver.folder)
         _report_duplicate_ids(parsed)
     settings = None
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
-        told = error.errors(include_url=False, include_input=False)
-        refused = (to_problem(one, parsed) for one in told if one["type"] != _CONSEQUENT_ERROR)
-        known = {problem.key_path for problem in parsed.problems} | reading.unset_keys
-        known |= {() for place in known if place[-1:] == ("id",)}  # the schema's own word on double ids
-        parsed.problems += [problem for problem in refused if problem.key_path not in known]
+        errors = error.errors(include_url=False, include_input=False)
+        problems = [to_problem(each, parsed) for each in errors if each["type"] != _CONSEQUENT_ERROR]
+        known = {problem.key_path for problem in parsed.problems} | resolver.unset_keys
+        known |= {() for key_path in known if key_path[-1:] == ("id",)}  # the schema reports double ids too
+        parsed.problems += [problem for problem in problems if problem.key_path not in known]
     return settings, sorted(parsed.problems, key=lambda problem: problem.line)
 
 
 def _apply_defaults(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """With the default store in the file's folder, and the version as the number that it is."""
+    """Put the default store into the file's folder, and make the version a number."""
     default = str(folder / Settings.model_fields["store"].default)
     store = values.get("store") or default
     version = 1 if values.get("version") == "1" else values.get("version")
@@ -135,26 +136,25 @@ def _apply_defaults(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _report_duplicate_ids(parsed: ParsedConfig) -> None:
-    """Name the line of the second one, which the schema cannot know."""
+    """Report the line of a repeated id, which the schema does not know."""
     first: dict[str, int] = {}
-    sources = parsed.value_at(("sources",))
-    for index in range(len(sources) if isinstance(sources, list) else 0):
-        place: ConfigPath = ("sources", index, "id")
-        name, line = parsed.value_at(place), parsed.line_of(place)
+    for index in range(len(parsed.sources)):
+        key_path: ConfigPath = ("sources", index, "id")
+        name, line = parsed.value_at(key_path), parsed.line_of(key_path)
         if isinstance(name, str) and first.setdefault(name, line) != line:
             parsed.add_problem(
-                place, f"found the id of the source on line {first[name]}; allowed: one that is new"
+                key_path, f"found the id of the source on line {first[name]}; allowed: one that is new"
             )
 
 
 def format_problems(problems: list[ConfigProblem], path: Path) -> str:
-    """One line a problem: `knowledge.yaml:7: sources[0].type: found 'cod'; allowed: ...`."""
+    """One line per problem: `knowledge.yaml:7: sources[0].type: found 'cod'; allowed: ...`."""
     return "\n".join(f"{path.name}:{problem.line}: {problem}" for problem in problems)
 
 
 @dataclass(slots=True)
 class _ValueResolver:
-    """Replaces variables and resolves paths; what is wrong is added to `parsed.problems`."""
+    """Replaces variables and resolves paths; adds what is wrong to `parsed.problems`."""
 
     parsed: ParsedConfig
     folder: Path
@@ -199,29 +199,26 @@ class _ValueResolver:
     def _resolve_path(self, text: str, key_path: ConfigPath) -> str:
         if key_path == ("store",) and "://" in text:
             return text
-        if (
+        is_optional = key_path[-2:] in _OPTIONAL_PATH_KEYS and text.startswith(("./", "../"))
+        is_path = (
             key_path in (("store",), ("store_folder",))
             or key_path[-2:] in _PATH_KEYS
             or key_path[:2] == _GOLDEN_KEYS
-        ):
-            return self._to_absolute(text, key_path)
-        if key_path[-2:] in _OPTIONAL_PATH_KEYS and text.startswith(("./", "../")):
-            path = self._to_absolute(text, key_path)
-            return path if Path(path).exists() else text
-        return text
-
-    def _to_absolute(self, text: str, key_path: ConfigPath) -> str:
+        )
+        if not text or not (is_path or is_optional):
+            return text
         try:
-            return str((self.folder / Path(text).expanduser()).resolve()) if text else text
+            path = (self.folder / Path(text).expanduser()).resolve()
         except (OSError, RuntimeError):  # a loop of links, a `~user` that does not exist
             self.parsed.add_problem(
                 key_path, "found a path that leads nowhere; allowed: an existing folder or file"
             )
             return text
+        return str(path) if is_path or path.exists() else text
 
 
 def _apply_environment(settings: Settings) -> Settings:
-    """The settings under `KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE`."""
+    """The settings with `KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE` applied."""
     if store := os.environ.get("KNOWLEDGE_STORE"):
         settings = settings.model_copy(update=_override_store(settings, store))
     mode = os.environ.get("KNOWLEDGE_EMBEDDING_MODE", "")
@@ -241,21 +238,20 @@ def _apply_environment(settings: Settings) -> Settings:
 
 
 def _override_store(settings: Settings, store: str) -> dict[str, Any]:
-    """What `KNOWLEDGE_STORE` changes; a store at a URL is reached as the file says."""
+    """What `KNOWLEDGE_STORE` changes; the options of the file apply to a store at a URL."""
     if "://" not in store:
         local = Path(store).expanduser().resolve()
         return {"store": local, "store_options": StoreOptions(), "store_folder": None}
     folder = settings.store.folder if isinstance(settings.store, ObjectStore) else settings.store
     try:
-        return {
-            "store": settings.with_store_options(parse_store_url(store).model_copy(update={"folder": folder}))
-        }
+        url_store = parse_store_url(store).model_copy(update={"folder": folder})
+        return {"store": settings.with_store_options(url_store)}
     except ValueError as error:
         raise ConfigError(f"KNOWLEDGE_STORE: {error}") from None
 
 
 def _switch_provider(embedding: EmbeddingSettings, mode: str) -> EmbeddingSettings:
-    """The same settings where the provider fits the mode, else the default model of that provider."""
+    """The same settings if the provider fits the mode, or else that provider's default model."""
     provider = "local" if mode == "local" else "openai"
     if embedding.provider == provider:
         return embedding

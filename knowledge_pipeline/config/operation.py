@@ -1,4 +1,4 @@
-"""How a project is operated: when schedules tick, what checks tolerate, who hears of failures."""
+"""How a project is operated: schedules, checks, alerts, evaluation, logs, and the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SettingsModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_empty_values(cls, values: Any) -> Any:
-        """A known key without a value (`exclude:` with every line commented out) is not set."""
+        """Treat a known key without a value (`exclude:` with all its lines commented out) as not set."""
         if not isinstance(values, dict):
             return values
         given = cast("dict[str, Any]", values)
@@ -41,10 +41,10 @@ class ScheduleSettings(SettingsModel):
 
 
 class CheckSettings(SettingsModel):
-    """What the informing checks tolerate; above it they warn."""
+    """What the warning-only checks tolerate."""
 
     duplicate_share: Ratio = 0.3  # chunks whose text another chunk of the type has
-    skipped_share: Ratio = 0.1  # documents that could not be taken
+    skipped_share: Ratio = 0.1  # documents that could not be read
     outlier_share: Ratio = 0.05  # chunks far larger than the model reads, or far too small
     orphaned_share: Ratio = 0.5  # vectors that no chunk uses any more
     unindexed_share: Ratio = 0.1  # index rows that search finds by scanning
@@ -65,7 +65,7 @@ class EmailAlertSettings(SettingsModel):
 
 
 class AlertSettings(SettingsModel):
-    """Who hears of a failed run, beside the daemon's log."""
+    """Where failed runs are reported, besides the daemon's log."""
 
     slack_webhook: SecretStr | None = None
     email: EmailAlertSettings | None = None
@@ -80,49 +80,49 @@ class EvaluationSettings(SettingsModel):
 
 
 class LogSettings(SettingsModel):
-    """What is kept of refreshes, model calls, queries and feedback, beside the knowledge itself."""
+    """How long refreshes, model calls, queries and feedback are logged."""
 
     keep_days: int = Field(default=365, ge=1)
     queries: bool = True
 
 
 class WebhookSettings(SettingsModel):
-    """What the webhooks of forges are signed with; without one, that forge's are refused."""
+    """Secrets that sign the webhooks of code hosts; without one, that host's are refused."""
 
     github_secret: SecretStr | None = None
     gitlab_token: SecretStr | None = None
 
 
 class TraceSettings(SettingsModel):
-    """Where traces of questions are sent, of how many, and what they tell; without an endpoint none are."""
+    """Where traces of questions are sent, and what they hold; without an endpoint there are none."""
 
     endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None  # of OTLP over HTTP: ".../v1/traces"
     headers: SecretStr | None = None  # "name=value,name=value", as OpenTelemetry writes them
-    sample: Ratio = 1.0  # of the requests that are not part of a trace already
-    content: bool = False  # whether questions, and the texts of what was found, are told
+    sample_ratio: Ratio = 1.0  # of the requests that are not part of a trace already
+    include_content: bool = False  # whether traces hold questions and the texts of results
 
 
 class ServeSettings(SettingsModel):
-    """Where the server listens, whom it answers, how often, and for how long."""
+    """Where the server listens, and whom it answers."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=8321, ge=0, le=65535)  # 0: any that is free
-    anonymous: Literal["loopback", "public", "off"] = "loopback"  # what may be asked without a token
-    names: tuple[str, ...] = ()  # host names by which clients reach it; empty: every one
+    anonymous: Literal["loopback", "public", "off"] = "loopback"  # who may ask without a token
+    allowed_hosts: tuple[str, ...] = ()  # host names that clients may use; empty: every one
     cors_origins: tuple[str, ...] = ()
     timeout_s: float = Field(default=30.0, gt=0)  # of one answer
     max_body_bytes: int = Field(default=1_000_000, ge=1_000)
-    max_concurrent: int = Field(default=100, ge=1)  # answers made at once; more wait
+    max_concurrent: int = Field(default=100, ge=1)  # requests answered at once; more wait
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
     webhooks: WebhookSettings = WebhookSettings()
     metrics: bool = False  # at /metrics, for Prometheus
     traces: TraceSettings = TraceSettings()
-    log: Literal["json", "text"] | None = None  # None: text on a terminal, else JSON
-    log_content: bool = False  # whether the log tells questions, without their secrets
+    log_format: Literal["json", "text"] | None = None  # None: text on a terminal, else JSON
+    log_queries: bool = False  # whether the log holds questions, without their secrets
 
 
 class ContextSettings(SettingsModel):
-    """How the context of an agent's task is made."""
+    """How the context of an agent's task is built."""
 
     max_tokens: int = Field(default=4000, ge=1, le=1_000_000)  # of the whole prompt
     tokenizer: str = Field(default="estimate", min_length=1)  # or where the reader's tokenizer.json is

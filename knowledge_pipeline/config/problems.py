@@ -1,7 +1,7 @@
-"""What pydantic refuses, said for the person who writes `knowledge.yaml`.
+"""Pydantic's errors, translated for the person who writes `knowledge.yaml`.
 
-One problem per refusal: where, what was found, what is allowed, what was probably meant.
-Values are shown as written in the file, before `${NAME}` is replaced, secrets never.
+One problem per error: where, what was found, what is allowed, what was probably meant.
+Values are shown as written in the file, before `${NAME}` is replaced; secrets never are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ALLOWED_BY_KIND = {
 
 
 def _list_leaf_types(annotation: Any) -> Iterator[Any]:
-    """The types that an annotation is made of: `tuple[X, ...] | None` gives X and None."""
+    """The types in an annotation: `tuple[X, ...] | None` gives X and None."""
     inner = get_args(annotation)
     if not inner:
         yield annotation
@@ -55,10 +55,10 @@ def _list_leaf_types(annotation: Any) -> Iterator[Any]:
 
 
 def _list_settings_models(model: type[SettingsModel]) -> Iterator[type[SettingsModel]]:
-    """All settings that are made of a model."""
-    for made in model.__subclasses__():
-        yield made
-        yield from _list_settings_models(made)
+    """All settings that derive from a model."""
+    for subclass in model.__subclasses__():
+        yield subclass
+        yield from _list_settings_models(subclass)
 
 
 SECRET_KEYS = frozenset(
@@ -80,7 +80,7 @@ def list_models(annotation: Any) -> list[type[SettingsModel]]:
 
 @dataclass(frozen=True, slots=True)
 class _ErrorLocation:
-    """A place in the file, the settings that hold its last key, and those it may open."""
+    """A path in the file, the settings that hold its last key, and the settings that it may open."""
 
     key_path: ConfigPath
     parent_model: type[SettingsModel] | None
@@ -91,9 +91,11 @@ def to_problem(
     error: ErrorDetails, parsed: ParsedConfig, model: type[SettingsModel] = Settings
 ) -> ConfigProblem:
     """Translate one of pydantic's errors about a file that `model` describes."""
-    spot = _locate_error(error["loc"], model)
-    place = (*spot.key_path, "type") if error["type"].startswith("union_tag") else spot.key_path
-    return ConfigProblem(parsed.line_of(place), place, _describe_error(error, spot, place, parsed))
+    location = _locate_error(error["loc"], model)
+    key_path = (*location.key_path, "type") if error["type"].startswith("union_tag") else location.key_path
+    return ConfigProblem(
+        parsed.line_of(key_path), key_path, _describe_error(error, location, key_path, parsed)
+    )
 
 
 def _describe_error(
@@ -106,53 +108,46 @@ def _describe_error(
         keys = sorted(location.parent_model.model_fields) if location.parent_model else []
         return f"found an unknown key; allowed: {', '.join(keys)}{_suggest_choice(key_path[-1], keys)}"
     if kind == "union_tag_not_found":
-        return f"found nothing; required: one of {', '.join(tag for m in location.models for tag in _list_type_tags(m))}"
+        tags = ", ".join(tag for model in location.models for tag in _list_type_tags(model))
+        return f"found nothing; required: one of {tags}"
     if kind == "missing":
         return "found nothing; required: add the key"
-    found = _describe_found(key_path, parsed)
+    value = parsed.value_at(key_path)
     if kind in ("literal_error", "union_tag_invalid"):
-        choices = _parse_choices(str(context.get("expected") or context.get("expected_tags")))
-        return f"found {found}; allowed: {', '.join(choices)}{_suggest_choice(parsed.value_at(key_path), choices)}"
-    return f"found {found}; allowed: {_describe_allowed(error, key_path)}"
+        expected = str(context.get("expected") or context.get("expected_tags"))
+        choices = re.findall(r"'([^']*)'", expected) or [expected]  # from "'a', 'b' or 'c'"
+        allowed = f"{', '.join(choices)}{_suggest_choice(value, choices)}"
+    else:
+        allowed = _describe_allowed(error, key_path)
+    return f"found {_describe_found(key_path, value)}; allowed: {allowed}"
 
 
 def _locate_error(loc: tuple[int | str, ...], model: type[SettingsModel]) -> _ErrorLocation:
     """Follow pydantic's location through the settings; it names the tag of a union, the file does not."""
-    spot = _ErrorLocation((), None, [model])
+    found = _ErrorLocation((), None, [model])
     for part in loc:
         if isinstance(part, int):
-            spot = replace(spot, key_path=(*spot.key_path, part))
-        elif len(spot.models) > 1:
-            spot = replace(spot, models=[model for model in spot.models if part in _list_type_tags(model)])
+            found = replace(found, key_path=(*found.key_path, part))
+        elif len(found.models) > 1:
+            found = replace(found, models=[each for each in found.models if part in _list_type_tags(each)])
         else:
-            spot = _descend(spot, part)
-    return spot
-
-
-def _descend(location: _ErrorLocation, key: str) -> _ErrorLocation:
-    holder = location.models[0] if location.models else None
-    field = holder.model_fields.get(key) if holder else None
-    return _ErrorLocation((*location.key_path, key), holder, list_models(field.annotation) if field else [])
+            parent = found.models[0] if found.models else None
+            field = parent.model_fields.get(part) if parent else None
+            models = list_models(field.annotation) if field else []
+            found = _ErrorLocation((*found.key_path, part), parent, models)
+    return found
 
 
 def _list_type_tags(model: type[SettingsModel]) -> tuple[str, ...]:
     return get_args(model.model_fields["type"].annotation)
 
 
-def _parse_choices(expected: str) -> list[str]:
-    """The values in pydantic's "'a', 'b' or 'c'"."""
-    return re.findall(r"'([^']*)'", expected) or [expected]
-
-
 def _suggest_choice(written: object, choices: Sequence[str]) -> str:
-    if not isinstance(written, str):
-        return ""
-    close = difflib.get_close_matches(written.lower(), choices, n=1)
+    close = difflib.get_close_matches(written.lower(), choices, n=1) if isinstance(written, str) else []
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def _describe_found(key_path: ConfigPath, parsed: ParsedConfig) -> str:
-    value = parsed.value_at(key_path)
+def _describe_found(key_path: ConfigPath, value: Any) -> str:
     if value is None:
         return "nothing"
     if not isinstance(value, str):

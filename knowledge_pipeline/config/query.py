@@ -1,4 +1,7 @@
-"""How questions are answered: the settings `query` and `language_model`."""
+"""How questions are answered: the settings `query` and `language_model`.
+
+Stored scores are keyed by a dump of `query`, so renamed keys keep their old names there, as aliases.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +41,17 @@ class RerankSettings(SettingsModel):
 class SearchGraphSettings(SettingsModel):
     """What the code graph adds to the results of a search."""
 
-    enrich: bool = True  # the best code hits tell what they call, what calls them, ...
-    expand: float = Field(default=0.0, ge=0, le=1)  # share of a best hit's score that linked code gains
+    enrich: bool = True  # add to the best code hits what they call, what calls them, ...
+    expansion_weight: float = Field(  # share of a best hit's score that linked code gains
+        default=0.0, ge=0, le=1, serialization_alias="expand"
+    )
 
 
 class CacheSettings(SettingsModel):
-    """How long answers are kept for whoever asks the same and may see the same."""
+    """How long answers are kept for callers who ask the same and may see the same."""
 
-    minutes: float = Field(default=15.0, ge=0)  # 0: none is kept
-    megabytes: int = Field(default=32, ge=1)  # of all that are kept, about
+    ttl_minutes: float = Field(default=15.0, ge=0, serialization_alias="minutes")  # 0: no cache
+    max_megabytes: int = Field(default=32, ge=1, serialization_alias="megabytes")  # approximate
 
 
 class QuerySettings(SettingsModel):
@@ -59,15 +64,17 @@ class QuerySettings(SettingsModel):
     expansion: Literal["off", "corpus", "llm"] = "off"
     decompose: Literal["off", "rules", "llm"] = "off"
     hyde: bool = False
-    related: int = Field(default=3, ge=0, le=100)  # relations shown with a result
-    llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE, at once
+    max_related: int = Field(  # relations shown with a result
+        default=3, ge=0, le=100, serialization_alias="related"
+    )
+    llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE together
     graph: SearchGraphSettings = SearchGraphSettings()
     rerank: RerankSettings = RerankSettings()
     cache: CacheSettings = CacheSettings()
 
     @property
     def rewrites_queries(self) -> bool:
-        """Whether anything is made of a question before it is searched for."""
+        """Whether questions are rewritten before they are searched for."""
         return self.hyde or self.expansion == "llm" or self.decompose != "off"
 
     def list_language_model_keys(self) -> tuple[str, ...]:

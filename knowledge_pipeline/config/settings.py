@@ -1,7 +1,6 @@
 """`knowledge.yaml` and the environment as frozen, validated settings.
 
-Only shapes and rules live here; `config_file` reads, checks and edits the file.
-Relative paths are relative to the folder of the file.
+Only shapes and rules live here; `config.file` reads and checks the file, `config.edit` edits it.
 """
 
 from __future__ import annotations
@@ -99,18 +98,18 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
     "files": ("local", *_BUCKET_CONNECTIONS),
     "archive": ("local",),
 }
-"""What each type can be read over."""
+"""The connections that each type can be read over."""
 
 _GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})
 
 _CONVERSATION_TYPES: frozenset[SourceType] = frozenset(
     {"github_pr", "github_issues", "jira", "confluence", "slack", "archive"}
 )
-"""Types where people write to people: personal data is redacted unless the file says otherwise."""
+"""Types that hold conversations: personal data is redacted unless the file says otherwise."""
 
 
 class ChunkingSettings(SettingsModel):
-    """How documents are cut. None: the default of the source type and strategy.
+    """How documents are chunked. None: the default of the source type and strategy.
 
     Token limits count with the embedding model's own tokenizer, header included.
     """
@@ -136,7 +135,7 @@ class ChunkingSettings(SettingsModel):
 
 
 class MetadataSettings(SettingsModel):
-    """Which extractors run, and tags put on every chunk of the source."""
+    """Which extractors run, and the tags of every chunk of the source."""
 
     standard: bool = True
     code: bool = True
@@ -154,7 +153,7 @@ class SanitizeSettings(SettingsModel):
 
 
 class RefreshSettings(SettingsModel):
-    """When a source is refreshed, and when it is read anew from nothing."""
+    """When a source is refreshed, and when it is reindexed from scratch."""
 
     trigger: Trigger | None = None  # None: the default of the type
     full_reindex: Literal["weekly", "monthly", "on_demand"] = "on_demand"
@@ -207,7 +206,7 @@ class SourceConfig(SourceFilters):
 
 
 def resolve_sanitize(source: SourceConfig) -> SanitizeSettings:
-    """What happens to secrets and personal data: as configured, else by the default of the type."""
+    """What happens to secrets and personal data: as configured, or by the default of the type."""
     if source.sanitize.personal_data is not None:
         return source.sanitize
     return source.sanitize.model_copy(
@@ -216,7 +215,7 @@ def resolve_sanitize(source: SourceConfig) -> SanitizeSettings:
 
 
 def resolve_trigger(source: SourceConfig) -> Trigger:
-    """When a source is refreshed: as configured, else by the default of its type."""
+    """When a source is refreshed: as configured, or by the default of its type."""
     return source.refresh.trigger or _DEFAULT_TRIGGERS[source.type]
 
 
@@ -264,10 +263,10 @@ class Settings(SettingsModel):
         return self
 
     def with_store_options(self, store: Path | ObjectStore) -> Path | ObjectStore:
-        """A store with the options, and the local folder, that these settings give it.
+        """A store with the options and the local folder of these settings.
 
         Raises:
-            ValueError: it takes none.
+            ValueError: the store takes none.
         """
         given = self.store_options != StoreOptions()
         if not isinstance(store, ObjectStore):
@@ -275,7 +274,7 @@ class Settings(SettingsModel):
                 raise ValueError("store_options and store_folder belong to a store at a URL, not to a folder")
             return store
         if given and store.scheme != "s3":
-            raise ValueError("store_options are those of s3://; gs:// and az:// are told by the environment")
+            raise ValueError("store_options apply to s3:// only; the environment configures gs:// and az://")
         options = self.store_options if given else store.options
         return store.model_copy(update={"options": options, "folder": self.store_folder or store.folder})
 
@@ -283,10 +282,8 @@ class Settings(SettingsModel):
     def _require_language_model(self) -> Settings:
         uses = self.query.list_language_model_keys()
         if uses and self.language_model is None:
-            named = " and ".join(uses)
-            raise ValueError(
-                f"{named} cannot do without a language model: add language_model, or switch it off"
-            )
+            keys = " and ".join(uses)
+            raise ValueError(f"{keys} needs a language model: add language_model, or switch it off")
         return self
 
     def resolve_embedding(self, source: SourceConfig) -> EmbeddingSettings:

@@ -1,4 +1,4 @@
-"""Which documents of its origin a source takes, by what its type knows of them."""
+"""Which documents a source takes, by filters that depend on its type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NameList = tuple[str, ...]
 
 
 class SourceFilters(SettingsModel):
-    """The filters of all types; each says in `FILTERS` whose it is. Empty means all."""
+    """The filters of all types; `FILTER_TYPES` says which types each applies to. Empty means all."""
 
     languages: NameList = ()
     depth: int = Field(default=1000, ge=1)  # at most so many commits
@@ -21,10 +21,10 @@ class SourceFilters(SettingsModel):
     state: Literal["open", "closed", "merged", "all"] | None = None  # None: the default of the type
     labels: NameList = ()  # documents with any of them
     projects: NameList = ()  # keys
-    jql: str | None = None  # beside the other filters
+    jql: str | None = None  # in addition to the other filters
     issue_types: NameList = ()
     statuses: NameList = ()
-    custom_fields: NameList = ()  # by the names that people see: taken into the text
+    custom_fields: NameList = ()  # display names of fields to include in the text
     spaces: NameList = ()  # keys
     comments: bool = True
     channels: NameList = ()  # names or ids
@@ -49,14 +49,14 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     "comments": ("confluence",),
     "channels": ("slack",),
 }
-"""Which types each filter is of."""
+"""The types that each filter applies to."""
 
 
 def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
-    """Raises ValueError where a filter is set that the type knows nothing of: it would pass silently."""
+    """Raises ValueError if a filter is set that does not apply to the type: it would have no effect."""
     for name, types in FILTER_TYPES.items():
         default = SourceFilters.model_fields[name].default
         if getattr(filters, name) != default and source_type not in types:
-            raise ValueError(f"{name} is no filter of type {source_type!r}: it is one of {', '.join(types)}")
+            raise ValueError(f"{name} does not apply to type {source_type!r}, only to {', '.join(types)}")
     if filters.state == "merged" and source_type == "github_issues":
-        raise ValueError("state 'merged' is of pull requests; allowed for issues: open, closed, all")
+        raise ValueError("state 'merged' applies to pull requests; allowed for issues: open, closed, all")

@@ -1,4 +1,4 @@
-"""Where the tables lie when it is no folder: an object store's URL, and how it is reached.
+"""Object stores that hold the tables: their URL and credentials.
 
 Credentials are written `${NAME}` in the file; without any, the environment's identity is used.
 """
@@ -17,39 +17,26 @@ from pydantic import (
     GetCoreSchemaHandler,
     SecretStr,
     field_validator,
-    model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
-from knowledge_pipeline.config.connections import HttpUrl
-from knowledge_pipeline.config.operation import SettingsModel
+from knowledge_pipeline.config.connections import S3Access
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,220}")
 _SCHEMES = ("s3", "gs", "az")
 _ALLOWED_STORES = "a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
 
 
-class StoreOptions(SettingsModel):
-    """How an S3-compatible store is reached; what is left out comes from the variables AWS_*."""
+class StoreOptions(S3Access):
+    """How to reach an S3-compatible store; the variables AWS_* supply what is left out."""
 
-    endpoint_url: HttpUrl | None = None  # of another provider than AWS
-    region: str | None = None
-    access_key_id: SecretStr | None = None
-    secret_access_key: SecretStr | None = None
     session_token: SecretStr | None = None
-
-    @model_validator(mode="after")
-    def _check_key_pair(self) -> StoreOptions:
-        if bool(self.access_key_id) != bool(self.secret_access_key):
-            given, missing = ("access_key_id", "secret_access_key")[:: 1 if self.access_key_id else -1]
-            raise ValueError(f"{given} without {missing}: give both, or none")
-        return self
 
 
 class ObjectStore(BaseModel):
     """A prefix of a bucket that holds the tables, and the folder for what stays on this machine.
 
-    No part of the file's schema: made of `store`, `store_options` and `store_folder`.
+    Not part of the file's schema: built from `store`, `store_options` and `store_folder`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -75,16 +62,16 @@ class ObjectStore(BaseModel):
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """Options under the names that the libraries use, secrets in clear: never to be shown."""
+        """Options under the names that the libraries use; secrets are in clear, so never show them."""
         if self.scheme != "s3":
             return {}
-        told = self.options
-        endpoint = told.endpoint_url or _read_variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-        region = told.region or _read_variable("AWS_REGION", "AWS_DEFAULT_REGION")
+        options = self.options
+        endpoint = options.endpoint_url or _read_variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+        region = options.region or _read_variable("AWS_REGION", "AWS_DEFAULT_REGION")
         secrets = {
             name: secret.get_secret_value()
             for name in ("access_key_id", "secret_access_key", "session_token")
-            if (secret := getattr(told, name))
+            if (secret := getattr(options, name))
         }
         plain = {"endpoint": endpoint, "region": region or "us-east-1"}
         return {**{name: value for name, value in plain.items() if value}, **secrets}
@@ -107,25 +94,25 @@ class FolderOrUrl:
 
 
 def parse_store_url(url: str) -> ObjectStore:
-    """The store at a URL. Raises `ValueError` where that is not one of a bucket."""
+    """The store at a URL; raises ValueError if it names no bucket."""
     return ObjectStore(url=_normalize_url(url))
 
 
 def is_resolved(store: Path | ObjectStore) -> bool:
-    """Whether all that it takes to reach the store is known: no `${NAME}` is left in it."""
+    """Whether no `${NAME}` is left in what it takes to reach the store."""
     values = [str(store), *(store.storage_options.values() if isinstance(store, ObjectStore) else ())]
     return not any("${" in value for value in values)
 
 
 def _normalize_url(url: str) -> str:
-    """The URL without a slash at its end. Raises `ValueError`."""
+    """The URL without a slash at its end; raises ValueError."""
     scheme, _, rest = url.partition("://")
     bucket, _, prefix = rest.rstrip("/").partition("/")
     parts = prefix.split("/") if prefix else []
     if "${" in url:
-        return url  # a variable that is not set, which is told elsewhere
+        return url  # a variable that is not set, which is reported elsewhere
     if scheme not in _SCHEMES or not _BUCKET.fullmatch(bucket):
-        raise ValueError(f"found a URL of no bucket; allowed: {_ALLOWED_STORES}")
+        raise ValueError(f"found a URL that names no bucket; allowed: {_ALLOWED_STORES}")
     if any(part in ("", ".", "..") or set(part) & set("?#%*\\ ") for part in parts):
         raise ValueError("found a prefix with empty, relative or special parts; allowed: plain names")
     return "/".join([f"{scheme}://{bucket}", *parts])

@@ -1,6 +1,6 @@
-"""The first `knowledge.yaml` of a folder: the sources that are there, with comments.
+"""The initial `knowledge.yaml` of a folder: its sources, with comments.
 
-Only names are looked at, and the first kilobytes of YAML and JSON files.
+Reads only file names, and the first kilobytes of YAML and JSON files.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge_pipeline.config.file import check_config, format_problems
@@ -20,17 +19,12 @@ _MAX_FILES = 50_000
 _MAX_SPECIFICATIONS = 2_000  # YAML and JSON files that are opened
 _HEAD_BYTES = 4096
 _SKIPPED_FOLDERS = {
-    "node_modules",
-    "vendor",
-    "venv",
-    "__pycache__",
-    "dist",
-    "build",
-    "target",
-    "site-packages",
+    *("node_modules", "vendor", "venv", "site-packages"),
+    *("__pycache__", "dist", "build", "target"),
 }
 _MARKDOWN_SUFFIXES = {".md", ".markdown", ".mdx", ".rst"}
 _PAGED_SUFFIXES = {".pdf", ".docx"}
+_SPECIFICATION_SUFFIXES = {".yaml", ".yml", ".json"}
 _OPENAPI = re.compile(rb"""^\s*\{?\s*["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]""", re.MULTILINE)
 
 _HEADER = """\
@@ -38,7 +32,7 @@ _HEADER = """\
 # Relative paths are relative to this file; secrets are written as ${NAME}.
 version: 1
 
-# Where the tables lie. Keep this folder out of version control.
+# Where the tables are stored. Keep this folder out of version control.
 store: .knowledge
 """
 _DESCRIPTIONS = {
@@ -69,21 +63,20 @@ sources: []
 def render_initial_config(
     folder: Path, *, config_folder: Path | None = None, repository: str | None = None
 ) -> str:
-    """The text of a fresh file that declares what lies in `folder`.
+    """The text of a new file that declares what `folder` holds.
 
-    `beside` is the folder that the file will lie in (None: `folder` itself). With
-    `repository`, a git URL, the sources read that repository instead, unseen.
+    `config_folder` is where the file will be (None: `folder` itself). With `repository`,
+    a git URL, the sources read that repository instead, whatever it holds.
 
     Raises:
-        ConfigError: `folder` is no folder.
+        ConfigError: `folder` is not a folder.
     """
     if repository is not None:
         where = f"      type: git\n      url: {_quote_yaml(repository)}\n"
         types = ["code", "markdown", "openapi", "git_history"]
     else:
-        where = (
-            f"      type: local\n      path: {_quote_yaml(_relative_path(folder, config_folder or folder))}\n"
-        )
+        path = _relative_path(folder, config_folder or folder)
+        where = f"      type: local\n      path: {_quote_yaml(path)}\n"
         types = list(_detect_source_types(folder))
     if not types:
         return _HEADER + _NO_SOURCES
@@ -91,10 +84,10 @@ def render_initial_config(
 
 
 def write_initial_config(path: Path, folder: Path, *, repository: str | None = None) -> None:
-    """Write `initial` to `path`, which must not exist.
+    """Write the initial file to `path`, which must not exist.
 
     Raises:
-        ConfigError: there is a file already, it cannot be written, or `repository` holds a password.
+        ConfigError: the file exists, it cannot be written, or `repository` holds a password.
     """
     text = render_initial_config(folder, config_folder=path.absolute().parent, repository=repository)
     _, problems = check_config(text, path)
@@ -110,15 +103,15 @@ def write_initial_config(path: Path, folder: Path, *, repository: str | None = N
 
 
 def _render_source(kind: str, connection_yaml: str) -> str:
-    text = f"  # {_DESCRIPTIONS[kind]}\n  - id: {_SOURCE_IDS[kind]}\n    type: {kind}\n    connection:\n{connection_yaml}"
-    return text + '    include: ["*.pdf", "*.docx"]\n' if kind == "files" else text
+    head = f"  # {_DESCRIPTIONS[kind]}\n  - id: {_SOURCE_IDS[kind]}\n    type: {kind}\n"
+    include = '    include: ["*.pdf", "*.docx"]\n' if kind == "files" else ""
+    return f"{head}    connection:\n{connection_yaml}{include}"
 
 
 def _quote_yaml(text: str) -> str:
-    """As it stands in YAML, with nothing in it taken for a variable."""
-    return (
-        text if re.fullmatch(r"[\w./][\w./:@-]*", text, re.ASCII) else to_flow_yaml(text.replace("${", "$${"))
-    )
+    """The text as a YAML value in which nothing is taken for a variable."""
+    is_plain = re.fullmatch(r"[\w./][\w./:@-]*", text, re.ASCII)
+    return text if is_plain else to_flow_yaml(text.replace("${", "$${"))
 
 
 def _relative_path(folder: Path, config_folder: Path) -> str:
@@ -128,50 +121,28 @@ def _relative_path(folder: Path, config_folder: Path) -> str:
         return folder.absolute().as_posix()
 
 
-@dataclass(slots=True)
-class _FolderScan:
-    """What a walk has found so far."""
-
-    code: bool = False
-    markdown: bool = False
-    openapi: bool = False
-    files: bool = False
-    opened_files: int = 0
-
-    def add_file(self, path: Path) -> None:
-        suffix = path.suffix.lower()
-        self.code |= detect_language(path.name) in PARSED_LANGUAGES
-        self.markdown |= suffix in _MARKDOWN_SUFFIXES or path.name.lower() == "readme"
-        self.files |= suffix in _PAGED_SUFFIXES
-        if (
-            suffix in {".yaml", ".yml", ".json"}
-            and not self.openapi
-            and self.opened_files < _MAX_SPECIFICATIONS
-        ):
-            self.opened_files += 1
-            self.openapi = _is_openapi(path)
-
-
 def _detect_source_types(folder: Path) -> Iterator[str]:
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder: name the folder to index")
-    seen = _FolderScan()
+        raise ConfigError(f"{folder} is not a folder: name the folder to index")
+    found: set[str] = {"git_history"} if (folder / ".git").exists() else set()
+    opened = 0
     for path in _walk_files(folder):
-        seen.add_file(path)
-    if seen.code:
-        yield "code"
-    if seen.markdown:
-        yield "markdown"
-    if seen.openapi:
-        yield "openapi"
-    if (folder / ".git").exists():
-        yield "git_history"
-    if seen.files:
-        yield "files"
+        suffix = path.suffix.lower()
+        if detect_language(path.name) in PARSED_LANGUAGES:
+            found.add("code")
+        if suffix in _MARKDOWN_SUFFIXES or path.name.lower() == "readme":
+            found.add("markdown")
+        if suffix in _PAGED_SUFFIXES:
+            found.add("files")
+        if suffix in _SPECIFICATION_SUFFIXES and "openapi" not in found and opened < _MAX_SPECIFICATIONS:
+            opened += 1
+            if _is_openapi(path):
+                found.add("openapi")
+    yield from (kind for kind in _DESCRIPTIONS if kind in found)
 
 
 def _walk_files(folder: Path) -> Iterator[Path]:
-    """Up to a bound, without links, hidden folders, and those that hold other people's files."""
+    """Up to a bound, without links, hidden folders, and folders of dependencies and build results."""
     left = _MAX_FILES
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(
@@ -186,7 +157,7 @@ def _walk_files(folder: Path) -> Iterator[Path]:
 
 def _is_openapi(path: Path) -> bool:
     try:
-        if not path.is_file():  # a pipe would wait for ever
+        if not path.is_file():  # a pipe would block
             return False
         with path.open("rb") as file:
             return bool(_OPENAPI.search(file.read(_HEAD_BYTES)))

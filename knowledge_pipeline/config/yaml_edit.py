@@ -1,8 +1,8 @@
-"""Put one entry into the `sources` of a YAML text, or cut one out, as text.
+"""Insert one entry into the `sources` of a YAML text, or remove one, as text.
 
 Nothing is dumped again: the lines of one entry are inserted or removed where the
-parser's events say they are, so every other character stays. Pure; the caller checks
-that the result means what it should.
+parser's events place them, so every other character stays (docs/decisions/0027 says why
+ruamel.yaml's round trip cannot do this). Pure; the caller checks the result.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def insert_entry(text: str, entry: Mapping[str, Any]) -> str:
     """The text with one more source at the end of the list.
 
     Raises:
-        ConfigError: the list is written in a way that only a person should edit.
+        ConfigError: the list is written in a way that must be edited by hand.
     """
     sources = _locate_sources(text)
     if sources.is_flow and sources.items:
@@ -52,7 +52,10 @@ def insert_entry(text: str, entry: Mapping[str, Any]) -> str:
     line_end = "\r\n" if "\r\n" in text else "\n"
     text, at, column = _prepare_insertion(text, sources, line_end)
     before = text[:at] if not at or text[at - 1] == "\n" else text[:at] + line_end
-    gap = line_end if _has_blank_separator(text, sources) else ""
+    is_separated = len(sources.items) > 1 and _BLANK_LINE.search(
+        text, sources.items[-2][1] - 1, sources.items[-1][0]
+    )
+    gap = line_end if is_separated else ""
     return before + gap + _render_block(entry, column, line_end) + text[at:]
 
 
@@ -60,7 +63,7 @@ def remove_entry(text: str, index: int) -> str:
     """The text without the source at an index, and without the comments that describe it.
 
     Raises:
-        ConfigError: the list is written in a way that only a person should edit.
+        ConfigError: the list is written in a way that must be edited by hand.
     """
     sources = _locate_sources(text)
     start, end = sources.items[index]
@@ -80,75 +83,67 @@ def remove_entry(text: str, index: int) -> str:
 
 
 def to_flow_yaml(value: Any) -> str:
-    """A value on one line: JSON is YAML, but for the characters that only JSON allows unescaped."""
+    """A value on one line: JSON is YAML, except for characters that only JSON allows unescaped."""
     json_text = json.dumps(value, ensure_ascii=False)
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
 
 
 @dataclass(frozen=True, slots=True)
 class _SourcesSpan:
-    """Where the list of sources lies in the text; offsets count characters, half-open."""
+    """Where the list of sources is in the text; offsets count characters, half-open."""
 
     key_end: int  # -1: there is no key `sources`
-    start: int = 0  # of the list, or of what stands in its place
+    start: int = 0  # of the list, or of the value in its place
     end: int = 0
     is_flow: bool = False  # [a, b]
-    items: tuple[tuple[int, int], ...] = ()  # from the first to the last character that is written
+    items: tuple[tuple[int, int], ...] = ()  # from the first to the last written character
 
 
 def _locate_sources(text: str) -> _SourcesSpan:
     if re.search(r"\r(?!\n)", text):
         raise ConfigError("lines end in a bare carriage return: save the file with usual line ends")
     events = list(YAML(typ="safe", pure=True).parse(text))
-    position = 0
-    while position < len(events) and not isinstance(events[position], (CollectionStartEvent, ScalarEvent)):
-        position += 1
-    if not isinstance(events[position] if position < len(events) else None, MappingStartEvent):
+    is_node = (isinstance(event, (CollectionStartEvent, ScalarEvent)) for event in events)
+    root = next((position for position, found in enumerate(is_node) if found), len(events))
+    if root == len(events) or not isinstance(events[root], MappingStartEvent):
         return _SourcesSpan(key_end=-1)
-    position += 1
-    while not isinstance(events[position], CollectionEndEvent):
-        value = position + len(_take_node(events, position))
-        if isinstance(events[position], ScalarEvent) and events[position].value == "sources":
-            return _measure_sources(events, position, value)
-        position = value + len(_take_node(events, value))
+    children = _split_children(events, root)
+    for key, value in zip(children[::2], children[1::2], strict=True):
+        if not isinstance(key[0], ScalarEvent) or key[0].value != "sources":
+            continue
+        key_end, first = key[0].end_mark.index, value[0]
+        if isinstance(first, AliasEvent):
+            raise ConfigError("`sources` is an alias: edit the file by hand")
+        if not isinstance(first, SequenceStartEvent):
+            return _SourcesSpan(key_end, *_find_extent(value))
+        items = tuple(_find_extent(item) for item in _split_children(value, 0))
+        return _SourcesSpan(key_end, *_find_extent(value), is_flow=bool(first.flow_style), items=items)
     return _SourcesSpan(key_end=-1)
 
 
-def _measure_sources(events: list[Event], key: int, value: int) -> _SourcesSpan:
-    key_end, node = events[key].end_mark.index, _take_node(events, value)
-    first = node[0]
-    if isinstance(first, AliasEvent):
-        raise ConfigError("`sources` is an alias: edit the file by hand")
-    if not isinstance(first, SequenceStartEvent):
-        return _SourcesSpan(key_end, *_find_extent(node))
-    items, position = [], value + 1
-    while position < value + len(node) - 1:
-        item = _take_node(events, position)
-        items.append(_find_extent(item))
-        position += len(item)
-    return _SourcesSpan(key_end, *_find_extent(node), is_flow=bool(first.flow_style), items=tuple(items))
-
-
-def _take_node(events: list[Event], position: int) -> list[Event]:
-    """The events of the one node that starts at a position."""
+def _split_children(events: list[Event], start: int) -> list[list[Event]]:
+    """The events of each child of the collection that starts at a position."""
+    children: list[list[Event]] = []
     depth = 0
-    for index in range(position, len(events)):
-        depth += isinstance(events[index], CollectionStartEvent)
-        depth -= isinstance(events[index], CollectionEndEvent)
+    for event in events[start + 1 :]:
         if depth == 0:
-            return events[position : index + 1]
+            if isinstance(event, CollectionEndEvent):
+                return children
+            children.append([])
+        children[-1].append(event)
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
     raise ConfigError("the YAML ends inside a value")
 
 
 def _find_extent(node: list[Event]) -> tuple[int, int]:
-    """Ends of blocks and empty values are no characters, and their marks lie behind comments."""
+    """Ends of blocks and empty values are no characters, and their marks come after comments."""
     written = [event.end_mark.index for event in node if event.end_mark.index > event.start_mark.index]
     start = node[0].start_mark.index
     return start, max(written, default=start)
 
 
 def _prepare_insertion(text: str, sources: _SourcesSpan, line_end: str) -> tuple[str, int, int]:
-    """The text, perhaps without an empty list, where the entry goes, and the column of its dash."""
+    """The text without an empty list, where the entry goes, and the column of its dash."""
     if sources.items:
         start, end = sources.items[-1]
         _, column = _find_dash(text, start)
@@ -163,13 +158,13 @@ def _prepare_insertion(text: str, sources: _SourcesSpan, line_end: str) -> tuple
 
 
 def _quote_unprintable(value: Any) -> Any:
-    """The same with odd text in double quotes: ruamel.yaml loses such characters in plain style."""
+    """The same with unprintable text in double quotes: ruamel.yaml loses such characters in plain style."""
     if isinstance(value, Mapping):
         return {_quote_unprintable(key): _quote_unprintable(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_quote_unprintable(inner) for inner in value]
-    odd = isinstance(value, str) and _UNPRINTABLE.search(value)
-    return DoubleQuotedScalarString(value) if odd else value
+    is_unprintable = isinstance(value, str) and _UNPRINTABLE.search(value)
+    return DoubleQuotedScalarString(value) if is_unprintable else value
 
 
 def _render_block(entry: Mapping[str, Any], column: int, line_end: str) -> str:
@@ -183,15 +178,8 @@ def _render_block(entry: Mapping[str, Any], column: int, line_end: str) -> str:
     return "".join(f"{' ' * column if line else ''}{line}{line_end}" for line in indented)
 
 
-def _has_blank_separator(text: str, sources: _SourcesSpan) -> bool:
-    """Do empty lines stand between the last two entries?"""
-    if len(sources.items) < 2:
-        return False
-    return bool(_BLANK_LINE.search(text, sources.items[-2][1] - 1, sources.items[-1][0]))
-
-
 def _find_dash(text: str, start: int) -> tuple[int, int]:
-    """Start of the line with the dash of a block entry, and the dash's column."""
+    """Start of the line with a block entry's dash, and the dash's column."""
     line = start
     while line > 0:
         line = text.rfind("\n", 0, line) + 1

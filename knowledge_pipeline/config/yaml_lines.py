@@ -1,8 +1,8 @@
 """The text of `knowledge.yaml` as plain values, with the line of every key.
 
 Only the node graph of ruamel.yaml is used: nothing is constructed, whatever tags a
-file holds, and every scalar stays the text that was written (`since: 2024-01-31` is no
-date, `branch: 1.10` no number); the schema decides what it means. Never prints values.
+file holds, and every scalar stays the text as written (`since: 2024-01-31` is not a
+date, `branch: 1.10` not a number); the schema decides what it means. Never prints values.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class ParsedConfig:
     problems: list[ConfigProblem] = field(default_factory=list)
 
     def line_of(self, key_path: ConfigPath) -> int:
-        """Line of a key, or of the nearest one around it that the file has."""
+        """Line of a key, or of the nearest parent that the file has."""
         while key_path and key_path not in self.lines:
             key_path = key_path[:-1]
         return self.lines.get(key_path, 1)
 
     def value_at(self, key_path: ConfigPath) -> Any:
-        """The value at a place; None where there is none."""
+        """The value at a path; None if there is none."""
         value = self.value
         for part in key_path:
             if isinstance(value, dict):
@@ -68,19 +68,25 @@ class ParsedConfig:
                 return None
         return value
 
+    @property
+    def sources(self) -> list[Any]:
+        """The items of `sources`; none if it is missing or not a list."""
+        found = self.value_at(("sources",))
+        return found if isinstance(found, list) else []
+
     def add_problem(self, key_path: ConfigPath, text: str) -> None:
-        """Add one problem, at the line of its place."""
+        """Add a problem at the line of its key."""
         self.problems.append(ConfigProblem(self.line_of(key_path), key_path, text))
 
 
 def format_key_path(key_path: ConfigPath) -> str:
-    """`sources[0].chunking.strategy`; keys that hold odd characters are not shown."""
+    """`sources[0].chunking.strategy`; keys with other characters are not shown."""
     path = ""
     for part in key_path:
         if isinstance(part, int):
             path += f"[{part}]"
         else:
-            path += f".{part}" if re.fullmatch(r"[\w -]{1,60}", part) else ".(odd key)"
+            path += f".{part}" if re.fullmatch(r"[\w -]{1,60}", part) else ".(unprintable key)"
     return path.removeprefix(".")
 
 
@@ -88,29 +94,25 @@ def parse_config(text: str, *, name: str) -> ParsedConfig:
     """Read YAML; duplicate keys and foreign tags become problems.
 
     Raises:
-        ConfigError: the text is no YAML, or too large; the message names line and column.
+        ConfigError: the text is not YAML, or too large; the message names line and column.
     """
     if len(text) > MAX_CHARS:
         raise ConfigError(f"{name}:1: the file has {len(text)} characters; at most {MAX_CHARS} are read")
     last_line = text.count("\n") + (not text.endswith("\n")) or 1
     try:
-        return _NodeConverter(last_line).convert(_compose(text))
+        yaml = YAML(typ="safe", pure=True)
+        yaml.composer.warn_double_anchors = False  # pyright: ignore[reportAttributeAccessIssue]
+        return _NodeConverter(last_line).convert(yaml.compose(text))
     except RecursionError:
-        raise ConfigError(f"{name}:1: values are nested too deep; at most {MAX_DEPTH} levels") from None
+        raise ConfigError(f"{name}:1: values are nested too deeply; at most {MAX_DEPTH} levels") from None
     except OverflowError as error:
         raise ConfigError(f"{name}:1: {error}") from None
     except (YAMLError, ValueError) as error:
         raise ConfigError(_format_syntax_error(error, text, name, last_line)) from None
 
 
-def _compose(text: str) -> Node | None:
-    yaml = YAML(typ="safe", pure=True)
-    yaml.composer.warn_double_anchors = False  # pyright: ignore[reportAttributeAccessIssue]
-    return yaml.compose(text)
-
-
 def _format_syntax_error(error: Exception, text: str, name: str, last_line: int) -> str:
-    line, column, what = 1, 1, "no valid YAML"
+    line, column, what = 1, 1, "invalid YAML"
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         if mark is not None:
@@ -122,15 +124,12 @@ def _format_syntax_error(error: Exception, text: str, name: str, last_line: int)
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         what = "found a character that YAML does not allow"
-    return f"{name}:{line}: column {column}: {what}; {_suggest_fix(what, text, line)}"
-
-
-def _suggest_fix(fault: str, text: str, line: int) -> str:
-    if r"'\t'" in fault:
-        return "use spaces, not tabs"
-    if "${" in "".join(text.splitlines()[line - 1 : line]):
-        return 'inside { } or [ ] write "${NAME}" with quotes'
-    return "correct the YAML there"
+    fix = "correct the YAML there"
+    if r"'\t'" in what:
+        fix = "use spaces, not tabs"
+    elif "${" in "".join(text.splitlines()[line - 1 : line]):
+        fix = 'inside { } or [ ] write "${NAME}" with quotes'
+    return f"{name}:{line}: column {column}: {what}; {fix}"
 
 
 class _NodeConverter:
@@ -154,11 +153,11 @@ class _NodeConverter:
             return None if node.tag == _TAG_PREFIX + "null" else str(node.value)
         if isinstance(node, MappingNode):
             return self._convert_mapping(node, key_path)
-        return [self._convert_item(child, (*key_path, index)) for index, child in enumerate(node.value)]
-
-    def _convert_item(self, node: Node, key_path: ConfigPath) -> Any:
-        self._record_line(key_path, node)
-        return self._convert_node(node, key_path)
+        values: list[Any] = []
+        for index, child in enumerate(node.value):
+            self._record_line((*key_path, index), child)
+            values.append(self._convert_node(child, (*key_path, index)))
+        return values
 
     def _convert_mapping(self, node: MappingNode, key_path: ConfigPath) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -174,7 +173,7 @@ class _NodeConverter:
 
     def _add_entry(self, key: Node, value: Node, key_path: ConfigPath, values: dict[str, Any]) -> None:
         if not isinstance(key, ScalarNode):
-            return self.parsed.add_problem(key_path, "found a key that is no text; allowed: plain keys")
+            return self.parsed.add_problem(key_path, "found a key that is not text; allowed: plain keys")
         here = (*key_path, str(key.value))
         if key.value in values:
             line = min(key.start_mark.line + 1, self.last_line)
@@ -187,19 +186,16 @@ class _NodeConverter:
         self._check_bounds(key_path)
         if not isinstance(node, MappingNode):
             return self.parsed.add_problem(
-                key_path, "found '<<' with a value that is no mapping; allowed: *ANCHOR"
+                key_path, "found '<<' with a value that is not a mapping; allowed: *ANCHOR"
             )
-        for key, value in self._list_pairs(node, key_path):
-            if key.value not in values:
-                self._add_entry(key, value, key_path, values)
-
-    def _list_pairs(self, node: MappingNode, key_path: ConfigPath) -> list[tuple[Node, Node]]:
         plain = [pair for pair in node.value if pair[0].tag != _TAG_PREFIX + "merge"]
         if len(plain) < len(node.value):
             self.parsed.add_problem(
                 key_path, "found '<<' inside a merged mapping; allowed: one level of '<<'"
             )
-        return plain
+        for key, value in plain:
+            if key.value not in values:
+                self._add_entry(key, value, key_path, values)
 
     def _record_line(self, key_path: ConfigPath, node: Node) -> None:
         self.parsed.lines[key_path] = min(node.start_mark.line + 1, self.last_line)

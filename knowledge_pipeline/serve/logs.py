@@ -1,6 +1,6 @@
 """What a server writes to stderr: a line for each request and each problem, as JSON or as text.
 
-No line has the content of a query or of results unless `serve.log_content` is set, and none has a token or
+No line has the content of a query or of results unless `serve.log_queries` is set, and none has a token or
 a path. Every line that is written while a request is answered has the request's id.
 """
 
@@ -63,7 +63,7 @@ class LogObserver(Observer):
     """Fills in the log entry of the request that a query came with."""
 
     def __init__(self, serve: ServeSettings) -> None:
-        self._log_content = serve.log_content
+        self._log_content = serve.log_queries
 
     def on_identified(self, caller: Caller) -> None:
         """See `Observer`."""
@@ -102,8 +102,8 @@ def configure_logging(serve: ServeSettings, stream: TextIO | None = None) -> Ite
     What uvicorn, the SDK of MCP and other libraries log goes there too.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    as_json = serve.log == "json" or (serve.log is None and not handler.stream.isatty())
-    handler.setFormatter((JsonLogFormatter if as_json else TextLogFormatter)(content=serve.log_content))
+    as_json = serve.log_format == "json" or (serve.log_format is None and not handler.stream.isatty())
+    handler.setFormatter((JsonLogFormatter if as_json else TextLogFormatter)(content=serve.log_queries))
     root, ours, access = (logging.getLogger(name) for name in (None, "knowledge_pipeline", ACCESS_LOG))
     before = [(log, log.handlers, log.level, log.propagate) for log in (root, ours, access)]
     root.handlers, ours.handlers, access.handlers = [handler], [], []

@@ -63,7 +63,7 @@ class TracingObserver(Observer):
 
     def __init__(self, settings: TraceSettings) -> None:
         """Start the thread that sends. Raises `ConfigError`: there is no endpoint."""
-        self._include_content = settings.content
+        self._include_content = settings.include_content
         self._provider = _build_provider(settings)
         self._tracer = self._provider.get_tracer(SERVICE_NAME, version("knowledge-pipeline"))
 
@@ -132,13 +132,13 @@ def _build_provider(settings: TraceSettings) -> TracerProvider:
     if settings.endpoint is None:
         raise ConfigError("serve.traces.endpoint is not set: no traces can be sent")
     provider = TracerProvider(
-        sampler=ParentBasedTraceIdRatio(settings.sample),
+        sampler=ParentBasedTraceIdRatio(settings.sample_ratio),
         resource=_build_resource(),
         shutdown_on_exit=False,
         span_limits=SpanLimits(max_span_attributes=_MAX_ATTRIBUTES),
     )
     exporter = OTLPSpanExporter(settings.endpoint, headers=_parse_headers(settings), timeout=EXPORT_TIMEOUT_S)
-    if not settings.content:
+    if not settings.include_content:
         provider.add_span_processor(_RedactingProcessor())
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider

@@ -61,7 +61,7 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
         unchanged = len(desired) - len(added) - len(changed)
         plan = ReconcilePlan(added.to_pylist(), changed.to_pylist(), [], unchanged)
         builder = _VectorRowBuilder(ctx, embedder, chunks, table)
-        if isinstance(embedder, RayEmbedder) and len(plan.keys_to_write) >= embedder.pool.from_texts:
+        if isinstance(embedder, RayEmbedder) and len(plan.keys_to_write) >= embedder.pool.min_texts:
             _reconcile_distributed(table, plan, builder, ctx.lake.cache)
         else:
             reconcile(table, plan, builder.build_batches)

@@ -158,7 +158,7 @@ def run_questions(
 
 def evaluation_key(golden: GoldenSet, settings: Settings) -> str:
     """Equal where the same questions are asked in the same way: only then do scores compare."""
-    parts = [VERSION, golden.digest, settings.query.model_dump_json()]
+    parts = [VERSION, golden.digest, settings.query.model_dump_json(by_alias=True)]
     model = settings.language_model
     if model is not None and settings.query.list_language_model_keys():
         affects_results = {"model", "base_url", "max_input_tokens", "reasoning_effort"}

@@ -10,11 +10,9 @@ import cogapp
 import pytest
 import typer
 
-from knowledge_pipeline.cli import options
 from knowledge_pipeline.cli.app import app
-from knowledge_pipeline.config import settings
-from knowledge_pipeline.contract.types import TaskKind
-from knowledge_pipeline.query.search.engine import SearchType
+from knowledge_pipeline.contract.types import SearchType, SourceType, TaskKind
+from knowledge_pipeline_tests.cli.conftest import Run
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -69,7 +67,15 @@ def test_the_commands_are_these():
     ]
 
 
-def test_the_choices_are_those_of_the_program():
-    assert get_args(options.SourceKind) == get_args(settings.SourceType)
-    assert get_args(options.SearchKind) == get_args(SearchType)
-    assert get_args(options.TaskChoice) == get_args(TaskKind)
+@pytest.mark.parametrize(
+    ("path", "choices"),
+    [(("search",), SearchType), (("debug",), SearchType), (("context",), TaskKind)],
+)
+def test_the_choices_are_those_of_the_contract(path: tuple[str, ...], choices: object, run: Run):
+    assert f"<{'|'.join(get_args(choices))}>" in "".join(run(*path, "--help").out.split())
+
+
+def test_the_types_of_sources_are_those_of_the_contract(run: Run):
+    assert ", ".join(get_args(SourceType)) in " ".join(run("sources", "add", "--help").out.split())
+    refused = run("sources", "add", "nope", code=2).err
+    assert all(f"'{kind}'" in refused for kind in get_args(SourceType))

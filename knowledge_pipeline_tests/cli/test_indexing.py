@@ -35,7 +35,7 @@ def test_init_as_json_names_file_and_sources(repository: Path, nowhere: Path, ru
 def test_index_repo_declares_fitting_sources_and_indexes_them(home: Path, repository: Path, run: Run):
     ran = run("index", "--repo", str(repository))
     assert "SOURCE" in ran.out and "Release 1 is live" in ran.out
-    assert "Declared shop-code, shop-docs, shop-history" in ran.err
+    assert "Added shop-code, shop-docs, shop-history to" in ran.err
     text = (home / "knowledge.yaml").read_text()
     assert text.startswith("# made for a test\n")
     assert "path: ../shop" in text.replace('"', "")

@@ -15,7 +15,7 @@ def test_it_tells_what_was_done_and_then_that_nothing_is_left(indexed: Path, sho
     edited(shop, run)
     before = run("search", "sessions", "--json").json["results"]
     told = run("maintain", "--grace", "0").out
-    assert "old versions dropped" in told and "freed: 3 sources looked at" in told
+    assert "old versions removed" in told and "freed: 3 sources looked at" in told
     assert "Nothing to do: 3 sources looked at" in run("maintain", "--grace", "0").out
     assert run("search", "sessions", "--json").json["results"] == before
 

@@ -137,7 +137,7 @@ def test_debug_shows_the_question_the_steps_and_the_candidates(indexed: Path, ru
     [
         (["search"], "give a QUERY, or --file"),
         (["search", "x", "--type", "fuzzy"], "--type"),
-        (["search", "x", "--file", "a.py", "--type", "code"], "leave out --type code"),
+        (["search", "x", "--file", "a.py", "--type", "code"], "omit --type code"),
         (["search", "x", "--limit", "0"], "--limit"),
         (["search", "x", "--limit", "many"], "--limit"),
         (["search", "   "], "the question is empty"),

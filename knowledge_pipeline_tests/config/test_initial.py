@@ -112,7 +112,7 @@ def test_an_existing_file_is_not_overwritten(folder):
 
 @pytest.mark.parametrize("missing", ["nope", "README.md"])
 def test_what_is_no_folder_is_said(folder, missing):
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         render_initial_config(folder / missing)
 
 

@@ -67,9 +67,9 @@ def test_personal_data_is_redacted_where_people_write_to_people_unless_the_file_
 @pytest.mark.parametrize(
     ("kind", "filters", "said"),
     [
-        ("code", {"jql": "project = A"}, "jql is no filter of type 'code': it is one of jira"),
-        ("jira", {"spaces": ["OPS"]}, "spaces is no filter of type 'jira'"),
-        ("github_issues", {"state": "merged"}, "state 'merged' is of pull requests"),
+        ("code", {"jql": "project = A"}, "jql does not apply to type 'code', only to jira"),
+        ("jira", {"spaces": ["OPS"]}, "spaces does not apply to type 'jira'"),
+        ("github_issues", {"state": "merged"}, "state 'merged' applies to pull requests"),
     ],
 )
 def test_a_filter_of_another_type_is_refused(kind, filters, said):
@@ -161,7 +161,7 @@ def test_a_source_is_embedded_by_its_own_model_or_that_of_the_project():
     ],
 )
 def test_what_needs_a_language_model_is_refused_without_one(query, key):
-    with pytest.raises(ValidationError, match=rf"{key} cannot do without a language model"):
+    with pytest.raises(ValidationError, match=rf"{key} needs a language model"):
         Settings.model_validate({"query": query})
     assert Settings.model_validate({"query": query, "language_model": {"model": "m"}}).language_model
 

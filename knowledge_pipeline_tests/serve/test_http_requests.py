@@ -148,7 +148,7 @@ def test_every_name_of_this_machine_is_answered(server, host):
 
 
 def test_with_names_only_those_are_answered(world):
-    with Running(world.settings, config=world.config, names=("Know.example",)) as own:
+    with Running(world.settings, config=world.config, allowed_hosts=("Know.example",)) as own:
         client = own.client(world.tokens["acme"])
         assert client.get(f"{API}/status", headers={"Host": "know.EXAMPLE:443"}).status_code == 200
         refused(client.get(f"{API}/status"), 421, "MisdirectedRequest")

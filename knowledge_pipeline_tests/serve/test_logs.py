@@ -82,7 +82,7 @@ def test_content_and_tokens_are_in_no_line(world):
 
 def test_questions_are_told_without_their_secrets_where_that_is_wanted(world):
     stream, secret = io.StringIO(), "ghp_" + "a1B2c3D4e5" * 3 + "F6g7H8"
-    with logging_to(stream, world, log_content=True) as running:
+    with logging_to(stream, world, log_queries=True) as running:
         asker = running.client(world.tokens["ann"])
         asker.post(f"{API}/search", json={"query": f"payments retried {secret}"})
         asker.get(f"{API}/collections")
@@ -101,8 +101,8 @@ def test_on_a_terminal_lines_are_for_people(world):
     told = dict(fact.split("=") for fact in facts.split(" "))
     assert list(told) == ["request_id", "query_id", "token", "interface", "cached"]
     assert (told["interface"], told["token"], told["cached"]) == ("http", world.ids["ann"], "False")
-    assert logged(ServeSettings(log="json"), Terminal()).startswith("{")
-    assert not logged(ServeSettings(log="text"), io.StringIO()).startswith("{")
+    assert logged(ServeSettings(log_format="json"), Terminal()).startswith("{")
+    assert not logged(ServeSettings(log_format="text"), io.StringIO()).startswith("{")
 
 
 def logged(serve: ServeSettings, stream: io.StringIO, error: Exception | None = None) -> str:
@@ -118,7 +118,7 @@ def logged(serve: ServeSettings, stream: io.StringIO, error: Exception | None = 
     ("serve", "error", "said"),
     [
         (ServeSettings(), ValueError("the text of somebody"), None),
-        (ServeSettings(log_content=True), ValueError("the text of somebody"), "the text of somebody"),
+        (ServeSettings(log_queries=True), ValueError("the text of somebody"), "the text of somebody"),
         (ServeSettings(), NotFound("there is no such source"), "there is no such source"),
         (
             ServeSettings(),

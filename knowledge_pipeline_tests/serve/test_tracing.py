@@ -111,7 +111,7 @@ def test_neither_questions_nor_what_was_found_are_told_unless_wanted(world, rece
 
 def test_content_is_told_without_secrets_where_that_is_wanted(world, receiver):
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7H8"
-    with traced(world, receiver, content=True) as running:
+    with traced(world, receiver, include_content=True) as running:
         asker = running.client(world.tokens["public"])
         told = asker.post(f"{API}/search", json={"query": f"payments retried {secret}"}).json()
         question = named(receiver.received(has("search semantic")), "search semantic")
@@ -155,7 +155,7 @@ def test_questions_of_an_agent_are_below_its_request(world, receiver):
 
 
 def test_a_share_of_the_requests_is_traced_and_those_whose_callers_are(world, receiver):
-    with traced(world, receiver, sample=0.0) as running:
+    with traced(world, receiver, sample_ratio=0.0) as running:
         asker = running.client(world.tokens["public"])
         asker.post(f"{API}/search", json={"query": "payments"})
         asker.post(

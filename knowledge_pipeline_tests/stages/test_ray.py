@@ -57,7 +57,7 @@ def project_in(root: Path, model: Path, folder: Path, ray: dict[str, Any] | None
 def both(tmp_path: Path, model: Path) -> tuple[Project, Project]:
     """Two projects over the same files: one embeds by itself, one by a cluster."""
     write(tmp_path / "code", range(TEXTS))
-    pool = {"workers": WORKERS, "from_texts": 100}
+    pool = {"workers": WORKERS, "min_texts": 100}
     return (
         project_in(tmp_path / "alone", model, tmp_path / "code", None),
         project_in(tmp_path / "spread", model, tmp_path / "code", pool),
@@ -171,7 +171,7 @@ def test_a_worker_that_is_killed_in_the_middle_is_replaced(both: tuple[Project, 
 def test_what_a_worker_cannot_do_is_told_in_its_own_words(tmp_path: Path) -> None:
     model = build_tiny_model(tmp_path / "tiny")
     write(tmp_path / "code", range(200))
-    pool = {"workers": WORKERS, "from_texts": 10}
+    pool = {"workers": WORKERS, "min_texts": 10}
     project = project_in(tmp_path / "spread", model, tmp_path / "code", pool)
     weights = (model / "model.safetensors").read_bytes()
     assert not project.refresh().failures

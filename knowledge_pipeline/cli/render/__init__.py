@@ -1,1 +1,1 @@
-"""How the command line shows things: tables, trees and progress for people, values for programs."""
+"""What commands print: tables, trees and progress for people, values for programs."""

@@ -1,4 +1,4 @@
-"""An answer of the code graph as a person reads it: a tree from what was asked for."""
+"""Answers of the code graph for people: a tree from the target, or a table."""
 
 from __future__ import annotations
 
@@ -36,24 +36,23 @@ class _Branch:
 
 
 def show_tree(screen: Screen, answer: GraphResponse) -> None:
-    """A tree for what was asked for: on a terminal with colours, else plain."""
-    trees = list(_build_trees(answer))
-    for tree in trees:
-        if screen.is_terminal:
-            build_console().print(_to_rich_tree(tree))
-        else:
-            screen.print_text("\n".join(_iter_lines(tree)))
+    """Show a tree from the targets: in colour on a terminal, or else plain."""
+    tree = _build_tree(answer)
+    if tree and screen.is_terminal:
+        build_console().print(_to_rich_tree(tree))
+    elif tree:
+        screen.print_text("\n".join(_iter_lines(tree)))
     if not answer.matches:
         screen.print_text("Nothing was found.")
 
 
 def show_candidates(screen: Screen, answer: GraphResponse) -> None:
-    """What an ambiguous name may mean."""
+    """Show what an ambiguous name may mean."""
     screen.print_table([_node_row(node) for node in answer.candidates])
 
 
 def show_ranked(screen: Screen, answer: GraphResponse) -> None:
-    """The nodes by their scores."""
+    """Show the nodes by score."""
     rows = [{"score": node.score, **_node_row(node)} for node in answer.matches]
     screen.print_table(rows, right_aligned=("score",))
     if not rows:
@@ -64,10 +63,10 @@ def _node_row(node: GraphNode) -> dict[str, Any]:
     return {"name": node.name, "kind": node.kind, "source": node.source, "place": _format_location(node)}
 
 
-def _build_trees(answer: GraphResponse) -> Iterator[_Branch]:
-    """One tree: several targets, as the files of a folder, share it."""
+def _build_tree(answer: GraphResponse) -> _Branch | None:
+    """One tree, which several targets share, such as the files of a folder."""
     if not answer.targets:
-        return
+        return None
     first, *others = answer.targets
     root = _Branch(first.name, _format_detail(first))
     if others:
@@ -79,7 +78,7 @@ def _build_trees(answer: GraphResponse) -> Iterator[_Branch]:
         if title and grown:
             count = sum(1 for node in answer.nodes if node.role == side)
             root.children.append(_Branch(title, f"({count})", grown))
-    yield root
+    return root
 
 
 class _TreeBuilder:
@@ -104,14 +103,14 @@ class _TreeBuilder:
         return [self._build_branch(self._nodes[id_], found[id_], own) for id_ in ordered]
 
     def _build_branch(self, node: GraphNode, links: Sequence[GraphEdge], own: set[str]) -> _Branch:
-        told = f"{_format_detail(node)}  {self._format_links(links)}".strip()
+        detail = f"{_format_detail(node)}  {self._format_links(links)}".strip()
         if node.id in self._visited:
-            return _Branch(node.name, f"{told}  (as above)")
+            return _Branch(node.name, f"{detail}  (as above)")
         self._visited.add(node.id)
-        return _Branch(node.name, told, self.build_branches({node.id}, own))
+        return _Branch(node.name, detail, self.build_branches({node.id}, own))
 
     def _format_links(self, links: Sequence[GraphEdge]) -> str:
-        """`calls Store.put at L15, L20`: the other end is named where it is a part of the target."""
+        """`calls Store.put at L15, L20`: names the other end if it is a member of the target."""
         kinds = ", ".join(dict.fromkeys(link.kind for link in links))
         ends = {link.target if self._side == "used_by" else link.source for link in links}
         parts = sorted(self._nodes[id_].name for id_ in ends if self._nodes[id_].role == "member")
@@ -119,8 +118,8 @@ class _TreeBuilder:
         shown = ", ".join(f"L{line}" for line in lines[:_MAX_LINES_SHOWN])
         more = f" and {len(lines) - _MAX_LINES_SHOWN} more" if len(lines) > _MAX_LINES_SHOWN else ""
         of = f" {', '.join(parts[:3])}{' …' if len(parts) > 3 else ''}" if parts else ""
-        sure = max(link.confidence for link in links)
-        doubt = f", confidence {sure:.2f}" if sure < 0.9 else ""
+        confidence = max(link.confidence for link in links)
+        doubt = f", confidence {confidence:.2f}" if confidence < 0.9 else ""
         return f"[{kinds}{of} at {shown}{more}{doubt}]"
 
 

@@ -6,40 +6,68 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from knowledge_pipeline.stages.context import ProgressCallback
 
-    ReportFactory = Callable[["ProgressSubject"], ProgressCallback]
+    ReportFactory = Callable[[str], ProgressCallback]  # by what is shown before the stage: a source's id
 
 SECONDS_BETWEEN_LINES = 10.0
 
 
-class ProgressSubject(Protocol):
-    """What progress is told of: a source, in most commands."""
-
-    @property
-    def id(self) -> str:
-        """Shown before the stage."""
-        ...
-
-
 @contextmanager
 def show_progress(screen: Screen) -> Iterator[ReportFactory]:
-    """Show progress on stderr while inside; what is given makes each source's report."""
+    """Show progress on stderr while inside; yields what makes each source's report."""
     if screen.as_json or screen.quiet:
         yield lambda source: lambda stage, done, total: None
     elif sys.stderr.isatty():
-        from knowledge_pipeline.cli.render.progress_bars import show_progress_bars
-
-        with show_progress_bars() as report_for:
+        with _show_bars() as report_for:
             yield report_for
     else:
         lines = ProgressLines(screen.print_note)
-        yield lambda source: lambda stage, done, total: lines.report(source.id, stage, done, total)
+        yield lambda source: lambda stage, done, total: lines.report(source, stage, done, total)
+
+
+@contextmanager
+def _show_bars() -> Iterator[ReportFactory]:
+    """One bar at a time, of the stage that a source is in; it vanishes at the end."""
+    from rich import progress
+    from rich.console import Console
+    from rich.text import Text
+
+    class RateColumn(progress.ProgressColumn):
+        """Documents, chunks or texts a second."""
+
+        def render(self, task: progress.Task) -> Text:
+            return Text(format_rate(task.speed) if task.speed else "", style="progress.data.speed")
+
+    bars = progress.Progress(
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.fields[source]:<20} {task.fields[stage]:<10}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        RateColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    current = ("", "starting")
+    task = bars.add_task("", total=None, source=current[0], stage=current[1])
+
+    def report(source: str, stage: str, done: int, total: int | None) -> None:
+        nonlocal current, task
+        if current != (source, stage):
+            current = (source, stage)
+            bars.remove_task(task)
+            task = bars.add_task("", total=total, source=source, stage=stage)
+        bars.update(task, completed=done, total=total)
+
+    with bars:
+        yield lambda source: lambda stage, done, total: report(source, stage, done, total)
 
 
 class ProgressLines:
@@ -56,27 +84,19 @@ class ProgressLines:
         now = self._now()
         if self._stage != (source, stage):
             self._stage, self._stage_started_at, self._done_at_stage_start = (source, stage), now, done
-        if now - self._last_line_at >= SECONDS_BETWEEN_LINES:
-            self._last_line_at = now
-            rate = (
-                (done - self._done_at_stage_start) / (now - self._stage_started_at)
-                if now > self._stage_started_at
-                else 0.0
-            )
-            self._write(f"{source}: {stage} {_format_progress(done, total, rate)}")
-
-
-def _format_progress(done: int, total: int | None, rate: float) -> str:
-    if not total:
-        return f"{done:,}"
-    text = f"{done:,} of {total:,} ({100 * done // total} %)"
-    if rate <= 0:
-        return text
-    return f"{text}, {format_rate(rate)}, {format_duration((total - done) / rate)} left"
+        if now - self._last_line_at < SECONDS_BETWEEN_LINES:
+            return
+        self._last_line_at = now
+        seconds = now - self._stage_started_at
+        rate = (done - self._done_at_stage_start) / seconds if seconds > 0 else 0.0
+        progress = f"{done:,} of {total:,} ({100 * done // total} %)" if total else f"{done:,}"
+        if total and rate > 0:
+            progress += f", {format_rate(rate)}, {format_duration((total - done) / rate)} left"
+        self._write(f"{source}: {stage} {progress}")
 
 
 def format_rate(per_second: float) -> str:
-    """`22/s`, or with two digits where it is slow."""
+    """`22/s`, or two digits if it is slow."""
     return f"{per_second:,.0f}/s" if per_second >= 10 else f"{per_second:.2g}/s"
 
 

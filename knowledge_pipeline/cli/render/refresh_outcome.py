@@ -3,69 +3,71 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.cli.exit_codes import exit_code_of_failures, print_error
 from knowledge_pipeline.cli.render.terminal_text import one_line, truncate
-from knowledge_pipeline.cli.session import Session
-from knowledge_pipeline.errors import TransientError
+from knowledge_pipeline.errors import KnowledgeError, TransientError
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.cli.session import Session
     from knowledge_pipeline.stages.context import Stats
     from knowledge_pipeline.stages.pipeline import RefreshOutcome
+    from knowledge_pipeline.store.lake import Lake
 
 _MAX_REASONS_SHOWN = 5
-_RELEASE_KEY = "release"  # what the outcome calls a failure of the release
+_RELEASE_KEY = "release"  # under which the outcome reports a failure of the release
 _COUNT_FIELDS = ("seen", "added", "changed", "removed", "unchanged")
+_NUMBERS = ("seen", "added", "changed", "removed", "skipped", "chunks", "embedded")
 
 
-def show_outcome(session: Session, outcome: RefreshOutcome, **beside: Any) -> int:
-    """Tell what was done, and return the exit code; `beside` is told to programs as well."""
-    summaries = list(_summarize_sources(outcome))
-    screen = session.screen
+def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequence[str]) -> int:
+    """Show what was done, and return the exit code; programs also get the ids of new sources."""
+    by_source: dict[str, dict[str, Stats]] = {}
+    for stats in outcome.stats:
+        by_source.setdefault(stats.source, {})[stats.stage] = stats
+    summaries = [_summarize_source(source, stages) for source, stages in by_source.items()]
+    release, screen = outcome.release, session.screen
     if screen.as_json:
-        screen.print_json({**beside, **outcome_to_json(outcome, summaries)})
+        screen.print_json(
+            {
+                "config": str(session.config_path),
+                "declared": list(declared),
+                "sources": summaries,
+                "failures": [_failure_json(source, error) for source, error in outcome.failures.items()],
+                "release": {"release": release.version, "new": release.has_changes, "rows": release.rows}
+                if release and release.version
+                else None,
+            }
+        )
     else:
-        _show_sources(session, summaries)
+        rows = [
+            {
+                "source": each["source"],
+                **{name: each[name] for name in _NUMBERS},
+                "seconds": _format_seconds(each["seconds"]),
+            }
+            for each in summaries
+        ]
+        screen.print_table(rows, right_aligned=_NUMBERS)
+        for summary in summaries:
+            _show_notes(session, summary)
         for source, error in outcome.failures.items():
             print_error(f"{source}: {error}", kind="", code=0, as_json=False)
-        screen.print_text(_format_release(outcome))
-    return _exit_code_of(outcome)
-
-
-def _exit_code_of(outcome: RefreshOutcome) -> int:
-    """By the sources that failed: a release is refused because of them, and follows them."""
+        screen.print_text(_format_release(release))
+    # a release is refused because of failed sources, so those decide
     of_sources = [error for source, error in outcome.failures.items() if source != _RELEASE_KEY]
     return exit_code_of_failures(of_sources or outcome.failures.values())
 
 
-def outcome_to_json(outcome: RefreshOutcome, summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Plain values: sources done, failures, release."""
-    release = outcome.release
+def _failure_json(source: str, error: KnowledgeError) -> dict[str, Any]:
     return {
-        "sources": list(summaries),
-        "failures": [
-            {
-                "source": source,
-                "error": str(error),
-                "kind": type(error).__name__,
-                "temporary": isinstance(error, TransientError),
-            }
-            for source, error in outcome.failures.items()
-        ],
-        "release": {"release": release.version, "new": release.has_changes, "rows": release.rows}
-        if release and release.version
-        else None,
+        "source": source,
+        "error": str(error),
+        "kind": type(error).__name__,
+        "temporary": isinstance(error, TransientError),
     }
-
-
-def _summarize_sources(outcome: RefreshOutcome) -> Iterable[dict[str, Any]]:
-    by_source: dict[str, dict[str, Stats]] = {}
-    for stats in outcome.stats:
-        by_source.setdefault(stats.source, {})[stats.stage] = stats
-    for source, stages in by_source.items():
-        yield _summarize_source(source, stages)
 
 
 def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any]:
@@ -90,63 +92,45 @@ def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any
     }
 
 
-def _show_sources(session: Session, summaries: list[dict[str, Any]]) -> None:
-    numbers = ("seen", "added", "changed", "removed", "skipped", "chunks", "embedded")
-    session.screen.print_table(
-        [
-            {
-                "source": each["source"],
-                **{name: each[name] for name in numbers},
-                "seconds": _format_seconds(each["seconds"]),
-            }
-            for each in summaries
-        ],
-        right_aligned=numbers,
-    )
-    for each in summaries:
-        _show_skipped(session, each)
-        for title, counts in (("sanitizer found", each["found"]), ("note", each["notes"])):
-            if counts:
-                session.screen.print_text(f"{each['source']}: {title}: {_format_counts(counts)}")
-
-
 def _format_seconds(seconds: Mapping[str, float]) -> str:
-    """`6.1 = snapshot 1.2 + chunks 0.8 + ...`, stages below a tenth of a second left out."""
+    """`6.1 = snapshot 1.2 + chunks 0.8 + ...`, without stages below a tenth of a second."""
     parts = [f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05]
     total = f"{sum(seconds.values()):.1f}"
     return f"{total} = {' + '.join(parts)}" if len(parts) > 1 else total
 
 
-def _show_skipped(session: Session, summary: Mapping[str, Any]) -> None:
-    reasons: Mapping[str, int] = summary["skipped_reasons"]
-    if not reasons:
-        return
+def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
+    """Show why documents were skipped, what the sanitizer found, and other notes."""
     source, screen = summary["source"], session.screen
-    if screen.verbose:
-        for uri, reason in list_skipped_documents(session, source):
+    reasons: Mapping[str, int] = summary["skipped_reasons"]
+    if screen.verbose and reasons:
+        for uri, reason in _list_skipped_documents(session.lake, source):
             screen.print_text(f"{source}: skipped {uri}: {one_line(reason)}")
-        return
-    for reason, count in list(reasons.items())[:_MAX_REASONS_SHOWN]:
-        screen.print_text(f"{source}: skipped {count:,}: {truncate(one_line(reason), 200)}")
-    rest = list(reasons.values())[_MAX_REASONS_SHOWN:]
-    if rest:
-        screen.print_text(
-            f"{source}: skipped {sum(rest):,} for {len(rest)} other reasons (all with --verbose)"
-        )
+    elif reasons:
+        for reason, count in list(reasons.items())[:_MAX_REASONS_SHOWN]:
+            screen.print_text(f"{source}: skipped {count:,}: {truncate(one_line(reason), 200)}")
+        rest = list(reasons.values())[_MAX_REASONS_SHOWN:]
+        if rest:
+            screen.print_text(
+                f"{source}: skipped {sum(rest):,} for {len(rest)} other reasons (--verbose lists all)"
+            )
+    for title, counts in (("sanitizer found", summary["found"]), ("note", summary["notes"])):
+        if counts:
+            listed = ", ".join(f"{one_line(name)} {count:,}" for name, count in counts.items())
+            screen.print_text(f"{source}: {title}: {listed}")
 
 
-def list_skipped_documents(session: Session, source: str) -> list[tuple[str, str]]:
-    """Uri and reason of every document of a source that was not taken."""
+def _list_skipped_documents(lake: Lake, source: str) -> list[tuple[str, str]]:
+    """Uri and reason of every skipped document."""
     from knowledge_pipeline.store.filters import is_null
 
-    type_ = session.lake.list_stored_sources()[source]
-    tables = (session.lake.snapshot(type_, source), session.lake.chunks(type_, source))
+    type_ = lake.list_stored_sources()[source]
+    tables = (lake.snapshot(type_, source), lake.chunks(type_, source))
     rows = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
     return sorted((row["uri"], row["skipped"]) for each in rows for row in each)
 
 
-def _format_release(outcome: RefreshOutcome) -> str:
-    release = outcome.release
+def _format_release(release: Stats | None) -> str:
     if release is None:
         return "Nothing new was released: the last release stays live."
     if not release.version:
@@ -154,7 +138,3 @@ def _format_release(outcome: RefreshOutcome) -> str:
     if not release.has_changes:
         return f"Nothing changed: release {release.version} stays live ({release.rows:,} rows)."
     return f"Release {release.version} is live ({release.rows:,} rows)."
-
-
-def _format_counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{one_line(name)} {count:,}" for name, count in counts.items())

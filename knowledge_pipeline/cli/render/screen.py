@@ -1,7 +1,7 @@
-"""Where a command's words go: results to stdout, everything else to stderr.
+"""What a command prints: results to stdout, everything else to stderr.
 
-On a terminal results are tables and highlighted code; in a pipe they are plain text in
-columns; with `--json` stdout holds one JSON value and nothing else.
+On a terminal, results are tables and highlighted code; in a pipe, plain text in columns;
+with `--json`, stdout holds one JSON value and nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_CELL_CHARS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """How much is told, and in which form."""
+    """How much to print, and in which form."""
 
     as_json: bool = False
     quiet: bool = False
@@ -30,12 +30,12 @@ class Screen:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person sees the results at once."""
+        """Whether stdout is a terminal, for a person."""
         return not self.as_json and sys.stdout.isatty()
 
     @property
     def is_interactive(self) -> bool:
-        """Whether a person is there to answer a question."""
+        """Whether a person can answer a question."""
         return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
     def print_json(self, value: Any) -> None:
@@ -43,7 +43,7 @@ class Screen:
         self._write_json(value, indent=2)
 
     def print_json_line(self, value: Any) -> None:
-        """Write one JSON value of many, each on its own line, for a command that goes on."""
+        """Write one JSON value of many, each on its own line, for a command that keeps running."""
         self._write_json(value, indent=None)
 
     def _write_json(self, value: Any, *, indent: int | None) -> None:
@@ -52,7 +52,7 @@ class Screen:
         _write(sys.stdout, escape_json(text) + "\n")
 
     def print_text(self, text: str = "", *, style: str | None = None) -> None:
-        """Write text of a result; `style` counts on a terminal only."""
+        """Write text of a result; `style` applies on a terminal only."""
         if self.as_json:
             return
         if style and self.is_terminal:
@@ -61,12 +61,12 @@ class Screen:
             _write(sys.stdout, escape_controls(text) + "\n")
 
     def print_note(self, text: str) -> None:
-        """Tell a person what goes on, beside the result."""
+        """Tell a person on stderr what is going on."""
         if not self.as_json and not self.quiet:
             _write(sys.stderr, escape_controls(text) + "\n")
 
     def print_table(self, rows: Sequence[Mapping[str, Any]], *, right_aligned: Sequence[str] = ()) -> None:
-        """Write rows under their keys as headings; columns in `right` hold numbers."""
+        """Write rows under their keys as headings."""
         if self.as_json or not rows:
             return
         headings = list(rows[0])
@@ -90,7 +90,7 @@ class Screen:
 
 
 def format_cell(value: Any) -> str:
-    """One table cell: numbers with separators, nothing as `-`, text on one visible line."""
+    """One table cell: numbers with separators, nothing as `-`, text on one line."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -103,7 +103,7 @@ def format_cell(value: Any) -> str:
 
 
 def build_console() -> Console:
-    """Rich on stdout: no markup, no emoji codes, no guessed highlights in other people's text."""
+    """Rich on stdout, without markup, emoji codes or highlights in other people's text."""
     from rich.console import Console
 
     return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)

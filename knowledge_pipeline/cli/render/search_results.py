@@ -1,4 +1,4 @@
-"""An answer as a person reads it: citations first, content after, bounded."""
+"""The results of a search for people: citations first, then content, within bounds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.cli.related import format_document_name
+from knowledge_pipeline.cli.render.relations import format_document_name
 from knowledge_pipeline.cli.render.screen import Screen
 from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
 from knowledge_pipeline.query.describe import describe_neighbours, describe_relation, describe_skipped_step
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.responses import Relation, ScoreExplanation, SearchResponse, SearchResult
+    from knowledge_pipeline.contract.responses import ScoreExplanation, SearchResponse, SearchResult
 
 _MAX_LINE_CHARS = 200
 _MAX_FULL_LINE_CHARS = 20_000
@@ -26,13 +26,17 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
         screen: where to.
         answer: the results.
         lines: how many lines of each result at most; None: all.
-        scores: whether a score means anything here.
+        scores: whether to show scores.
     """
     if screen.as_json:
         screen.print_json(answer.as_json())
         return
     for step in answer.degraded:
-        screen.print_note(f"note: {_describe_degraded_step(step, answer)}")
+        note = describe_skipped_step(step).rstrip(".")
+        why = answer.explain["degraded"].get(step) if answer.explain else None
+        screen.print_note(
+            f"note: {note[:1].lower()}{note[1:]} ({one_line(_format_nested(why)) if why else '--explain says why'})"
+        )
     for number, result in enumerate(answer.results, start=1):
         screen.print_text(_format_heading(number, result, scores=scores), style="bold cyan")
         if result.explain:
@@ -40,26 +44,37 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
         if lines != 0:
             _show_content(screen, result, lines)
         if result.related:
-            screen.print_text(f"   {' · '.join(map(_format_relation, result.related))}", style="dim")
+            related = (
+                f"{describe_relation(each)} {format_document_name(each.document)} [{each.document.source}]"
+                for each in result.related
+            )
+            screen.print_text(f"   {' · '.join(related)}", style="dim")
         if result.graph:
-            told = [
-                f"   {one_line(line)}"
-                for line in describe_neighbours(result.graph, max_named=_MAX_NEIGHBOURS)
-            ]
-            screen.print_text("\n".join(told), style="dim")
+            for line in describe_neighbours(result.graph, max_named=_MAX_NEIGHBOURS):
+                screen.print_text(f"   {one_line(line)}", style="dim")
         screen.print_text()
     if not answer.results:
         screen.print_text("Nothing was found.")
     if answer.explain:
-        screen.print_text(_format_timings(answer))
+        steps = ", ".join(f"{step} {spent:.1f}" for step, spent in answer.timings_ms.items())
+        screen.print_text(
+            f"query {answer.query_id}, release {answer.release}, {answer.took_ms:.1f} ms: {steps}"
+        )
 
 
 def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
-    """Show how the answer came to be: the question as understood, the steps, the candidates."""
+    """Show how an answer was found: the question as understood, the steps, the candidates."""
     if screen.as_json:
         screen.print_json(answer.as_json())
         return
-    screen.print_table([{"understood": name, "as": text} for name, text in _describe_query(answer)])
+    explain = answer.explain or {}
+    understood = {
+        **explain.get("question", {}),
+        **{name: explain.get(name) for name in ("generated", "filters", "degraded")},
+    }
+    screen.print_table(
+        [{"understood": name, "as": _format_nested(value)} for name, value in understood.items() if value]
+    )
     steps = [{"step": step, "ms": spent} for step, spent in answer.timings_ms.items()]
     screen.print_table([*steps, {"step": "all", "ms": answer.took_ms}], right_aligned=("ms",))
     rows = [_candidate_row(rank, result) for rank, result in enumerate(answer.results, start=1)]
@@ -68,14 +83,6 @@ def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     )
     if not answer.results:
         screen.print_text("Nothing was found.")
-
-
-def _describe_degraded_step(step: str, answer: SearchResponse) -> str:
-    """What the answer had to do without, and why where it was asked for."""
-    sentence = describe_skipped_step(step)
-    what = f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}"
-    why = answer.explain["degraded"].get(step) if answer.explain else None
-    return f"{what}: {one_line(_format_nested(why))}" if why else f"{what} (--explain says why)"
 
 
 def _format_heading(number: int, result: SearchResult, *, scores: bool) -> str:
@@ -98,10 +105,6 @@ def _format_label(result: SearchResult) -> str:
     label = known.get("symbol") or known.get("section") or result.citation.title or ""
     page = f" (page {known['page']})" if known.get("page") else ""
     return truncate(one_line(str(label)), 80) + page
-
-
-def _format_relation(relation: Relation) -> str:
-    return f"{describe_relation(relation)} {format_document_name(relation.document)} [{relation.document.source}]"
 
 
 def _show_content(screen: Screen, result: SearchResult, lines: int | None) -> None:
@@ -131,18 +134,6 @@ def _format_explanation(explanation: ScoreExplanation) -> str:
         f"reranked {explanation.rerank:.3f}" if explanation.rerank is not None else "",
     ]
     return " · ".join(part for part in parts if part)
-
-
-def _format_timings(answer: SearchResponse) -> str:
-    steps = ", ".join(f"{step} {spent:.1f}" for step, spent in answer.timings_ms.items())
-    return f"query {answer.query_id}, release {answer.release}, {answer.took_ms:.1f} ms: {steps}"
-
-
-def _describe_query(answer: SearchResponse) -> list[tuple[str, str]]:
-    explain = answer.explain or {}
-    question: Mapping[str, Any] = explain.get("question", {})
-    found = {**question, **{name: explain.get(name) for name in ("generated", "filters", "degraded")}}
-    return [(name, _format_nested(value)) for name, value in found.items() if value]
 
 
 def _format_nested(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""Text that comes from documents, made fit for a terminal.
+"""Text from documents, made safe for a terminal.
 
-A file that is indexed may hold escape sequences that move the cursor, rename the window
-or hide text. They are shown as what they are, and never sent.
+An indexed file may hold escape sequences that move the cursor, rename the window or hide
+text. They are shown spelled out, and never sent.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _UNSAFE_IN_JSON = re.compile(
 def escape_controls(text: str) -> str:
     """The text with every control character spelled out, lines and tabs kept.
 
-    >>> visible("a\\x1b[2Jb")
+    >>> escape_controls("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
     return _CONTROLS.sub(_escape_match, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """The text on one line, visible."""
+    """The text on one line, with controls spelled out."""
     return escape_controls(" ".join(text.split()))
 
 
@@ -38,7 +38,7 @@ def escape_json(json_text: str) -> str:
 
 
 def truncate(text: str, limit: int) -> str:
-    """At most `limit` characters, with an ellipsis where something was cut."""
+    """At most `limit` characters, with an ellipsis if the text was cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from knowledge_pipeline.cli.exit_codes import FAILED
-from knowledge_pipeline.cli.options import SourceKind, TokenVariable, Yes, complete_source_ids
-from knowledge_pipeline.cli.releases import confirm
+from knowledge_pipeline.cli.options import TokenVariable, Yes, complete_source_ids
+from knowledge_pipeline.cli.prompts import ask, confirm
 from knowledge_pipeline.cli.render.terminal_text import format_count
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.cli.sources.service_entries import (
@@ -26,13 +26,19 @@ from knowledge_pipeline.cli.sources.source_entries import (
     resolve_target_config,
     validate_entry,
 )
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import ConfigError, NotFound
 
-if TYPE_CHECKING:
-    pass
-
 Id = Annotated[str, typer.Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
-Patterns = list[str] | None
+
+_ID_SUFFIXES = {
+    "code": "code",
+    "markdown": "docs",
+    "openapi": "api",
+    "git_history": "history",
+    "files": "files",
+    "archive": "archive",
+}
 
 
 @example("""
@@ -72,79 +78,84 @@ def list_(session: Session) -> None:
 """)
 def add(
     session: Session,
-    type: Annotated[
-        SourceKind,
-        typer.Argument(
-            metavar="TYPE",
-            help=f"{', '.join(get_args(SourceKind))}.",
-        ),
-    ],
+    type: Annotated[SourceType, typer.Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.")],
     path: Annotated[
-        Path | None, typer.Option("--path", metavar="FOLDER", help="A folder of this machine.")
+        Path | None, typer.Option("--path", metavar="FOLDER", help="A folder on this machine.")
     ] = None,
     url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="A git repository, or the site of a service.")
+        str | None,
+        typer.Option("--url", metavar="URL", help="A git repository, or the address of a service."),
     ] = None,
     id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="By default made of the name and the type.")
+        str | None, typer.Option("--id", metavar="ID", help="By default, the name and the type.")
     ] = None,
-    branch: Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Of --url.")] = None,
+    branch: Annotated[
+        str | None, typer.Option("--branch", metavar="NAME", help="The branch of --url.")
+    ] = None,
     include: Annotated[
-        Patterns, typer.Option("--include", metavar="PATTERN", help="Only files like this, as in .gitignore.")
+        list[str] | None,
+        typer.Option("--include", metavar="PATTERN", help="Only files that match, as in .gitignore."),
     ] = None,
     exclude: Annotated[
-        Patterns, typer.Option("--exclude", metavar="PATTERN", help="No files like this, as in .gitignore.")
+        list[str] | None,
+        typer.Option("--exclude", metavar="PATTERN", help="No files that match, as in .gitignore."),
     ] = None,
     token_env: TokenVariable = None,
     email: Annotated[
         str | None,
-        typer.Option("--email", metavar="ADDRESS", help="Jira, Confluence Cloud: whose token it is."),
+        typer.Option("--email", metavar="ADDRESS", help="Jira and Confluence Cloud: the token's account."),
     ] = None,
 ) -> None:
-    """Add a source to knowledge.yaml, whose comments stay; nothing is indexed yet."""
+    """Add a source to knowledge.yaml, keeping its comments; nothing is indexed yet."""
+    config = resolve_target_config(session)
     if type == "slack" and path is not None:
-        export = {"type": "slack_export", "path": _relative_folder(path, resolve_target_config(session))}
-        _add_entry(session, {"id": id, "type": type, "connection": export}, "slack")
-        return
-    if type in SERVICE_KINDS:
+        name = "slack"
+        entry = {"type": type, "connection": {"type": "slack_export", "path": _relative_path(path, config)}}
+    elif service := SERVICE_KINDS.get(type):
         if path is not None or branch or include or exclude:
             raise WrongUsage(f"{type} is read from a service: give --url, --email and --token-env only")
-        address = url or _ask_address(session, SERVICE_KINDS[type].address_prompt)
-        entry = build_service_entry(type, address, email=email, token_variable=token_env)
-        _add_entry(
-            session, {"id": id, **entry}, f"{derive_service_name(entry)}-{SERVICE_KINDS[type].id_suffix}"
-        )
-        return
-    if email:
-        raise WrongUsage("--email is for Jira and Confluence")
+        if url is None and service.address_prompt:
+            option = "--url: the address of the site, or of the repository"
+            url = ask(session, service.address_prompt, option=option)
+        entry = build_service_entry(type, url or "", email=email, token_variable=token_env)
+        name = f"{derive_service_name(entry)}-{service.id_suffix}"
+    else:
+        if email:
+            raise WrongUsage("--email is for Jira and Confluence")
+        repository = _choose_repository(session, path, url, branch, token_env)
+        local = {"type": "local", "path": _relative_path(repository.folder, config)}
+        entry = {"type": type, "connection": local if repository.is_local else repository.to_connection()}
+        entry |= {"include": list(include)} if include else {}
+        entry |= {"exclude": list(exclude)} if exclude else {}
+        name = f"{repository.slug}-{_ID_SUFFIXES[type]}"
+    _add_entry(session, config, {"id": id or choose_free_id(name, _list_declared_ids(config)), **entry})
+
+
+def _choose_repository(
+    session: Session, path: Path | None, url: str | None, branch: str | None, token_variable: str | None
+) -> RepositoryLocation:
+    """The folder or git repository that the options name, or else the person."""
     if path is not None and url is not None:
         raise WrongUsage("give --path or --url, not both")
-    if path is not None and (branch or token_env):
-        raise WrongUsage("--branch and --token-env say more about --url")
-    if path is None and url is None:
-        path, url = _ask_location(session)
+    if path is not None and (branch or token_variable):
+        raise WrongUsage("--branch and --token-env need --url")
     if path is not None and not path.expanduser().is_dir():
-        raise ConfigError(f"{path} is no folder: correct --path")
-    config = resolve_target_config(session)
-    repository = RepositoryLocation(str(url or path), branch, token_env)
+        raise ConfigError(f"{path} is not a folder: correct --path")
+    location = str(path) if path is not None else url
+    is_git = None if path is None and url is None else url is not None
+    if location is None:
+        location = ask(session, "Folder, or address of a git repository", option="--path FOLDER or --url URL")
+    repository = RepositoryLocation(location, branch, token_variable, is_git=is_git)
     repository.require_valid()
-    entry = {
-        "id": id,
-        "type": type,
-        "connection": repository.to_connection()
-        if url
-        else {"type": "local", "path": _relative_folder(path, config)},
-        **({"include": list(include)} if include else {}),
-        **({"exclude": list(exclude)} if exclude else {}),
-    }
-    _add_entry(session, entry, f"{repository.slug}-{_ID_SUFFIXES[type]}")
+    return repository
 
 
-def _add_entry(session: Session, entry: SourceEntry, default_id: str) -> None:
-    """Write an entry, with an id of its own where none is given, and say what comes next."""
-    config = resolve_target_config(session)
-    entry["id"] = entry["id"] or choose_free_id(default_id, _list_declared_ids(config))
-    _require_openable(entry, config)
+def _add_entry(session: Session, config: Path, entry: SourceEntry) -> None:
+    """Write an entry if such a source can be opened, and say what comes next."""
+    from knowledge_pipeline.sources.registry import open_source
+
+    with open_source(validate_entry(entry, config, allow_unset=True), cache=config.parent):
+        pass  # contacts no service
     add_entries(session, config, [entry])
     if session.as_json:
         session.screen.print_json({"config": str(config), "added": entry})
@@ -163,23 +174,23 @@ def remove(
     session: Session,
     id: Id,
     keep_content: Annotated[
-        bool, typer.Option("--keep-content", help="Only out of knowledge.yaml; what is indexed stays.")
+        bool, typer.Option("--keep-content", help="Remove it from knowledge.yaml only; keep what is indexed.")
     ] = False,
     yes: Yes = False,
 ) -> int | None:
-    """Remove a source from knowledge.yaml, and erase what is stored of it."""
+    """Remove a source from knowledge.yaml, and erase its stored content."""
     from knowledge_pipeline.config.edit import remove_source
     from knowledge_pipeline.maintenance.purge import purge_source
     from knowledge_pipeline.stages.pipeline import select_sources
 
     select_sources(session.settings_without_secrets, [id])
     if not keep_content and not confirm(
-        session, f"Remove {id!r}, and erase all that is stored of it, and all earlier releases?", yes=yes
+        session, f"Remove {id!r}, and erase its stored content and all earlier releases?", yes=yes
     ):
         return FAILED
     documents = 0
     if not keep_content:
-        with suppress(NotFound):  # nothing of it was ever stored
+        with suppress(NotFound):  # nothing was ever stored
             documents = purge_source(session.lake, session.settings_without_secrets, id)
     remove_source(session.config_path, id)
     if session.as_json:
@@ -195,7 +206,7 @@ def remove(
     knowledge sources test flask-docs
 """)
 def test(session: Session, id: Id) -> None:
-    """Read a source without storing anything: how many documents it lists, and what one looks like."""
+    """Read a source without storing anything: count its documents, and show one."""
     from knowledge_pipeline.cli.sources.probe import probe_source
     from knowledge_pipeline.stages.pipeline import select_sources
 
@@ -203,53 +214,15 @@ def test(session: Session, id: Id) -> None:
     probe_source(session, source)
 
 
-_ID_SUFFIXES = {
-    "code": "code",
-    "markdown": "docs",
-    "openapi": "api",
-    "git_history": "history",
-    "files": "files",
-    "archive": "archive",
-}
-
-
-def _ask_location(session: Session) -> tuple[Path | None, str | None]:
-    if not session.screen.is_interactive:
-        raise WrongUsage("give --path FOLDER or --url URL")
-    given = str(typer.prompt("Folder, or address of a git repository", err=True))
-    repository = RepositoryLocation(given)
-    repository.require_valid()
-    return (repository.folder, None) if repository.is_local else (None, given)
-
-
-def _ask_address(session: Session, question: str) -> str:
-    if not question:
-        return ""
-    if not session.screen.is_interactive:
-        raise WrongUsage("give --url: the address of the site, or of the repository")
-    return str(typer.prompt(question, err=True))
-
-
-def _require_openable(entry: SourceEntry, config: Path) -> None:
-    """Raises ConfigError where such a source could never be read; contacts nobody."""
-    from knowledge_pipeline.sources.registry import open_source
-
-    with open_source(validate_entry(entry, config, unset_allowed=True), cache=config.parent):
-        pass
-
-
 def _list_declared_ids(config: Path) -> set[str]:
     from knowledge_pipeline.config.file import load_settings
 
-    return (
-        {source.id for source in load_settings(config, allow_unset=True).sources}
-        if config.exists()
-        else set()
-    )
+    if not config.exists():
+        return set()
+    return {source.id for source in load_settings(config, allow_unset=True).sources}
 
 
-def _relative_folder(path: Path | None, config: Path) -> str:
-    """A folder below the file's is written relative to it, any other absolute."""
-    folder = (path or Path()).expanduser().resolve()
-    parent = config.resolve().parent
-    return folder.relative_to(parent).as_posix() if folder.is_relative_to(parent) else folder.as_posix()
+def _relative_path(path: Path, config: Path) -> str:
+    """The path relative to the file's folder if it is inside, or else absolute."""
+    path, parent = path.expanduser().resolve(), config.resolve().parent
+    return path.relative_to(parent).as_posix() if path.is_relative_to(parent) else path.as_posix()

@@ -1,11 +1,11 @@
-"""What `sources test` tells: a source's listing, counted, and one of its documents."""
+"""Read a source without storing anything: its listing, and one of its documents."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
+from knowledge_pipeline.cli.render.sources import show_listing
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.sources.base import Source
 
 _MAX_TRIES = 20
-_MAX_LINES_SHOWN = 8
 
 
 def probe_source(session: Session, source: SourceConfig) -> None:
@@ -23,7 +22,7 @@ def probe_source(session: Session, source: SourceConfig) -> None:
 
     Raises:
         SourceRefused: it lists nothing, or none of the first documents can be read.
-        KnowledgeError: as the source says.
+        KnowledgeError: the source fails.
     """
     from knowledge_pipeline.sources.registry import open_source
 
@@ -31,7 +30,7 @@ def probe_source(session: Session, source: SourceConfig) -> None:
         items = list(opened.discover())
         skipped = Counter(item.skip for item in items if item.skip)
         document = _read_first_document(source.id, opened, [item for item in items if not item.skip])
-    _show_listing(session, source.id, len(items), skipped, document)
+    show_listing(session.screen, source.id, len(items), skipped, document)
 
 
 def _read_first_document(source: str, opened: Source, items: list[Item]) -> Document:
@@ -42,40 +41,3 @@ def _read_first_document(source: str, opened: Source, items: list[Item]) -> Docu
         except DocumentSkipped as skipped:
             reason = f"the first documents cannot be read ({item.uri}: {skipped})"
     raise SourceRefused(f"source {source!r}: {reason}")
-
-
-def _show_listing(
-    session: Session, source: str, listed: int, skipped: Counter[str], document: Document
-) -> None:
-    screen = session.screen
-    if screen.as_json:
-        screen.print_json(
-            {
-                "source": source,
-                "listed": listed,
-                "skipped": dict(skipped.most_common()),
-                "document": _document_json(document),
-            }
-        )
-        return
-    screen.print_text(f"{source}: {format_count(listed, 'document')}, {skipped.total():,} to be skipped.")
-    for reason, count in skipped.most_common(5):
-        screen.print_text(f"  {count:,}: {one_line(reason)}")
-    screen.print_text(
-        f"For example {document.uri}: {len(document.text):,} characters, {document.language or 'no language'}"
-    )
-    lines = [truncate(line, 200) for line in document.text.rstrip().split("\n")[:_MAX_LINES_SHOWN]]
-    screen.print_code("\n".join(lines), language=document.language, first_line=1)
-
-
-def _document_json(document: Document) -> dict[str, Any]:
-    return {
-        "uri": document.uri,
-        "path": document.path,
-        "title": document.title,
-        "language": document.language,
-        "author": document.author,
-        "last_modified": document.last_modified.isoformat() if document.last_modified else None,
-        "characters": len(document.text),
-        "beginning": document.text[:500],
-    }

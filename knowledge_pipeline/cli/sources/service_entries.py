@@ -1,4 +1,4 @@
-"""The entry of knowledge.yaml for a source that a service is asked for: an address, and who asks."""
+"""Entries of knowledge.yaml for sources that are read from a service."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from knowledge_pipeline.cli.session import WrongUsage
 
 SourceEntry = dict[str, Any]
+"""One item of `sources`, as written in the file; `Any`: plain YAML values."""
 
 _REPOSITORY_ADDRESS = re.compile(r"^(?:https?://(?P<host>[^/@\s]+)/)?(?P<path>[\w.-]+(?:/[\w.-]+)+)$")
 _GITHUB, _GITLAB = "github.com", "gitlab.com"
@@ -17,11 +18,11 @@ _GITHUB, _GITLAB = "github.com", "gitlab.com"
 
 @dataclass(frozen=True, slots=True)
 class ServiceKind:
-    """What is asked for a type, and how it is named."""
+    """How a source type is added."""
 
-    address_prompt: str  # asked of a person
+    address_prompt: str  # "" if the service has one address
     token_variable: str
-    id_suffix: str  # the end of an id
+    id_suffix: str
 
 
 SERVICE_KINDS = {
@@ -37,34 +38,36 @@ SERVICE_KINDS = {
 def build_service_entry(
     kind: str, address: str, *, email: str | None, token_variable: str | None
 ) -> SourceEntry:
-    """An entry without an id; the token is named, never written.
+    """An entry without an id; it names the variable of the token, never the token.
 
     Args:
-        kind: one of `KINDS`.
-        address: of a site, or a repository.
-        email: whose token it is, where the service wants to know.
+        kind: a key of `SERVICE_KINDS`.
+        address: of a site or a repository.
+        email: the token's account, if the service asks for one.
         token_variable: the environment variable that holds the token; "" for none, None for the usual one.
 
     Raises:
-        WrongUsage: the address is none, or an e-mail is given to a service that wants none.
+        WrongUsage: the address is invalid, or the service takes no e-mail.
     """
     hosted = _parse_repository_address(address) if kind in ("github_pr", "github_issues") else None
     usual = "GITLAB_TOKEN" if hosted and hosted["type"] == "gitlab" else SERVICE_KINDS[kind].token_variable
     variable = usual if token_variable is None else token_variable
     identity = {**({"email": email} if email else {}), **({"token": f"${{{variable}}}"} if variable else {})}
     if email and kind not in ("jira", "confluence"):
-        raise WrongUsage("--email is for Jira and Confluence: other services know whose token it is")
+        raise WrongUsage("--email is for Jira and Confluence: other services know the token's account")
     if hosted:
         return {"type": kind, "connection": {**hosted, **identity}}
     if kind == "slack":
         return {"type": kind, "connection": {"type": "slack", **identity}}
     if not re.match(r"^https?://[^\s/@]+", address):
-        raise WrongUsage(f"{address!r} is no address of a site: write it like https://example.atlassian.net")
+        raise WrongUsage(
+            f"{address!r} is not the address of a site: write it like https://example.atlassian.net"
+        )
     return {"type": kind, "connection": {"type": kind, "url": address.rstrip("/"), **identity}}
 
 
 def derive_service_name(entry: SourceEntry) -> str:
-    """The beginning of an id: the repository's name, or the site's."""
+    """The first part of an id: the name of the repository or site."""
     connection = entry["connection"]
     if path := connection.get("repository") or connection.get("project"):
         name = str(path).rpartition("/")[2]
@@ -74,13 +77,13 @@ def derive_service_name(entry: SourceEntry) -> str:
 
 
 def _parse_repository_address(address: str) -> SourceEntry:
-    """The connection of a repository: GitLab's where the host says so, else GitHub's."""
+    """The connection of a repository: GitLab's if the host says so, or else GitHub's."""
     found = _REPOSITORY_ADDRESS.match(address.strip().rstrip("/").removesuffix(".git"))
     host, path = (found["host"] or _GITHUB, found["path"]) if found else ("", "")
     if "gitlab" in host:
         site = {} if host == _GITLAB else {"url": f"https://{host}"}
         return {"type": "gitlab", "project": path, **site}
     if not host or path.count("/") != 1:
-        raise WrongUsage(f"{address!r} is no repository of GitHub or GitLab: give its address")
+        raise WrongUsage(f"{address!r} is not a repository on GitHub or GitLab: give its address")
     site = {} if host == _GITHUB else {"url": f"https://{host}/api/v3"}
     return {"type": "github", "repository": path, **site}

@@ -1,48 +1,54 @@
-"""Which sources a folder or a repository needs, and the entries that declare them.
+"""The sources that a folder or a repository needs, and the entries that declare them.
 
 Nothing is written before the repository has answered: a mistyped address leaves
-`knowledge.yaml` as it was.
+`knowledge.yaml` unchanged.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from knowledge_pipeline.cli.session import Session, resolve_config
+from knowledge_pipeline.cli.sources.service_entries import SourceEntry
 from knowledge_pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.cli.session import Session
-    from knowledge_pipeline.config.settings import Connection, Settings, SourceConfig
-
-SourceEntry = dict[str, Any]
+    from knowledge_pipeline.config.settings import Settings, SourceConfig
 
 _GIT_ADDRESS = re.compile(
     r"^(?:[a-z][a-z0-9+.-]*://|[^/@:\s]+@[^/:\s]+:|[^/@:\s]+\.[^/:\s]+:)", re.IGNORECASE
 )
 _MAX_ID_CHARS = 64
-_NO_SOURCES_YAML = "\nsources: []\n"
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryLocation:
-    """A folder of this machine, or a git repository read at a branch's tip."""
+    """A folder on this machine, or a git repository read at a branch's tip."""
 
     location: str
     branch: str | None = None
     token_variable: str | None = None  # the environment variable that holds the token
+    is_git: bool | None = None  # None: unless the location is a folder with files, and no branch is named
 
     @property
     def is_local(self) -> bool:
-        """Whether the files are read as they lie in a folder."""
-        return self.branch is None and self._local_path.is_dir() and not _is_bare_repository(self._local_path)
+        """Whether files are read from the folder as they are, rather than through git."""
+        if self.is_git is not None:
+            return not self.is_git
+        folder = self._local_path
+        is_bare = (
+            (folder / "HEAD").is_file() and (folder / "objects").is_dir() and not (folder / ".git").exists()
+        )
+        return self.branch is None and folder.is_dir() and not is_bare
 
     @property
     def folder(self) -> Path:
-        """The folder of a local one."""
+        """The folder that it names."""
         return self._local_path.resolve()
 
     @property
@@ -57,19 +63,14 @@ class RepositoryLocation:
     @property
     def slug(self) -> str:
         """Its name as the first part of an id: "flask"."""
-        name = (
-            self.folder.name
-            if not _GIT_ADDRESS.match(self.location)
-            else re.split(r"[/:]", self._trimmed_location)[-1]
-        )
+        if _GIT_ADDRESS.match(self.location):
+            name = re.split(r"[/:]", self.location.rstrip("/").removesuffix("/.git"))[-1]
+        else:
+            name = self.folder.name
         return re.sub(r"[^a-z0-9_-]+", "-", name.removesuffix(".git").lower()).strip("-_") or "repo"
 
-    @property
-    def _trimmed_location(self) -> str:
-        return self.location.rstrip("/").removesuffix("/.git")
-
     def require_valid(self) -> None:
-        """Raises ConfigError where it is neither a folder nor an address."""
+        """Raises ConfigError if it is neither a folder nor an address."""
         if not self._local_path.is_dir() and not _GIT_ADDRESS.match(self.location):
             raise ConfigError(
                 f"{self.location!r} is neither a folder nor the address of a git repository: correct it"
@@ -86,27 +87,32 @@ class RepositoryLocation:
 
 
 def declare_sources(session: Session, repository: RepositoryLocation) -> tuple[list[str], list[str]]:
-    """Make sure that the file declares the repository's sources; ids that are new, and all ids.
+    """Declare the repository's sources in the file; returns the new ids, and all ids of its sources.
 
     Raises:
-        ConfigError: it holds nothing to index, or the file is wrong.
-        SourceRefused, SourceUnavailable: the repository did not let itself be listed.
+        ConfigError: it holds nothing to index, or the file is invalid.
+        SourceRefused, SourceUnavailable: the repository cannot be listed.
     """
+    from knowledge_pipeline.config.file import load_settings
+    from knowledge_pipeline.config.settings import Settings
+
     repository.require_valid()
     path = resolve_target_config(session)
-    known = _load_declared_settings(session, path)
-    taken = {source.id for source in known.sources}
+    settings = load_settings(path) if path.exists() else Settings(store=path.parent / ".knowledge")
+    used_ids = {source.id for source in settings.sources}
     added: list[SourceEntry] = []
     ids: list[str] = []
     for entry in _iter_proposed_entries(repository, path):
-        wanted = validate_entry(entry, path)
-        same = next((source for source in known.sources if _is_same_source(source, wanted)), None)
-        if same is None and (repository.is_local or _has_documents(wanted, known)):
-            entry["id"] = choose_free_id(entry["id"], taken)
-            taken.add(entry["id"])
+        proposed = validate_entry(entry, path)
+        identity = _source_identity(proposed)
+        declared = next((each for each in settings.sources if _source_identity(each) == identity), None)
+        if declared:
+            ids.append(declared.id)
+        elif repository.is_local or _has_documents(proposed, settings):
+            entry["id"] = choose_free_id(entry["id"], used_ids)
+            used_ids.add(entry["id"])
+            ids.append(entry["id"])
             added.append(entry)
-        if same or entry in added:
-            ids.append(same.id if same else entry["id"])
     if not ids:
         raise ConfigError(f"nothing to index was found in {repository.location}: name another folder")
     add_entries(session, path, added)
@@ -114,12 +120,9 @@ def declare_sources(session: Session, repository: RepositoryLocation) -> tuple[l
 
 
 def resolve_target_config(session: Session) -> Path:
-    """The file in use, or where a new one goes: as named, else in the current folder."""
-    import os
-
+    """The file in use, or the path for a new one: as named, or else in the current folder."""
     if session.config is not None:
-        path = session.config.expanduser().absolute()
-        return path / "knowledge.yaml" if path.is_dir() else path
+        return resolve_config(session.config).absolute()
     try:
         return session.config_path
     except ConfigError:
@@ -129,22 +132,26 @@ def resolve_target_config(session: Session) -> Path:
 
 
 def add_entries(session: Session, path: Path, entries: list[SourceEntry]) -> None:
-    """Add entries to the file, which is made where there is none."""
+    """Add entries to the file, and create it if there is none."""
     from knowledge_pipeline.config.edit import add_source
+    from knowledge_pipeline.config.template import render_initial_config
 
     if not entries:
         return
     if not path.exists():
-        _write_empty_config(path)
+        head = render_initial_config(path.parent, repository="https://example.com").partition("\nsources:")[0]
+        try:
+            path.write_text(f"{head}\nsources: []\n", encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be written ({error.strerror}): check its folder") from None
         session.screen.print_note(f"Wrote {path}")
     for entry in entries:
         add_source(path, entry)
-    session.config = path
-    session.forget_settings()
+    session.use_config(path)
 
 
 def choose_free_id(preferred: str, used_ids: set[str]) -> str:
-    """The id, cut to what is allowed, with a number behind it where it is taken."""
+    """The id, cut to the allowed length, with a number if it is taken."""
     name, count = preferred[:_MAX_ID_CHARS], 1
     while name in used_ids:
         count += 1
@@ -152,25 +159,8 @@ def choose_free_id(preferred: str, used_ids: set[str]) -> str:
     return name
 
 
-def _write_empty_config(path: Path) -> None:
-    from knowledge_pipeline.config.template import render_initial_config
-
-    head = render_initial_config(path.parent, repository="https://example.com").partition("\nsources:")[0]
-    try:
-        path.write_text(head + _NO_SOURCES_YAML, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written ({error.strerror}): check its folder") from None
-
-
-def _load_declared_settings(session: Session, path: Path) -> Settings:
-    from knowledge_pipeline.config.file import load_settings
-    from knowledge_pipeline.config.settings import Settings
-
-    return load_settings(path) if path.exists() else Settings(store=path.parent / ".knowledge")
-
-
 def _iter_proposed_entries(repository: RepositoryLocation, path: Path) -> Iterator[SourceEntry]:
-    """One for each type that the repository may hold, with an id made of its name."""
+    """One for each type that the repository may hold, with an id from its name."""
     from knowledge_pipeline.config.template import render_initial_config
     from knowledge_pipeline.config.yaml_lines import parse_config
 
@@ -184,37 +174,33 @@ def _iter_proposed_entries(repository: RepositoryLocation, path: Path) -> Iterat
         yield {**entry, "id": f"{repository.slug[:room]}-{entry['id']}", "connection": connection}
 
 
-def validate_entry(entry: Mapping[str, Any], path: Path, *, unset_allowed: bool = False) -> SourceConfig:
+def validate_entry(entry: Mapping[str, Any], path: Path, *, allow_unset: bool = False) -> SourceConfig:
     """The entry as settings; its token is read from the environment.
 
     Raises:
-        ConfigError: a value is wrong, or (unless allowed) an environment variable is not set.
+        ConfigError: a value is invalid, or (unless allowed) an environment variable is not set.
     """
     from knowledge_pipeline.config.file import check_config
     from knowledge_pipeline.config.yaml_edit import insert_entry
 
     settings, problems = check_config(
-        insert_entry("version: 1\nsources: []\n", entry), path, allow_unset=unset_allowed
+        insert_entry("version: 1\nsources: []\n", entry), path, allow_unset=allow_unset
     )
     if settings is None or problems:
         raise ConfigError("; ".join(str(problem).partition("].")[2] or str(problem) for problem in problems))
     return settings.sources[0]
 
 
-def _is_same_source(declared: SourceConfig, proposed: SourceConfig) -> bool:
-    return declared.type == proposed.type and _connection_identity(
-        declared.connection
-    ) == _connection_identity(proposed.connection)
-
-
-def _connection_identity(connection: Connection) -> tuple[str, ...]:
+def _source_identity(source: SourceConfig) -> tuple[str, ...]:
+    """Equal for two sources that read the same."""
     from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 
+    connection = source.connection
     if isinstance(connection, LocalConnection):
-        return ("local", str(connection.path.resolve()))
+        return (source.type, "local", str(connection.path.resolve()))
     if isinstance(connection, GitConnection):
-        return ("git", *connection.host_and_path, connection.branch or "")
-    return (connection.type, connection.location)
+        return (source.type, "git", *connection.host_and_path, connection.branch or "")
+    return (source.type, connection.type, connection.location)
 
 
 def _has_documents(source: SourceConfig, settings: Settings) -> bool:
@@ -223,7 +209,3 @@ def _has_documents(source: SourceConfig, settings: Settings) -> bool:
 
     with open_source(source, cache=Lake(settings.store).cache) as opened:
         return any(True for _ in opened.discover())
-
-
-def _is_bare_repository(folder: Path) -> bool:
-    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and not (folder / ".git").exists()

@@ -1,4 +1,4 @@
-"""`watch`: what is saved is searchable a moment later."""
+"""`watch`: refresh sources as their files change."""
 
 from __future__ import annotations
 
@@ -23,14 +23,10 @@ if TYPE_CHECKING:
     from knowledge_pipeline.stages.pipeline import RefreshOutcome
 
 RETRY_S = 30.0
-"""What failed for a reason that may pass is tried again after so long, and not only at the next change."""
+"""After how long a temporary failure is tried again, even without a change."""
 
 _COUNT_FIELDS = ("added", "changed", "removed")
-_FILE, _REFRESH, _RELEASE = (
-    "knowledge.yaml",
-    "refresh",
-    "release",
-)  # what an error is told under when it is of no source
+_FILE, _REFRESH, _RELEASE = "knowledge.yaml", "refresh", "release"  # subjects of errors besides sources
 
 
 @example("""
@@ -46,60 +42,57 @@ def watch(
     ] = False,
     debounce: Annotated[
         float,
-        typer.Option(
-            min=0.05, max=60, metavar="SECONDS", help="Collect changes that follow each other for so long."
-        ),
+        typer.Option(min=0.05, max=60, metavar="SECONDS", help="Collect successive changes for this long."),
     ] = 1.0,
     poll: Annotated[
         float,
-        typer.Option(min=1, metavar="SECONDS", help="Ask remote git repositories for new commits so often."),
+        typer.Option(min=1, metavar="SECONDS", help="How often to check remote git repositories."),
     ] = 30.0,
 ) -> None:
     """Refresh sources as their files change, until Ctrl-C.
 
     Watches the sources whose refresh.trigger is realtime or on_commit. Each refresh is
-    released at once and told in one line; with --json in one JSON object on a line of its
-    own. A source that fails is told in one sentence, and watching goes on. An edit of
-    knowledge.yaml counts from the moment it is saved.
+    released at once and reported in one line, or with --json in one JSON object per line.
+    If a source fails, reports it in one sentence and keeps watching. Edits of
+    knowledge.yaml apply as soon as they are saved.
     """
     watched = WatchedSources(session.config_path, source or (), everything=everything)
     _Watcher(session, watched, poll_s=poll).run(debounce_s=debounce)
 
 
 class _Watcher:
-    """Refreshes what changes, and tells it."""
+    """Refreshes what changes, and reports it."""
 
     def __init__(self, session: Session, watched: WatchedSources, *, poll_s: float) -> None:
         self._session, self._watched = session, watched
         self._poller = RemotePoller(watched.sources, interval_s=poll_s)
         self._retries: dict[str, float] = {}  # source -> when, on the monotonic clock
-        self._last_errors: dict[str, str] = {}  # source -> its last error, told once
+        self._last_errors: dict[str, str] = {}  # source -> its last error, reported once
 
     def run(self, *, debounce_s: float) -> NoReturn:
-        """Go on until interrupted."""
-        ready = False
+        """Keep refreshing until interrupted."""
+        is_ready = False
         for changed in self._watched.iter_changes(debounce_s=debounce_s):
             if changed is None:
-                self._refresh_sources({source.id for source in self._watched.sources})
-            elif (
-                due := self._watched.find_affected_sources(changed)
-                | self._list_moved_sources()
-                | self._list_due_retries()
-            ):
+                due = {source.id for source in self._watched.sources}
+            else:
+                due = self._watched.find_affected_sources(changed)
+                due |= self._list_moved_sources() | self._list_due_retries()
+            if due:
                 self._refresh_sources(due)
-            if not ready:
-                ready = True
+            if not is_ready:
+                is_ready = True
                 self._warm_up()
             self._reload_config()
         raise AssertionError("watching never ends by itself")
 
     def _list_moved_sources(self) -> set[str]:
-        """Sources with new commits; why others cannot be asked is told."""
-        news = self._poller.drain_changes()
-        for source, error in news.items():
+        """Sources with new commits; reports those that cannot be checked."""
+        changes = self._poller.drain_changes()
+        for source, error in changes.items():
             if error is not None:
                 self._report_error(source, error)
-        return {source for source, error in news.items() if error is None}
+        return {source for source, error in changes.items() if error is None}
 
     def _list_due_retries(self) -> set[str]:
         return {source for source, at in self._retries.items() if at <= time.monotonic()}
@@ -114,82 +107,79 @@ class _Watcher:
             self._report_error(_FILE, error)
 
     def _refresh_sources(self, ids: Set[str]) -> None:
-        """Refresh and release; whatever goes wrong is told, and watching goes on."""
+        """Refresh and release; reports every failure, and raises none."""
         from knowledge_pipeline.stages import pipeline
 
         watched = self._watched
         sources = [source for source in watched.sources if source.id in ids]
         try:
-            with show_progress(self._session.screen) as report:
+            with show_progress(self._session.screen) as report_for:
                 outcome = pipeline.refresh(
-                    watched.lake, watched.settings, sources, report=report, idle=watched.idle
+                    watched.lake,
+                    watched.settings,
+                    sources,
+                    report=lambda source: report_for(source.id),
+                    idle=watched.idle,
                 )
-        except Exception as error:  # noqa: BLE001 - a full disk, a bug: none of them ends the watch
+        except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
             self._report_error(_REFRESH, TransientError(format_error(error)))
             self._retries |= dict.fromkeys(ids, time.monotonic() + RETRY_S)
             return
         self._last_errors.pop(_REFRESH, None)
-        for source in sources:
-            self._retries.pop(source.id, None)
-            self._report_outcome(source.id, outcome)
-        if _RELEASE in outcome.failures:
-            self._report_error(_RELEASE, outcome.failures[_RELEASE])
-        else:
-            self._last_errors.pop(_RELEASE, None)
+        for subject in [*(source.id for source in sources), _RELEASE]:
+            self._retries.pop(subject, None)
+            error = outcome.failures.get(subject)
+            if error is not None:
+                if isinstance(error, TransientError) and subject != _RELEASE:
+                    self._retries[subject] = time.monotonic() + RETRY_S
+                self._report_error(subject, error)
+                continue
+            self._last_errors.pop(subject, None)
+            if subject != _RELEASE:
+                self._report_refresh(subject, outcome)
 
-    def _report_outcome(self, source: str, outcome: RefreshOutcome) -> None:
-        error = outcome.failures.get(source)
-        if isinstance(error, TransientError):
-            self._retries[source] = time.monotonic() + RETRY_S
-        if error is not None:
-            self._report_error(source, error)
-            return
-        self._last_errors.pop(source, None)
+    def _report_refresh(self, source: str, outcome: RefreshOutcome) -> None:
         stages = [stats for stats in outcome.stats if stats.source == source]
-        done: dict[str, Any] = {name: getattr(stages[0], name) for name in _COUNT_FIELDS}
-        done["seconds"] = round(sum(stats.seconds for stats in stages), 2)
-        done["release"] = outcome.release.version if outcome.release else None
-        self._print_line(source, done, _format_counts(done))
+        counts = {name: getattr(stages[0], name) for name in _COUNT_FIELDS}
+        seconds = round(sum(stats.seconds for stats in stages), 2)
+        release = outcome.release.version if outcome.release else None
+        listed = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        text = f"{listed or 'nothing changed'} in {seconds:g} s"
+        self._print_line(source, {**counts, "seconds": seconds, "release": release}, text)
 
     def _report_error(self, source: str, error: KnowledgeError) -> None:
-        """Tell an error, unless it is the one that was told before."""
+        """Report an error, unless it is the last one that was reported."""
         sentence = str(error)
         if self._last_errors.get(source) == sentence:
             return
         self._last_errors[source] = sentence
-        screen = self._session.screen
-        if screen.as_json:
-            temporary = isinstance(error, TransientError)
+        if self._session.as_json:
+            is_temporary = isinstance(error, TransientError)
             self._print_line(
-                source, {"error": sentence, "kind": type(error).__name__, "temporary": temporary}, ""
+                source, {"error": sentence, "kind": type(error).__name__, "temporary": is_temporary}, ""
             )
         else:
             print_error(f"{source}: {sentence}", kind="", code=0, as_json=False)
 
-    def _print_line(self, source: str, done: dict[str, Any], text: str) -> None:
+    def _print_line(self, source: str, values: dict[str, Any], text: str) -> None:
         now, screen = datetime.now().astimezone(), self._session.screen
         if screen.as_json:
-            screen.print_json_line({"at": now.isoformat(timespec="milliseconds"), "source": source, **done})
+            screen.print_json_line({"at": now.isoformat(timespec="milliseconds"), "source": source, **values})
         else:
             screen.print_text(f"{now:%H:%M:%S}  {source}: {text}")
 
     def _warm_up(self) -> None:
-        """Load what the first change would wait for, and say that all is set."""
+        """Load what the first change would wait for, and say that watching has begun."""
         from knowledge_pipeline.embedding.registry import open_embedder
 
         settings = self._watched.settings
         by_name = {str(each): each for each in map(settings.resolve_embedding, self._watched.sources)}
         for embedding in by_name.values():
-            with suppress(KnowledgeError):  # told by the refresh
+            with suppress(KnowledgeError):  # reported by the refresh
                 embedder = open_embedder(embedding)
                 embedder.tokenizer()
                 if embedding.provider == "local":
                     embedder.embed(["ready"])
         folders = format_count(len(set(self._watched.folders.values())), "folder")
-        watching = format_count(len(self._watched.sources), "source")
-        self._session.screen.print_note(f"Watching {watching} in {folders}; Ctrl-C ends it")
-
-
-def _format_counts(done: dict[str, Any]) -> str:
-    counts = ", ".join(f"{done[name]:,} {name}" for name in _COUNT_FIELDS if done[name]) or "nothing changed"
-    return f"{counts} in {done['seconds']:g} s"
+        sources = format_count(len(self._watched.sources), "source")
+        self._session.screen.print_note(f"Watching {sources} in {folders}; Ctrl-C ends it")

@@ -1,10 +1,11 @@
-"""What `knowledge watch` looks at: folders that come and go, and the file that names them."""
+"""What `knowledge watch` watches: folders that come and go, and the file that names them."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -17,20 +18,14 @@ if TYPE_CHECKING:
     from knowledge_pipeline.store.lake import Lake
 
 WATCHED_TRIGGERS = frozenset({"realtime", "on_commit"})
-"""Triggers of the sources that are watched where none is named."""
+"""Triggers of the sources that are watched if none is named."""
 
-_POLL_INTERVAL_S = 0.4  # between two looks at what no event tells: knowledge.yaml, folders that are gone
+_POLL_INTERVAL_S = 0.4  # between two checks of what raises no event: knowledge.yaml, missing folders
 _SAVE_SETTLED_S = 0.15  # without a further change, a save is complete
-
-_FolderIdentity = tuple[int, int] | None  # None: there is no such folder
-_NOTHING_TO_WATCH = (
-    "no source is refreshed as it changes: set refresh.trigger to realtime or on_commit in {path}, "
-    "name one with --source, or take --all"
-)
 
 
 class WatchedSources:
-    """The chosen sources of a `knowledge.yaml`, as it says now."""
+    """The chosen sources of a `knowledge.yaml`, which is read again when it changes."""
 
     settings: Settings
     lake: Lake
@@ -42,14 +37,17 @@ class WatchedSources:
         """Read the file.
 
         Raises:
-            ConfigError: it is wrong, or names nothing to watch.
+            ConfigError: it is invalid, or names nothing to watch.
             NotFound: no source has such an id.
         """
         self._path, self._ids, self._everything = path, ids, everything
         self._generation = 0
         self._load_config()
         if not self.sources:
-            raise ConfigError(_NOTHING_TO_WATCH.format(path=path))
+            raise ConfigError(
+                f"no source is refreshed as it changes: set refresh.trigger to realtime or on_commit in "
+                f"{path}, name one with --source, or give --all"
+            )
 
     def _load_config(self) -> None:
         from knowledge_pipeline.config.file import load_settings
@@ -72,12 +70,12 @@ class WatchedSources:
         self._generation += 1
 
     def reload_if_edited(self) -> bool:
-        """Read the file again if it was edited; False if it was not. Errors as at the beginning.
+        """Read the file again if it was edited; returns whether it was. Raises as the constructor does.
 
-        What was read before holds on where the file is wrong now.
+        If the file is invalid now, the last valid settings stay.
         """
-        found = _read_stamp(self._path)
-        if found is None or found == self._stamp:  # none: an editor is about to put it back
+        stamp = _read_stamp(self._path)
+        if stamp is None or stamp == self._stamp:  # none: an editor is about to put it back
             return False
         self._load_config()
         return True
@@ -85,22 +83,25 @@ class WatchedSources:
     def iter_changes(self, *, debounce_s: float) -> Iterator[set[str] | None]:
         """Changed paths, as they change, and an empty set now and then.
 
-        None each time that watching begins anew, after which everything has to be looked at:
-        at first, when `reread` found an edit, and when a folder went or came back.
+        None each time that watching starts over, after which everything must be checked: at
+        first, after `reload_if_edited` found an edit, and when a folder disappeared or returned.
 
         Args:
-            debounce_s: how long changes that follow each other are collected at most.
+            debounce_s: how long successive changes are collected at most.
 
         Raises:
-            SourceRefused: the system does not let us watch.
+            SourceRefused: the system does not allow watching.
         """
         import watchfiles
 
+        from knowledge_pipeline.sources.files.folder_changes import find_watched_folder
+
         while True:
-            self._update_folders()
-            edition, there = self._generation, self._read_identities()
-            found = watchfiles.watch(
-                *(folder for folder, identity in there.items() if identity),
+            found = {source.id: find_watched_folder(source) for source in self.sources}
+            self.folders = {id_: folder for id_, folder in found.items() if folder}
+            generation, identities = self._generation, self._read_identities()
+            changes = watchfiles.watch(
+                *(folder for folder, identity in identities.items() if identity),
                 watch_filter=None,
                 debounce=round(debounce_s * 1000),
                 step=round(min(_SAVE_SETTLED_S, debounce_s) * 1000),
@@ -108,11 +109,11 @@ class WatchedSources:
                 yield_on_timeout=True,
             )
             try:
-                next(found)  # begins to watch
+                next(changes)  # starts watching
                 yield None
-                while (edition, there) == (self._generation, self._read_identities()):
-                    yield {path for _, path in next(found)}
-            except FileNotFoundError:  # a folder went just now
+                while (generation, identities) == (self._generation, self._read_identities()):
+                    yield {path for _, path in next(changes)}
+            except FileNotFoundError:  # a folder disappeared just now
                 time.sleep(_POLL_INTERVAL_S)
             except OSError as error:
                 raise SourceRefused(
@@ -120,16 +121,12 @@ class WatchedSources:
                     "or watch fewer sources with --source"
                 ) from error
             finally:
-                found.close()
+                changes.close()
 
-    def _update_folders(self) -> None:
-        from knowledge_pipeline.sources.files.folder_changes import find_watched_folder
-
-        found = {source.id: find_watched_folder(source) for source in self.sources}
-        self.folders = {id_: folder for id_, folder in found.items() if folder}
-
-    def _read_identities(self) -> dict[Path, _FolderIdentity]:
-        return {folder: _read_identity(folder) for folder in self.folders.values()}
+    def _read_identities(self) -> dict[Path, tuple[int, int] | None]:
+        """Device and inode of each folder; None for a folder that is missing."""
+        found = {folder: _stat(folder) for folder in self.folders.values()}
+        return {folder: status and (status.st_dev, status.st_ino) for folder, status in found.items()}
 
     def find_affected_sources(self, changed: Iterable[str]) -> set[str]:
         """Ids of the sources that changed paths may concern."""
@@ -142,52 +139,47 @@ class WatchedSources:
 
     def _is_affected(self, source: SourceConfig, changed: Iterable[str]) -> bool:
         from knowledge_pipeline.sources.files.folder_changes import is_affected_by
+        from knowledge_pipeline.sources.path_encoding import uri_to_path
+        from knowledge_pipeline.store.filters import is_null
 
-        held = _build_path_lookup(self.lake, source)
+        @cache
+        def load_paths() -> set[str]:
+            """The documents at the last refresh, and their folders."""
+            snapshot = self.lake.snapshot(source.type, source.id)
+            uris = snapshot.read_rows(["uri"], is_null("archived_at"))["uri"].to_pylist()
+            files = [PurePosixPath(uri_to_path(uri)) for uri in uris]
+            folders = {folder for file in files for folder in file.parents}
+            return {path.as_posix() for path in folders.union(files)}
+
         try:
             return is_affected_by(
-                source, self.folders[source.id], changed, store=self.lake.folder, was_document=held
+                source,
+                self.folders[source.id],
+                changed,
+                store=self.lake.folder,
+                was_document=lambda path: path in load_paths(),
             )
-        except KnowledgeError:  # the refresh meets the same error, and tells it
+        except KnowledgeError:  # the refresh meets the same error, and reports it
             return True
 
 
-def _build_path_lookup(lake: Lake, source: SourceConfig) -> Callable[[str], bool]:
-    """Whether a path is one of the documents at the last refresh, or a folder of them."""
-    from knowledge_pipeline.sources.path_encoding import uri_to_path
-    from knowledge_pipeline.store.filters import is_null
-
-    @cache
-    def load_paths() -> set[str]:
-        uris = lake.snapshot(source.type, source.id).read_rows(["uri"], is_null("archived_at"))["uri"]
-        files = [PurePosixPath(uri_to_path(uri)) for uri in uris.to_pylist()]
-        folders = {folder for file in files for folder in file.parents}
-        return {path.as_posix() for path in folders.union(files)}
-
-    return lambda path: path in load_paths()
-
-
 def _group_by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, list[str]]:
-    """The changed paths in each folder; folders may lie inside each other."""
+    """The changed paths in each folder; folders may be nested."""
     found: dict[Path, list[str]] = defaultdict(list)
-    within = cache(lambda folder: [each for each in (folder, *folder.parents) if each in folders])
+    list_around = cache(lambda folder: [each for each in (folder, *folder.parents) if each in folders])
     for path in changed:
-        for folder in within(Path(path)) if Path(path) in folders else within(Path(path).parent):
+        for folder in list_around(Path(path)) if Path(path) in folders else list_around(Path(path).parent):
             found[folder].append(path)
     return found
 
 
 def _read_stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    status = _stat(path)
+    return status and (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def _read_identity(folder: Path) -> _FolderIdentity:
+def _stat(path: Path) -> os.stat_result | None:
     try:
-        status = folder.stat()
+        return path.stat()
     except OSError:
         return None
-    return (status.st_dev, status.st_ino)

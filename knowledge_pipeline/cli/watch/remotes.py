@@ -1,4 +1,4 @@
-"""What `knowledge watch` asks remote repositories, in a thread of its own: they may be slow to answer."""
+"""Checks remote repositories for `knowledge watch`, in a thread: they may be slow to answer."""
 
 from __future__ import annotations
 
@@ -14,33 +14,31 @@ if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import SourceConfig
 
 RemoteChanges = dict[str, KnowledgeError | None]
-"""Ids of sources whose branch moved since they were asked for last, or why nobody knows."""
+"""Ids of sources whose branch moved since the last check, or the error that prevented the check."""
 
 
 class RemotePoller:
-    """The sources with a git connection, of those that are watched."""
+    """Polls the watched sources that have a git connection."""
 
     def __init__(self, sources: Sequence[SourceConfig], *, interval_s: float) -> None:
-        """Ask once, so that whatever is pushed from now on is news."""
+        """Check once, so that what is pushed from now on is a change."""
         self._interval_s = interval_s
         self._heads: dict[object, str | None] = {}
         self._changes: queue.SimpleQueue[RemoteChanges] = queue.SimpleQueue()
         self.set_sources(sources)
         self._poll_once()
-        threading.Thread(target=self._poll_forever, name="polled", daemon=True).start()
+        threading.Thread(target=self._poll_forever, name="remote-poller", daemon=True).start()
 
     def set_sources(self, sources: Sequence[SourceConfig]) -> None:
-        """Ask for these from now on."""
+        """Check these from now on."""
         from knowledge_pipeline.config.settings import GitConnection, RefreshSettings
 
-        on_commit = {
-            "refresh": RefreshSettings(trigger="on_commit")
-        }  # they are watched, whatever their own says
+        on_commit = {"refresh": RefreshSettings(trigger="on_commit")}  # overrides the source's own trigger
         remote = [source for source in sources if isinstance(source.connection, GitConnection)]
         self._sources = [source.model_copy(update=on_commit) for source in remote]
 
     def drain_changes(self) -> RemoteChanges:
-        """What came in since the last call; waits for nothing."""
+        """The changes since the last call, without waiting."""
         found: RemoteChanges = {}
         while not self._changes.empty():
             found |= self._changes.get()
@@ -55,19 +53,16 @@ class RemotePoller:
         from knowledge_pipeline.sources.git import remote_heads
 
         watches = remote_heads.group_by_watched_branch(self._sources)
-        answers = (
-            remote_heads.poll_remote_heads(list(remote_heads.build_queries(watches).values()))
-            if watches
-            else {}
-        )
-        found: RemoteChanges = {}
-        for what, sources in watches.items():
-            said = answers.get(what.repository)
-            if isinstance(said, KnowledgeError):
-                found |= dict.fromkeys((source.id for source in sources), said)
-            elif said is not None and (
-                what not in self._heads or self._heads[what] != said.commit_of(what.branch)
-            ):
-                self._heads[what] = said.commit_of(what.branch)
-                found |= dict.fromkeys(source.id for source in sources)
-        return found
+        queries = list(remote_heads.build_queries(watches).values())
+        answers = remote_heads.poll_remote_heads(queries) if queries else {}
+        changes: RemoteChanges = {}
+        for watch, sources in watches.items():
+            heads = answers.get(watch.repository)
+            if isinstance(heads, KnowledgeError):
+                changes |= dict.fromkeys((source.id for source in sources), heads)
+            elif heads is not None:
+                commit = heads.commit_of(watch.branch)
+                if watch not in self._heads or self._heads[watch] != commit:
+                    self._heads[watch] = commit
+                    changes |= dict.fromkeys(source.id for source in sources)
+        return changes

@@ -24,9 +24,9 @@ class AnswerCache:
     """
 
     def __init__(self, settings: CacheSettings) -> None:
-        size = settings.megabytes * 1_000_000 if settings.minutes else 0
+        size = settings.max_megabytes * 1_000_000 if settings.ttl_minutes else 0
         self._responses: TTLCache[Hashable, SearchResponse] = TTLCache(
-            size, settings.minutes * 60, getsizeof=_size_of
+            size, settings.ttl_minutes * 60, getsizeof=_size_of
         )
         self._release: Release | None = None
 

@@ -50,7 +50,7 @@ class Engine:
         cache: AnswerCache | None = None,
     ) -> None:
         query = settings.query
-        self._max_relations = query.related
+        self._max_relations = query.max_related
         self._index = index or LiveIndex(lake)
         self._embedder = QueryEmbedder(settings)
         self._model: LanguageModel | None = None
@@ -64,7 +64,7 @@ class Engine:
         else:
             self._reranker = Reranker(query.rerank)
         self._pipeline = SearchPipeline(query, self._embedder, self._reranker, self._expander)
-        self._cache = cache or AnswerCache(CacheSettings(minutes=0))
+        self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
 
     def close(self) -> None:
         """Free the threads; the engine answers nothing afterwards."""

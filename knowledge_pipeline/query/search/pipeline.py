@@ -83,7 +83,7 @@ class SearchPipeline:
         problems |= expansion.problems
         hits = merge_hits(each.hits for each in found)
 
-        weight = self._settings.graph.expand if plan.profile.boost_linked else 0.0
+        weight = self._settings.graph.expansion_weight if plan.profile.boost_linked else 0.0
         if weight and hits:
             with watch.step("follow"):
                 try:
@@ -113,7 +113,7 @@ class SearchPipeline:
             [hit.chunk for hit in hits],
             results,
             watch,
-            max_relations=self._settings.related,
+            max_relations=self._settings.max_related,
             with_neighbours=self._settings.graph.enrich and plan.profile.enrich,
         )
         if enriched.graph_problem:

@@ -23,14 +23,14 @@ class HostCheckMiddleware:
 
     def __init__(self, app: ASGIApp, *, serve: ServeSettings) -> None:
         self._app = app
-        self._allowed_names = frozenset(name.casefold() for name in serve.names)
-        self._loopback_only = not serve.names and is_loopback(serve.host)
+        self._allowed_names = frozenset(name.casefold() for name in serve.allowed_hosts)
+        self._loopback_only = not serve.allowed_hosts and is_loopback(serve.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http" or scope["path"] in _PROBE_PATHS or self._is_allowed(_parse_host(scope)):
             return await self._app(scope, receive, send)
-        sentence = "this server does not accept this host name: add it to serve.names"
+        sentence = "this server does not accept this host name: add it to serve.allowed_hosts"
         refused = build_problem(421, sentence, "MisdirectedRequest", request_id=scope["state"]["request_id"])
         await refused(scope, receive, send)
 

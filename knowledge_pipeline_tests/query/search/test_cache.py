@@ -87,7 +87,7 @@ def test_an_answer_is_forgotten_in_time_and_can_be_switched_off(
     settings: Settings, base: KnowledgeBase
 ) -> None:
     for minutes in (0.2 / 60, 0):
-        cache = CacheSettings(minutes=minutes)
+        cache = CacheSettings(ttl_minutes=minutes)
         query = settings.query.model_copy(update={"cache": cache})
         with KnowledgeBase.open(settings.model_copy(update={"query": query})) as other:
             other.search("alpha")
@@ -130,7 +130,7 @@ def test_where_nothing_can_be_read_the_question_fails(base: KnowledgeBase, lake:
 
 def test_the_cache_is_bounded(base: KnowledgeBase) -> None:
     answer, release = base.search("alpha"), Release(1, datetime.now(UTC), {}, rows=1)
-    cache = AnswerCache(CacheSettings(megabytes=1))
+    cache = AnswerCache(CacheSettings(max_megabytes=1))
     assert cache.get(release, 0) is None
     for number in range(1_000):  # 2 kB and more each
         cache.put(release, number, answer)

@@ -62,7 +62,7 @@ def hide_a_caller(project: Project) -> None:
 
 
 def search(settings: Settings, weight: float, **options: object) -> SearchResponse:
-    graph = settings.query.graph.model_copy(update={"expand": weight})
+    graph = settings.query.graph.model_copy(update={"expansion_weight": weight})
     query = settings.query.model_copy(update={"graph": graph})
     with KnowledgeBase.open(settings.model_copy(update={"query": query})) as base:
         return base.search(QUESTION, **{"type": "code", **options})  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,25 @@
+"""`get`: one chunk or document, whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from knowledge_pipeline.cli.session import Session, example
+
+
+@example("""
+    knowledge get 3f2a9c...
+    knowledge get flask-code:src/flask/app.py --json
+""")
+def get(
+    session: Session,
+    id: Annotated[str, typer.Argument(metavar="ID", help="A chunk's id, or SOURCE:URI of a document.")],
+) -> None:
+    """Show one chunk, or all chunks of a document, in full."""
+    from knowledge_pipeline.cli.render.search_results import show_results
+
+    with session.open_knowledge_base() as base:
+        response = base.get(id)
+    show_results(session.screen, response, lines=None, scores=False)

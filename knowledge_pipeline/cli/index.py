@@ -1,0 +1,49 @@
+"""`index`: declare a repository's sources, and index them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from knowledge_pipeline.cli.options import Dagster, TokenVariable
+from knowledge_pipeline.cli.refresh import run_refresh
+from knowledge_pipeline.cli.session import Session, WrongUsage, example
+
+
+@example("""
+    knowledge index
+    knowledge index --repo .
+    knowledge index --repo https://github.com/pallets/flask --branch main
+""")
+def index(
+    session: Session,
+    repo: Annotated[
+        str | None,
+        typer.Option("--repo", metavar="PATH_OR_URL", help="Add this repository's sources first."),
+    ] = None,
+    branch: Annotated[
+        str | None, typer.Option("--branch", metavar="NAME", help="Read this branch of --repo, as committed.")
+    ] = None,
+    token_env: TokenVariable = None,
+    dagster: Dagster = False,
+) -> int:
+    """Index a repository, or all configured sources, and publish a release.
+
+    With --repo, adds sources for what the repository holds (code, documents, OpenAPI
+    files, history) to knowledge.yaml, and indexes them. Creates the file in the current
+    folder if there is none. Running it again indexes only what changed.
+    """
+    from knowledge_pipeline.stages.context import ORDINARY_REFRESH
+
+    if repo is None:
+        if branch or token_env:
+            raise WrongUsage("--branch and --token-env need --repo")
+        return run_refresh(session, (), ORDINARY_REFRESH, dagster=dagster)
+    from knowledge_pipeline.cli.sources.source_entries import RepositoryLocation, declare_sources
+
+    session.screen.print_note(f"Inspecting {repo}")
+    declared, ids = declare_sources(session, RepositoryLocation(repo, branch, token_env))
+    if declared:
+        session.screen.print_note(f"Added {', '.join(declared)} to {session.config_path}")
+    return run_refresh(session, ids, ORDINARY_REFRESH, dagster=dagster, declared=declared)

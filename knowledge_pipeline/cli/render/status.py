@@ -1,0 +1,42 @@
+"""What `knowledge status` shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from knowledge_pipeline.cli.render.terminal_text import format_size, format_time, one_line, truncate
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.cli.render.screen import Screen
+
+
+def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> None:
+    """Show what `status --json` prints."""
+    release, sources = found["release"], found["sources"]
+    if release:
+        created = format_time(release["created"])
+        screen.print_text(f"Release {release['release']} of {created} is live: {release['rows']:,} rows.")
+    elif sources:
+        screen.print_text("Nothing is released yet: run `knowledge index`.")
+    screen.print_text(f"Configuration {found['config']}, store {found['store']}")
+    if not sources:
+        screen.print_text("No source is declared: run `knowledge index --repo PATH_OR_URL`.")
+    numbers = ("documents", "archived", "skipped", "chunks", "rows", "versions", "disk")
+    screen.print_table([_format_row(row) for row in sources], right_aligned=numbers)
+    if not detailed:
+        return
+    for table in ("spaces", "code_graph"):
+        numbers = ("rows", "unindexed", "versions", "disk")
+        screen.print_table([_format_row(row) for row in found[table]], right_aligned=numbers)
+    for row in sources:
+        for reason, count in list(row["skipped_reasons"].items())[:5]:
+            screen.print_text(f"{row['source']}: skipped {count:,}: {truncate(one_line(reason), 200)}")
+    screen.print_text(f"The store takes {format_size(found['disk_bytes'])}.")
+
+
+def _format_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for people: sizes with units, without lists."""
+    cells = {name: value for name, value in row.items() if name not in ("skipped_reasons", "disk_bytes")}
+    if "last_change" in cells:
+        cells["last_change"] = format_time(cells["last_change"])
+    return cells | ({"disk": format_size(row["disk_bytes"])} if "disk_bytes" in row else {})

@@ -1,0 +1,46 @@
+"""`similar`: find what is like a text or a file."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from knowledge_pipeline.cli.filter_options import FilterOptions
+from knowledge_pipeline.cli.search import Explain, File, Limit, Lines, search_similar
+from knowledge_pipeline.cli.session import Session, WrongUsage, example
+from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS
+
+
+@example("""
+    knowledge similar --file src/auth.py
+    knowledge similar "for attempt in range(tries): ..."
+    git show HEAD:src/auth.py | knowledge similar -
+""")
+def similar(
+    session: Session,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="Code or prose; `-` reads it from stdin.")
+    ] = None,
+    file: File = None,
+    limit: Limit = None,
+    lines: Lines = 12,
+    explain: Explain = False,
+    *,
+    filter_options: FilterOptions,
+) -> None:
+    """Find what is similar to a text or to a file.
+
+    Chunks of the file itself are left out. Results are of the file's type, unless
+    --source-type says otherwise.
+    """
+    from knowledge_pipeline.cli.render.search_results import show_results
+
+    if (text is None) == (file is None):
+        raise WrongUsage("give either TEXT or --file")
+    filters = filter_options.to_filters()
+    example_text = sys.stdin.read(MAX_EXAMPLE_CHARS) if text == "-" else text
+    with session.open_knowledge_base() as base:
+        response = search_similar(base, example_text, file, filters, limit=limit, explain=explain)
+    show_results(session.screen, response, lines=lines)

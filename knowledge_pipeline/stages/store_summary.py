@@ -1,0 +1,98 @@
+"""What the store holds, counted by source, by space, and by table of the code graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.store.filters import eq, is_null
+from knowledge_pipeline.store.indexes import count_unindexed_rows
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lance_storage import compute_size
+from knowledge_pipeline.store.table_files import newest_version_time
+from knowledge_pipeline.store.tables import Table
+
+
+def summarize_sources(lake: Lake, settings: Settings, *, detailed: bool) -> list[dict[str, Any]]:
+    """One row per source that is configured or stored."""
+    configured = {source.id: source.type for source in settings.sources}
+    sources = {**configured, **lake.list_stored_sources()}
+    rows = Counter[str]()  # in the newest index versions, which the next release makes live
+    for space, dimensions in lake.list_spaces().items():
+        table = lake.index(space, dimensions)
+        rows.update({source: table.count_rows(eq("source", source)) for source in sources})
+    return [
+        {
+            "source": source,
+            "type": type_,
+            "configured": source in configured,
+            **_summarize_source(lake, source, type_, detailed=detailed),
+            "rows": rows[source],
+        }
+        for source, type_ in sources.items()
+    ]
+
+
+def summarize_spaces(lake: Lake) -> list[dict[str, Any]]:
+    """One row per space: its index table at the newest version."""
+    tables = {
+        (space, dimensions): lake.index(space, dimensions) for space, dimensions in lake.list_spaces().items()
+    }
+    return [
+        {
+            "space": space,
+            "dimensions": dimensions,
+            "rows": table.count_rows(),
+            "unindexed": count_unindexed_rows(table),
+            "versions": _count_versions(table),
+            "disk_bytes": compute_size(table.path),
+        }
+        for (space, dimensions), table in tables.items()
+    ]
+
+
+def summarize_code_graph(lake: Lake) -> list[dict[str, Any]]:
+    """One row per table of the code graph, at its newest version; none if no code was read."""
+    return [
+        {
+            "code_graph": name,
+            "rows": table.count_rows(),
+            "versions": _count_versions(table),
+            "disk_bytes": compute_size(table.path),
+        }
+        for name, table in lake.graph_tables().items()
+    ]
+
+
+def _summarize_source(lake: Lake, source: str, type_: str, *, detailed: bool) -> dict[str, Any]:
+    snapshot, chunks = lake.snapshot(type_, source), lake.chunks(type_, source)
+    reasons = Counter[str]()
+    for table in (snapshot, chunks):
+        reasons.update(table.read_rows(["skipped"], ~is_null("skipped"))["skipped"].to_pylist())
+    row: dict[str, Any] = {
+        "documents": snapshot.count_rows(is_null("archived_at") & is_null("skipped")),
+        "archived": snapshot.count_rows(~is_null("archived_at")),
+        "skipped": reasons.total(),
+        "chunks": chunks.count_rows(is_null("skipped")),
+        "last_change": _find_last_change([snapshot, chunks]),
+    }
+    if detailed:
+        facts = lake.facts(type_, source)
+        embeddings = (lake.root / "embeddings").glob(f"*/{source}.lance")
+        row["versions"] = sum(map(_count_versions, (snapshot, chunks, facts)))
+        row["disk_bytes"] = sum(map(compute_size, [snapshot.path, chunks.path, facts.path, *embeddings]))
+        row["skipped_reasons"] = dict(reasons.most_common())
+    return row
+
+
+def _find_last_change(tables: Iterable[Table]) -> str | None:
+    """When one of the tables last got a new version: a refresh that finds nothing new adds none."""
+    times = [newest_version_time(table) for table in tables if table.exists]
+    return datetime.fromtimestamp(max(times), UTC).isoformat(timespec="seconds") if times else None
+
+
+def _count_versions(table: Table) -> int:
+    return len(table.open_newest().versions()) if table.exists else 0
