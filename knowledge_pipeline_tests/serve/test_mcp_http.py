@@ -148,7 +148,8 @@ def test_a_token_without_the_scope_query_may_ask_nothing(server, world):
             return await client.call_tool("knowledge_query", {"query": "payment"})
 
     assert (
-        text_of(anyio.run(asked)) == "Error: this requires the scope 'query': make a token with `--scope query`"
+        text_of(anyio.run(asked))
+        == "Error: this requires the scope 'query': make a token with `--scope query`"
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import SEERS, World
 
@@ -213,10 +214,7 @@ def test_a_judgement_is_kept_with_the_answer_it_is_of(own_world: World) -> None:
         assert quiet.status_code == 204
         assert client.post("/feedback", data={**form, "judgement": "great"}).status_code == 422
     rows = (
-        KnowledgeBase(own_world.settings)
-        ._lake.log_table("feedback")
-        .read_rows(["query_id", "judgement"])
-        .to_pylist()
+        Lake(own_world.settings.store).log_table("feedback").read_rows(["query_id", "judgement"]).to_pylist()
     )
     assert {(row["query_id"], row["judgement"]) for row in rows} == {
         (form["query_id"], "useful"),
