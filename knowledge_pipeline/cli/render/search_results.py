@@ -34,9 +34,8 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
     for step in answer.degraded:
         note = describe_skipped_step(step).rstrip(".")
         why = answer.explain["degraded"].get(step) if answer.explain else None
-        screen.print_note(
-            f"note: {note[:1].lower()}{note[1:]} ({one_line(_format_nested(why)) if why else '--explain says why'})"
-        )
+        reason = one_line(_format_nested(why)) if why else "--explain says why"
+        screen.print_note(f"note: {note[:1].lower()}{note[1:]} ({reason})")
     for number, result in enumerate(answer.results, start=1):
         screen.print_text(_format_heading(number, result, scores=scores), style="bold cyan")
         if result.explain:
