@@ -17,7 +17,7 @@ from knowledge_pipeline.store.lake import Lake
 
 MAX_HOURS = 24 * 366
 
-_QUERY_LOG_COLUMNS = ("type", "door", "results", "took_ms", "cached", "degraded")
+_QUERY_LOG_COLUMNS = ("type", "interface", "results", "took_ms", "cached", "degraded")
 
 
 async def list_collections(settings: Settings, base: KnowledgeBase, access: Access) -> CollectionsResponse:
@@ -72,7 +72,7 @@ def _summarize_queries(lake: Lake, access: Access, hours: int) -> QueryStats:
         degraded=sum(bool(row["degraded"]) for row in rows),
         cached=sum(row["cached"] for row in rows),
         by_type=Counter(row["type"] for row in rows),
-        by_interface=Counter(row["door"] for row in rows),
+        by_interface=Counter(row["interface"] for row in rows),
         p50_ms=_compute_percentile(times, 50),
         p95_ms=_compute_percentile(times, 95),
         p99_ms=_compute_percentile(times, 99),
