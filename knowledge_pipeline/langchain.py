@@ -73,7 +73,7 @@ class KnowledgeRetriever(BaseRetriever):
         if isinstance(self.base, KnowledgeClient):
             found = await self.base.asearch(query, type=self.type, filters=filters, limit=limit)
             return _to_documents(found)
-        answer = await self.base.asearch(
+        answer = await self.base.asynchronous.search(
             query, type=self.type, filters=filters, limit=limit, access=self.access
         )
         return _to_documents(answer.as_json())

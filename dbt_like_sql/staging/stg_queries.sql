@@ -6,7 +6,7 @@ select
     "at"::date as day, -- in UTC
     type, -- of the search: semantic, code, similar, historical, ...
     text, -- as it was asked, without secrets
-    door, -- by which it came: cli, python, http, mcp, page
+    interface, -- that it came by: cli, python, http, mcp, page
     token, -- id of the token that it came with
     tenant,
     release, -- that answered

@@ -242,15 +242,6 @@ class AsyncKnowledgeBase:
         return response
 
 
-def _former(name: str) -> Any:
-    """A former name of a method of `AsyncKnowledgeBase`, until its callers have moved."""
-
-    async def run(base: KnowledgeBase, *args: Any, **kwargs: Any) -> Any:
-        return await getattr(base._target, name)(*args, **kwargs)  # pyright: ignore[reportPrivateUsage]
-
-    return run
-
-
 class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
     """`AsyncKnowledgeBase`, for code that waits for the response. Threads may share one."""
 
@@ -265,6 +256,7 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
         base = AsyncKnowledgeBase(settings, access=access, audited=audited, heard=heard)
         super().__init__(base, base.loop)
         self.settings = settings
+        self.asynchronous = base  # the same, for asynchronous code
         self.graph = Graph(base.graph, base.loop)
 
     @classmethod
@@ -286,18 +278,9 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
     prewarm = blocking(AsyncKnowledgeBase.prewarm)
     feedback = blocking(AsyncKnowledgeBase.feedback)
 
-    asearch, asimilar, aget = _former("search"), _former("similar"), _former("get")
-    arelated, acontext, astatus = _former("related"), _former("context"), _former("status")
-    ahealth, aprewarm, afeedback = _former("health"), _former("prewarm"), _former("feedback")
-
-    @property
-    def agraph(self) -> AsyncGraph:
-        """Former name of `AsyncKnowledgeBase.graph`."""
-        return self._target.graph
-
     def close(self) -> None:
         """Free the threads and write the rest of the logs; see `AsyncKnowledgeBase.close`."""
-        self._target.close()
+        self.asynchronous.close()
 
     def __enter__(self) -> KnowledgeBase:
         return self

@@ -14,24 +14,24 @@ from knowledge_pipeline.contract.responses import (
 )
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 
 _GAP = "\n\n"  # in place of text that is not indexed
 
 
-async def get_document_chunks(base: KnowledgeBase, id: str, access: Access) -> SearchResponse:
+async def get_document_chunks(base: AsyncKnowledgeBase, id: str, access: Access) -> SearchResponse:
     """All chunks of the document with an id, or of the document that holds the chunk with that id.
 
     Raises:
         NotFound: there is none that the caller may see.
     """
-    answer = await base.aget(id, access=access)
+    answer = await base.get(id, access=access)
     if answer.results[0].id == id:
-        answer = await base.aget(document_id_of(answer.results[0]), access=access)
+        answer = await base.get(document_id_of(answer.results[0]), access=access)
     return answer
 
 
-async def load_document(base: KnowledgeBase, id: str, access: Access) -> DocumentResponse:
+async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> DocumentResponse:
     """The document itself; see `get_document_chunks`."""
     answer = await get_document_chunks(base, id, access)
     results = answer.results

@@ -11,18 +11,20 @@ from datetime import UTC, datetime, timedelta
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import Collection, CollectionsResponse, QueryStats, StatsResponse
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 
 MAX_HOURS = 24 * 366
 
-_QUERY_LOG_COLUMNS = ("type", "door", "results", "took_ms", "cached", "degraded")
+_QUERY_LOG_COLUMNS = ("type", "interface", "results", "took_ms", "cached", "degraded")
 
 
-async def list_collections(settings: Settings, base: KnowledgeBase, access: Access) -> CollectionsResponse:
+async def list_collections(
+    settings: Settings, base: AsyncKnowledgeBase, access: Access
+) -> CollectionsResponse:
     """The sources with content that the caller may see."""
-    status = await base.astatus(access=access)
+    status = await base.status(access=access)
     lake = Lake(settings.store)
     types, times = await asyncio.gather(
         asyncio.to_thread(lake.list_stored_sources),
@@ -37,10 +39,10 @@ async def list_collections(settings: Settings, base: KnowledgeBase, access: Acce
 
 
 async def compute_stats(
-    settings: Settings, base: KnowledgeBase, access: Access, *, hours: int
+    settings: Settings, base: AsyncKnowledgeBase, access: Access, *, hours: int
 ) -> StatsResponse:
     """How much is indexed, and recent queries: of the caller's tenant, or all for an operator."""
-    status = await base.astatus(access=access)
+    status = await base.status(access=access)
     queries = None
     if settings.logs.queries and (access.everything or access.tenant):
         queries = await asyncio.to_thread(_summarize_queries, Lake(settings.store), access, hours)
@@ -72,7 +74,7 @@ def _summarize_queries(lake: Lake, access: Access, hours: int) -> QueryStats:
         degraded=sum(bool(row["degraded"]) for row in rows),
         cached=sum(row["cached"] for row in rows),
         by_type=Counter(row["type"] for row in rows),
-        by_interface=Counter(row["door"] for row in rows),
+        by_interface=Counter(row["interface"] for row in rows),
         p50_ms=_compute_percentile(times, 50),
         p95_ms=_compute_percentile(times, 95),
         p99_ms=_compute_percentile(times, 99),

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase, KnowledgeBase
 from knowledge_pipeline.serve.text_renderer import render_answer
 from knowledge_pipeline.serve.tool_inputs import KnowledgeQueryInput, input_schema_of, parse_input
 
@@ -73,7 +73,7 @@ def call_tool(
 
 
 async def acall_tool(
-    base: KnowledgeBase, arguments: str | Mapping[str, Any], *, access: Access | None = None
+    base: AsyncKnowledgeBase, arguments: str | Mapping[str, Any], *, access: Access | None = None
 ) -> str:
     """See `call_tool`."""
     try:
@@ -83,7 +83,7 @@ async def acall_tool(
 
 
 async def stream_results(
-    base: KnowledgeBase, arguments: str | Mapping[str, Any], *, access: Access | None = None
+    base: AsyncKnowledgeBase, arguments: str | Mapping[str, Any], *, access: Access | None = None
 ) -> AsyncIterator[dict[str, Any]]:
     """The results as JSON, one by one, best first.
 
@@ -95,9 +95,9 @@ async def stream_results(
 
 
 async def _search(
-    base: KnowledgeBase, arguments: str | Mapping[str, Any], access: Access | None
+    base: AsyncKnowledgeBase, arguments: str | Mapping[str, Any], access: Access | None
 ) -> SearchResponse:
     call = parse_arguments(arguments)
-    return await base.asearch(
+    return await base.search(
         call.query, type=call.type, filters=call.to_filters(), limit=call.limit, access=access
     )

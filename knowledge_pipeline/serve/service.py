@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ConfigError, Forbidden, KnowledgeError, ResponseTimeout, Unauthenticated
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.logs import LogObserver
 from knowledge_pipeline.serve.observers import Observers
 from knowledge_pipeline.serve.rate_limits import RequestLimiter
@@ -79,7 +79,7 @@ class Service:
         self.traces = _create_traces(settings)
         observers = (self.metrics, self.traces, LogObserver(settings.serve))
         self._observers = Observers(each for each in observers if each)
-        self.base = KnowledgeBase(
+        self.base = AsyncKnowledgeBase(
             settings, access=Access.public(), audited=True, heard=self._observers.notify_answered
         )
         self.tokens = TokenStore(Lake(settings.store))
@@ -128,9 +128,9 @@ class Service:
     async def warm(self) -> None:
         """Read the indexes, and load a local model, before the first query has to wait for them."""
         try:
-            await self.base.aprewarm()
+            await self.base.prewarm()
             if self.settings.embedding.provider == "local":
-                await self.base.ahealth()
+                await self.base.health()
         except (KnowledgeError, OSError, RuntimeError) as error:  # the first query reports it
             _log.debug("not warmed up: %s", type(error).__name__)
 

@@ -97,7 +97,8 @@ class Lake:
 
     def log_table(self, name: str) -> Table:
         """One of `schemas.LOGS`, for people to read."""
-        return Table(self.root / "logs" / f"{name}.lance", schemas.LOGS[name])
+        path = self.root / "logs" / f"{name}.lance"
+        return Table(path, schemas.LOGS[name], former_names=schemas.FORMER_COLUMN_NAMES.get(name))
 
     def list_spaces(self) -> dict[str, int]:
         """Every space that has an index table, with its dimensions."""

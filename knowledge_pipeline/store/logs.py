@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import acquire_lock
+from knowledge_pipeline.store.schemas import FORMER_COLUMN_NAMES
 
 _TIMEOUT_S = 30.0
 
@@ -19,8 +20,10 @@ def append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
     table = lake.log_table(name)
+    names = FORMER_COLUMN_NAMES.get(name, {})  # in rows that an earlier version left in its journal
+    rows = [{names.get(column, column): value for column, value in row.items()} for row in rows]
     with lock_log(lake, name):
-        table.append([pa.RecordBatch.from_pylist(list(rows), schema=table.schema)])
+        table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
         table.compact_if_due()
 
 

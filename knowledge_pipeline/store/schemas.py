@@ -1,6 +1,7 @@
 """Arrow schemas of every table, in one place; every write is cast to one of them.
 
-A change of any schema raises `VERSION`: a store written by another version is refused.
+A change of any schema raises `VERSION`, and a store written by another version is refused; columns of
+`FORMER_COLUMN_NAMES` are only renamed.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ QUERIES = _build_schema(
     *_required("at", type_=_TIMESTAMP),
     *_required("type"),  # "semantic", "code", "similar", "historical", "get", ...
     *_required("text"),  # sanitized
-    *_required("door"),  # by which it came: "python", "cli", "http", "mcp", "page"
+    *_required("interface"),  # that it came by: "python", "cli", "http", "mcp", "page"
     *_optional("token"),  # id of the token that it came with
     *_optional("tenant"),
     *_required("principals", type_=_STRING_LIST),
@@ -259,3 +260,6 @@ LOGS = {
     "evaluations": EVALUATIONS,
 }
 """Tables that are only appended to; no refresh depends on them."""
+
+FORMER_COLUMN_NAMES = {"queries": {"door": "interface"}}
+"""Table -> columns that an earlier version named otherwise; such a table is renamed when it is opened."""

@@ -6,7 +6,8 @@ error. Every write goes through `Table._commit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -48,9 +49,12 @@ def split_batches(items: Iterable[str], batch_size: int = KEYS_PER_FILTER) -> It
 class Table:
     """A Lance table with one schema and one primary key, opened at its newest version."""
 
-    def __init__(self, path: StorePath, schema: pa.Schema) -> None:
+    def __init__(
+        self, path: StorePath, schema: pa.Schema, *, former_names: Mapping[str, str] | None = None
+    ) -> None:
         self.path = path  # "<root>/chunks/code/docs.lance"
         self.schema = schema
+        self._former_names = former_names or {}  # of columns -> the names in `schema`
         self.key = next((field.name for field in schema if field.metadata), schema.names[0])
         self._exists_remotely = False  # on an object store, where every check costs a request
 
@@ -94,14 +98,30 @@ class Table:
             StoreError: the table was written with another schema.
         """
         found = lance_storage.open_dataset(self.path)
+        if self._rename_former_columns(found.schema):
+            found = lance_storage.open_dataset(self.path)
         self.require_schema(found.schema)
         return found
 
     def _open_cached(self, version: int | None = None) -> Any:
         """The dataset, opened once for each newest version. Threads share it, so it is never changed."""
         found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
+        if self._rename_former_columns(found.schema):
+            found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
         self.require_schema(found.schema)
         return found if version is None else found.checkout_version(version)
+
+    def _rename_former_columns(self, schema: pa.Schema) -> bool:
+        """Rename columns that an earlier version wrote, without rewriting rows; whether there were any.
+
+        Of several processes that do so at once, one commits and the others are refused by Lance.
+        """
+        found = {former: name for former, name in self._former_names.items() if former in schema.names}
+        if found:
+            renames = [{"path": former, "name": name} for former, name in found.items()]
+            with suppress(OSError, ValueError):
+                lance_storage.open_dataset(self.path).alter_columns(*renames)
+        return bool(found)
 
     def require_schema(self, schema: pa.Schema) -> None:
         """Raise `StoreError` unless the schema is this program's: another version wrote the table."""

@@ -8,6 +8,7 @@ the hidden documents never were.
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
@@ -21,7 +22,7 @@ from urllib.parse import unquote
 
 import httpx
 
-from knowledge_pipeline import Filters, KnowledgeBase
+from knowledge_pipeline import AsyncKnowledgeBase, Filters, KnowledgeBase
 from knowledge_pipeline.config import file
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.maintenance.purge import purge_source
@@ -112,7 +113,7 @@ class Doors:
     def send(self, attempt: Attempt) -> Reply:
         """What the attempt gets."""
         if attempt.door == "python":
-            return asked_in_python(self._server.service.base, attempt, self._access)
+            return asyncio.run(asked_in_python(self._server.service.base, attempt, self._access))
         if attempt.door == "mcp":
             params = {"name": attempt.name, "arguments": attempt.given}
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -122,7 +123,7 @@ class Doors:
         return _reply(client.request(attempt.method, attempt.name, headers=attempt.headers, json=body))
 
 
-def asked_in_python(base: KnowledgeBase, attempt: Attempt, access: Access) -> Reply:
+async def asked_in_python(base: AsyncKnowledgeBase, attempt: Attempt, access: Access) -> Reply:
     """The answer, or the error, of the Python API on behalf of a caller."""
     given = dict(attempt.given)
     if "filters" in given:
@@ -137,9 +138,9 @@ def asked_in_python(base: KnowledgeBase, attempt: Attempt, access: Access) -> Re
     )
     try:
         if attempt.name in ("get", "related", "context", "graph"):
-            answer = method(next(iter(given.values())), access=access)
+            answer = await method(next(iter(given.values())), access=access)
         else:
-            answer = (
+            answer = await (
                 method(given.pop("text"), **given, access=access)
                 if attempt.name == "search"
                 else method(**given, access=access)

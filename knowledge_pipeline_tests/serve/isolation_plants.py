@@ -12,7 +12,7 @@ from knowledge_pipeline.errors import Forbidden, NotFound
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.log import feedback
 from knowledge_pipeline.query.search import plan
 from knowledge_pipeline.query.search.cache import AnswerCache
@@ -49,13 +49,13 @@ def _other_tenants(_: Access) -> filters.Filter:
 
 def _as_operator(method: str) -> Callable[[Patch], None]:
     """One method of the knowledge base forgets who asks."""
-    asked = getattr(KnowledgeBase, method)
+    asked = getattr(AsyncKnowledgeBase, method)
 
-    def asking(base: KnowledgeBase, *args: Any, access: Access | None = None, **how: Any) -> Any:
+    def asking(base: object, *args: Any, access: Access | None = None, **how: Any) -> Any:
         del access
         return asked(base, *args, access=Access.operator(), **how)
 
-    return lambda patch: patch.setattr(KnowledgeBase, method, asking)
+    return lambda patch: patch.setattr(AsyncKnowledgeBase, method, asking)
 
 
 def _graph(patch: Patch) -> None:
@@ -80,28 +80,28 @@ def _or(patch: Patch) -> None:
 
 
 def _telling_error(patch: Patch) -> None:
-    get = KnowledgeBase.aget
+    get = AsyncKnowledgeBase.get
 
-    async def telling(base: KnowledgeBase, id: str, *, access: Access | None = None) -> Any:
+    async def telling(base: AsyncKnowledgeBase, id: str, *, access: Access | None = None) -> Any:
         try:
             return await get(base, id, access=access)
         except NotFound:
             await get(base, id, access=Access.operator())
             raise Forbidden("it is not yours") from None
 
-    patch.setattr(KnowledgeBase, "aget", telling)
+    patch.setattr(AsyncKnowledgeBase, "get", telling)
 
 
 def _explained(patch: Patch) -> None:
-    search = KnowledgeBase.asearch
+    search = AsyncKnowledgeBase.search
 
-    async def telling(base: KnowledgeBase, *args: Any, access: Access | None = None, **how: Any) -> Any:
+    async def telling(base: AsyncKnowledgeBase, *args: Any, access: Access | None = None, **how: Any) -> Any:
         answer = await search(base, *args, access=access, **how)
         every = await search(base, *args, access=Access.operator(), **how)
         dropped = [result.citation.path for result in every.results]
         return replace(answer, explain={**answer.explain, "dropped": dropped} if answer.explain else None)
 
-    patch.setattr(KnowledgeBase, "asearch", telling)
+    patch.setattr(AsyncKnowledgeBase, "search", telling)
 
 
 def _managed(patch: Patch) -> None:
@@ -142,7 +142,7 @@ def judged_by_all(patch: Patch) -> None:
 
 
 QUICK = {
-    "one door's search forgets who asks": Plant(_as_operator("asearch"), "initech", "http"),
+    "one door's search forgets who asks": Plant(_as_operator("search"), "initech", "http"),
     "private is for the whole tenant": Plant(_filter(_tenants_private), "acme", "mcp"),
     "answers are kept without who asked": Plant(_cache, "globex", "http"),
     "the code graph forgets who asks": Plant(_graph, "public", "mcp"),
@@ -153,13 +153,13 @@ SLOW = {
     "an explanation tells what was left out": Plant(_explained, "gil", "http"),
     "everybody sees everything": Plant(_filter(lambda _: ~filters.MATCH_NONE), "ida", "python"),
     "a tenant's is for all tenants": Plant(_filter(_other_tenants), "anonymous", "page"),
-    "like a file forgets who asks": Plant(_as_operator("asimilar"), "public", "http"),
-    "by id forgets who asks": Plant(_as_operator("aget"), "acme", "page"),
-    "by id forgets who asks, for agents": Plant(_as_operator("aget"), "acme", "mcp"),
-    "related forgets who asks": Plant(_as_operator("arelated"), "globex", "http"),
-    "contexts forget who asks": Plant(_as_operator("acontext"), "ann", "mcp"),
-    "counts are of everything": Plant(_as_operator("astatus"), "acme", "http"),
-    "the page's counts are of everything": Plant(_as_operator("astatus"), "public", "page"),
+    "like a file forgets who asks": Plant(_as_operator("similar"), "public", "http"),
+    "by id forgets who asks": Plant(_as_operator("get"), "acme", "page"),
+    "by id forgets who asks, for agents": Plant(_as_operator("get"), "acme", "mcp"),
+    "related forgets who asks": Plant(_as_operator("related"), "globex", "http"),
+    "contexts forget who asks": Plant(_as_operator("context"), "ann", "mcp"),
+    "counts are of everything": Plant(_as_operator("status"), "acme", "http"),
+    "the page's counts are of everything": Plant(_as_operator("status"), "public", "page"),
     "Python forgets who asks": Plant(_as_operator("search"), "acme", "python"),
     "a filter widens": Plant(_or, "public", "mcp"),
     "all sources can be managed": Plant(_managed, "admin", "http"),

@@ -237,7 +237,7 @@ def test_what_nobody_foresaw_is_a_problem_with_an_id_and_nothing_of_the_error(wo
         async def broken(**_):
             raise Strange("a secret of the machine")
 
-        own.service.base.astatus = broken
+        own.service.base.status = broken
         answer = own.client().get(f"{API}/status")
     detail = refused(answer, 500, "InternalError")
     assert "Strange" in detail and "secret" not in detail
@@ -248,11 +248,11 @@ def test_a_slow_answer_is_a_problem_in_time(strict, world):
     async def slow(*_, **__):
         await asyncio.sleep(600)
 
-    strict.service.base.arelated, before = slow, strict.service.base.arelated
+    strict.service.base.related, before = slow, strict.service.base.related
     try:
         answer = strict.client(world.tokens["acme"]).post(f"{API}/related", json={"target": "ACME-1"})
     finally:
-        strict.service.base.arelated = before
+        strict.service.base.related = before
     refused(answer, 504, "ResponseTimeout")
     assert answer.headers["retry-after"]
 

@@ -142,7 +142,7 @@ def test_what_nobody_foresaw_is_told_under_the_id_of_its_request(world):
         async def broken(**_):
             raise RuntimeError("payments of xylophones")
 
-        running.service.base.astatus = broken
+        running.service.base.status = broken
         answer = running.client(world.tokens["ann"]).get(f"{API}/status")
     error, access = lines(stream)
     assert answer.status_code == access["status"] == 500

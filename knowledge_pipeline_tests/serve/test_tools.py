@@ -35,7 +35,7 @@ def test_the_schema_has_the_form_of_both_apis():
 
 def test_a_call_is_answered_for_the_model_to_read(base):
     told = call_tool(base, ASKED)
-    assert told == asyncio.run(acall_tool(base, ASKED))
+    assert told == asyncio.run(acall_tool(base.asynchronous, ASKED))
     assert told.startswith("[1] ") and "[2] " in told and "[3] " not in told
     assert "```python\n" in told
 
@@ -51,12 +51,12 @@ def test_a_call_is_answered_for_the_model_to_read(base):
 )
 def test_a_call_that_is_wrong_is_answered_so_that_the_model_can_mend_it(base, arguments, sentence):
     assert call_tool(base, arguments).startswith(sentence)
-    assert asyncio.run(acall_tool(base, arguments)).startswith(sentence)
+    assert asyncio.run(acall_tool(base.asynchronous, arguments)).startswith(sentence)
 
 
 def test_results_are_streamed_one_by_one(base):
     async def streamed():
-        return [result["id"] async for result in stream_results(base, ASKED)]
+        return [result["id"] async for result in stream_results(base.asynchronous, ASKED)]
 
     expected = base.search("payment lang:python", limit=2)
     assert asyncio.run(streamed()) == [result.id for result in expected.results]
@@ -64,7 +64,7 @@ def test_results_are_streamed_one_by_one(base):
 
 def test_a_stream_of_a_question_that_makes_no_sense_raises(base):
     async def streamed():
-        return [result async for result in stream_results(base, "{}")]
+        return [result async for result in stream_results(base.asynchronous, "{}")]
 
     with pytest.raises(InvalidQuery, match="query is missing"):
         asyncio.run(streamed())

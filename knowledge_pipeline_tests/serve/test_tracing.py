@@ -131,7 +131,7 @@ def test_a_question_that_ends_badly_has_a_span_that_says_how(world, receiver):
         async def broken(**_):
             raise RuntimeError("disk on fire")
 
-        running.service.base.astatus = broken
+        running.service.base.status = broken
         asker.get(f"{API}/status")
         spans = receiver.received(has("search", f"GET {API}/status"))
     refused, failed = (span for span in spans if span.name == "search")

@@ -107,7 +107,7 @@ def asked(query_id: str, *, at: datetime = DAY, took_ms: float = 10.0, **rest: A
         "at": at,
         "type": "code",
         "text": "how",
-        "door": "cli",
+        "interface": "cli",
         "principals": [],
         "release": 1,
     }
@@ -346,14 +346,14 @@ def test_the_query_log_tells_latency_and_what_became_of_results(
     assert (question["text"], question["times"]) == ("where is it", 1)
 
 
-def test_the_query_log_tells_latency_and_the_cache_s_part_by_door(
+def test_the_query_log_tells_latency_and_the_cache_s_part_by_interface(
     lake: Lake, told: Callable[[str], Rows]
 ) -> None:
-    cached = [asked(f"c{n}", took_ms=1.0, cached=True, door="http", token="t1") for n in range(3)]
-    slow = asked("slow", took_ms=40.0, door="http", token="t2", degraded=["vector"])
-    append_rows(lake, "queries", [*cached, slow, asked("agent", took_ms=7.0, door="mcp", token="t1")])
-    http, mcp = told("queries_by_door")
-    assert [(row["door"], row["queries"], row["tokens"]) for row in (http, mcp)] == [
+    cached = [asked(f"c{n}", took_ms=1.0, cached=True, interface="http", token="t1") for n in range(3)]
+    slow = asked("slow", took_ms=40.0, interface="http", token="t2", degraded=["vector"])
+    append_rows(lake, "queries", [*cached, slow, asked("agent", took_ms=7.0, interface="mcp", token="t1")])
+    http, mcp = told("queries_by_interface")
+    assert [(row["interface"], row["queries"], row["tokens"]) for row in (http, mcp)] == [
         ("http", 4, 2),
         ("mcp", 1, 1),
     ]

@@ -64,10 +64,10 @@ def _is_known_query(log: QueryLog, query_id: str, access: Access) -> bool:
 
 
 def _is_same_caller(query_row: Mapping[str, Any], access: Access) -> bool:
-    """Whoever asked, by their token; without one, by what they may see and the door that they came by."""
+    """Whoever asked, by their token; without one, by what they may see and the interface."""
     if (query_row["tenant"], query_row["token"]) != (access.tenant, access.caller.token):
         return False
     return query_row["token"] is not None or (
-        (query_row["door"], sorted(query_row["principals"]))
+        (query_row["interface"], sorted(query_row["principals"]))
         == (access.caller.interface, sorted(access.principals))
     )

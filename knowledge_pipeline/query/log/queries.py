@@ -15,7 +15,7 @@ from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
 MAX_LOGGED_CHARS = 2_000  # kept of a question
-_CALLER_COLUMNS = ("query_id", "door", "token", "tenant", "principals")
+_CALLER_COLUMNS = ("query_id", "interface", "token", "tenant", "principals")
 
 
 class QueryLog:
@@ -50,7 +50,7 @@ class QueryLog:
             "at": datetime.now(UTC),
             "type": kind,
             "text": text,
-            "door": access.caller.interface,
+            "interface": access.caller.interface,
             "token": access.caller.token,
             "tenant": access.tenant,
             "principals": sorted(access.principals),

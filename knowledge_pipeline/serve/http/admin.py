@@ -25,7 +25,7 @@ from knowledge_pipeline.contract.responses import (
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.declared_sources import require_manage_all
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
@@ -85,7 +85,7 @@ async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONRespon
 async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     """List the refreshes that were requested from this server."""
 
-    async def load_refreshes(_: KnowledgeBase, access: Access) -> RefreshListResponse:
+    async def load_refreshes(_: AsyncKnowledgeBase, access: Access) -> RefreshListResponse:
         managed = {source.id for source in ctx.state.declared.list_managed(access)}
         refreshes = ctx.state.refreshes.list_all()
         return RefreshListResponse(
@@ -116,7 +116,7 @@ async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONRespons
 async def list_sources(ctx: CurrentContext) -> JSONResponse:
     """List the declared sources that the caller manages, without their secrets."""
 
-    async def load_sources(_: KnowledgeBase, access: Access) -> SourceListResponse:
+    async def load_sources(_: AsyncKnowledgeBase, access: Access) -> SourceListResponse:
         sources = await asyncio.to_thread(ctx.state.declared.list_managed, access)
         return SourceListResponse(tuple(map(_to_response, sources)))
 
@@ -133,7 +133,7 @@ async def list_sources(ctx: CurrentContext) -> JSONResponse:
 async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
     """Declare a source in knowledge.yaml. Nothing is read yet: start a refresh to read it."""
 
-    async def add(_: KnowledgeBase, access: Access) -> SourceResponse:
+    async def add(_: AsyncKnowledgeBase, access: Access) -> SourceResponse:
         require_manage_all(access)
         declared = ctx.state.declared
         entry = body.model_dump(mode="json")
@@ -152,7 +152,7 @@ async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
 async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = False) -> JSONResponse:
     """Remove a source from knowledge.yaml. Its indexed content stays, unless it is purged."""
 
-    async def remove(_: KnowledgeBase, access: Access) -> SourceRemovedResponse:
+    async def remove(_: AsyncKnowledgeBase, access: Access) -> SourceRemovedResponse:
         require_manage_all(access)
         declared = ctx.state.declared
         if id not in {each.id for each in declared.sources()}:
@@ -164,7 +164,7 @@ async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = Fa
 
 
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:
-    async def start(_: KnowledgeBase, access: Access) -> Refresh:
+    async def start(_: AsyncKnowledgeBase, access: Access) -> Refresh:
         declared = ctx.state.declared
         found = [source.id for name in names for source in declared.find_managed(access, name)]
         if not names:

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
@@ -58,7 +58,7 @@ class RequestContext:
         return self.state.service
 
     async def execute(
-        self, operation: Callable[[KnowledgeBase, Access], Awaitable[ResultT]], *, scope: Scope = "query"
+        self, operation: Callable[[AsyncKnowledgeBase, Access], Awaitable[ResultT]], *, scope: Scope = "query"
     ) -> ResultT:
         """The result of an operation with the sender's access; see `Service.execute`."""
         base, access = self.service.base, self.identity.access

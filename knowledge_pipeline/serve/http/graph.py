@@ -25,7 +25,7 @@ def _build_endpoint(
 ) -> Callable[..., Awaitable[JSONResponse]]:
     async def endpoint(body: request_type, ctx: CurrentContext) -> JSONResponse:  # pyright: ignore[reportInvalidTypeForm]
         request = _to_graph_request(method, body)
-        found = await ctx.execute(lambda base, access: base.agraph.query(request, access=access))
+        found = await ctx.execute(lambda base, access: base.graph.query(request, access=access))
         return JSONResponse(found.as_json())
 
     return endpoint

@@ -33,7 +33,7 @@ async def collections(ctx: CurrentContext) -> JSONResponse:
 @routes.get("/status", operation_id="status", response_model=StatusResponse, responses=_READ_RESPONSES)
 async def status(ctx: CurrentContext) -> JSONResponse:
     """The live release, and its rows by source, type and space."""
-    return JSONResponse((await ctx.execute(lambda base, access: base.astatus(access=access))).as_json())
+    return JSONResponse((await ctx.execute(lambda base, access: base.status(access=access))).as_json())
 
 
 @routes.get(
@@ -55,6 +55,6 @@ async def stats(ctx: CurrentContext, hours: Hours = 24) -> JSONResponse:
 async def feedback(body: FeedbackRequest, ctx: CurrentContext) -> Response:
     """Report whether a result was clicked, useful or useless; evaluation learns from it."""
     await ctx.execute(
-        lambda base, access: base.afeedback(body.query_id, body.result_id, body.judgement, access=access)
+        lambda base, access: base.feedback(body.query_id, body.result_id, body.judgement, access=access)
     )
     return Response(status_code=204)

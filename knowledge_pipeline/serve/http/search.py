@@ -43,7 +43,7 @@ async def search(body: SearchRequest, ctx: CurrentContext) -> Response:
 async def similar(body: SimilarRequest, ctx: CurrentContext) -> Response:
     """Find results of other files that are similar to a text, or to an indexed file."""
     answer = await ctx.execute(
-        lambda base, access: base.asimilar(
+        lambda base, access: base.similar(
             text=body.text,
             path=body.path,
             source=body.source,
@@ -93,7 +93,7 @@ async def query_docs(body: DocumentQueryRequest, ctx: CurrentContext) -> Respons
 async def context(body: ContextRequest, ctx: CurrentContext) -> JSONResponse:
     """Build what an agent should read before a task: a prompt within a budget, with citations."""
     built = await ctx.execute(
-        lambda base, access: base.acontext(
+        lambda base, access: base.context(
             body, max_tokens=body.max_tokens, template=body.template, access=access
         )
     )
@@ -102,7 +102,7 @@ async def context(body: ContextRequest, ctx: CurrentContext) -> JSONResponse:
 
 async def _run_search(ctx: RequestContext, body: QueryRequest, type: SearchType) -> Response:
     answer = await ctx.execute(
-        lambda base, access: base.asearch(
+        lambda base, access: base.search(
             body.query,
             type=type,
             filters=body.filters,

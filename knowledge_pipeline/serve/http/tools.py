@@ -51,7 +51,7 @@ async def list_tools(ctx: CurrentContext, format: _FormatParam = "chat_completio
 async def call_search_tool(body: KnowledgeQueryInput, ctx: CurrentContext) -> Response:
     """Run a model's call: the body is the arguments of the call, as the model wrote them."""
     answer = await ctx.execute(
-        lambda base, access: base.asearch(
+        lambda base, access: base.search(
             body.query, type=body.type, filters=body.to_filters(), limit=body.limit, access=access
         )
     )

@@ -18,7 +18,7 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.documents import document_id_of
 from knowledge_pipeline.serve.mcp import descriptions, inputs
 from knowledge_pipeline.serve.mcp.graph_text_renderer import render_graph_answer
@@ -35,7 +35,7 @@ class ToolOutput:
     text: str
 
 
-ToolHandler = Callable[[KnowledgeBase, Access, Any], Awaitable[ToolOutput]]
+ToolHandler = Callable[[AsyncKnowledgeBase, Access, Any], Awaitable[ToolOutput]]
 """Takes the arguments as the input model of its tool, which differs by tool."""
 
 
@@ -51,10 +51,10 @@ class Tool:
 
 
 async def _search_everything(
-    base: KnowledgeBase, access: Access, arguments: KnowledgeQueryInput
+    base: AsyncKnowledgeBase, access: Access, arguments: KnowledgeQueryInput
 ) -> ToolOutput:
     return _to_output(
-        await base.asearch(
+        await base.search(
             arguments.query,
             type=arguments.type,
             filters=arguments.to_filters(),
@@ -64,9 +64,11 @@ async def _search_everything(
     )
 
 
-async def _search_code(base: KnowledgeBase, access: Access, arguments: inputs.CodeSearchInput) -> ToolOutput:
+async def _search_code(
+    base: AsyncKnowledgeBase, access: Access, arguments: inputs.CodeSearchInput
+) -> ToolOutput:
     return _to_output(
-        await base.asearch(
+        await base.search(
             arguments.query,
             type="code",
             filters=arguments.to_filters(),
@@ -77,10 +79,10 @@ async def _search_code(base: KnowledgeBase, access: Access, arguments: inputs.Co
 
 
 async def _find_similar_code(
-    base: KnowledgeBase, access: Access, arguments: inputs.SimilarCodeInput
+    base: AsyncKnowledgeBase, access: Access, arguments: inputs.SimilarCodeInput
 ) -> ToolOutput:
     return _to_output(
-        await base.asimilar(
+        await base.similar(
             text=arguments.query,
             path=arguments.file,
             source=arguments.source,
@@ -95,18 +97,20 @@ def _search_source_type(source_type: SourceType) -> ToolHandler:
     """Searches the sources of one type."""
 
     async def search(
-        base: KnowledgeBase, access: Access, arguments: inputs.TicketSearchInput | inputs.WikiSearchInput
+        base: AsyncKnowledgeBase, access: Access, arguments: inputs.TicketSearchInput | inputs.WikiSearchInput
     ) -> ToolOutput:
         filters = replace(arguments.to_filters(), source_types=(source_type,))
         return _to_output(
-            await base.asearch(arguments.query, filters=filters, limit=arguments.limit, access=access)
+            await base.search(arguments.query, filters=filters, limit=arguments.limit, access=access)
         )
 
     return search
 
 
-async def _read_document(base: KnowledgeBase, access: Access, arguments: inputs.DocumentInput) -> ToolOutput:
-    whole = await base.aget(arguments.id, access=access)
+async def _read_document(
+    base: AsyncKnowledgeBase, access: Access, arguments: inputs.DocumentInput
+) -> ToolOutput:
+    whole = await base.get(arguments.id, access=access)
     total = len(whole.results)
     if arguments.offset >= total:
         raise InvalidQuery(f"found offset {arguments.offset}; the document has {total} chunks")
@@ -115,7 +119,9 @@ async def _read_document(base: KnowledgeBase, access: Access, arguments: inputs.
     return ToolOutput({**_to_output(page).structured, "offset": arguments.offset, "total": total}, text)
 
 
-async def _build_context(base: KnowledgeBase, access: Access, arguments: inputs.ContextInput) -> ToolOutput:
+async def _build_context(
+    base: AsyncKnowledgeBase, access: Access, arguments: inputs.ContextInput
+) -> ToolOutput:
     task = Task(
         arguments.task,
         kind=arguments.kind,
@@ -124,7 +130,7 @@ async def _build_context(base: KnowledgeBase, access: Access, arguments: inputs.
         snippet=arguments.snippet,
         filters=arguments.to_filters(),
     )
-    context = await base.acontext(task, max_tokens=arguments.max_tokens, access=access)
+    context = await base.context(task, max_tokens=arguments.max_tokens, access=access)
     return ToolOutput(context.as_json(), render_context(context))
 
 
@@ -132,7 +138,9 @@ def _query_graph(method: GraphMethod) -> ToolHandler:
     """Runs one operation of the code graph."""
     default_limit = min(GRAPH_OPERATIONS[method].default_limit, inputs.DEFAULT_NODES)
 
-    async def query(base: KnowledgeBase, access: Access, arguments: inputs.GraphTargetInput) -> ToolOutput:
+    async def query(
+        base: AsyncKnowledgeBase, access: Access, arguments: inputs.GraphTargetInput
+    ) -> ToolOutput:
         request = GraphRequest(
             method,
             arguments.target,
@@ -141,7 +149,7 @@ def _query_graph(method: GraphMethod) -> ToolHandler:
             depth=arguments.depth if isinstance(arguments, inputs.GraphTraversalInput) else None,
             direction=arguments.direction if isinstance(arguments, inputs.CallGraphInput) else "both",
         )
-        answer = await base.agraph.query(request, access=access)
+        answer = await base.graph.query(request, access=access)
         return ToolOutput(answer.as_json(), render_graph_answer(answer))
 
     return query

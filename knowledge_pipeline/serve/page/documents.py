@@ -14,7 +14,7 @@ from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.documents import document_id_of, document_url_of, get_document_chunks
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.page_query import PageQuery
@@ -85,7 +85,7 @@ async def similar(request: Request, ctx: PageContext) -> Response:
 async def related(request: Request, ctx: PageContext) -> Response:
     """What a document says of others, and what others say of it."""
     target = _require_id(request)
-    answer = await ctx.execute(lambda base, access: base.arelated(target, access=access))
+    answer = await ctx.execute(lambda base, access: base.related(target, access=access))
     return render_page(request, "related.html.j2", target=target, answer=answer)
 
 
@@ -96,10 +96,12 @@ def _require_id(request: Request) -> str:
     return id_
 
 
-async def _find_similar(base: KnowledgeBase, id_: str, access: Access) -> tuple[SearchResult, SearchResponse]:
+async def _find_similar(
+    base: AsyncKnowledgeBase, id_: str, access: Access
+) -> tuple[SearchResult, SearchResponse]:
     """The chunk or document that serves as the example, and what is similar to it."""
-    first = (await base.aget(id_, access=access)).results[0]
-    found = await base.asimilar(
+    first = (await base.get(id_, access=access)).results[0]
+    found = await base.similar(
         text=first.content if first.id == id_ else None,
         path=first.citation.path,
         source=first.citation.source,

@@ -19,7 +19,7 @@ async def judge(request: Request, ctx: PageContext) -> Response:
     fields = await read_form(request)
     query_id, result_id = fields.get("query_id", ""), fields.get("result_id", "")
     judgement = cast("Judgement", fields.get("judgement", ""))  # `afeedback` checks it
-    await ctx.execute(lambda base, access: base.afeedback(query_id, result_id, judgement, access=access))
+    await ctx.execute(lambda base, access: base.feedback(query_id, result_id, judgement, access=access))
     if fields.get("background"):
         return Response(status_code=204)
     return render_page(

@@ -61,7 +61,7 @@ async def graph(request: Request, ctx: PageContext) -> Response:
         raise InvalidQuery(f"found the operation {operation[:40]!r}; allowed: {', '.join(_VIEWS)}")
     view, filters = _VIEWS[operation], Filters(sources=(source,) if source else ())
     graph_request = GraphRequest(view.method, target, filters, limit=_MAX_NODES)
-    answer = await ctx.execute(lambda base, access: base.agraph.query(graph_request, access=access))
+    answer = await ctx.execute(lambda base, access: base.graph.query(graph_request, access=access))
     return render_page(
         request,
         "graph.html.j2",

@@ -52,7 +52,7 @@ async def search(request: Request, ctx: PageContext) -> Response:
 
 async def _render_home(request: Request, ctx: RequestContext, page_query: PageQuery) -> Response:
     try:
-        status = await ctx.execute(lambda base, access: base.astatus(access=access))
+        status = await ctx.execute(lambda base, access: base.status(access=access))
     except NotFound:
         return render_page(request, "unreleased.html.j2", page_query=page_query)
     return render_page(request, "home.html.j2", page_query=page_query, live=status)
@@ -61,7 +61,7 @@ async def _render_home(request: Request, ctx: RequestContext, page_query: PageQu
 async def _render_results(request: Request, ctx: RequestContext, page_query: PageQuery) -> Response:
     try:
         answer = await ctx.execute(
-            lambda base, access: base.asearch(
+            lambda base, access: base.search(
                 page_query.q,
                 type=page_query.type,
                 filters=page_query.to_filters(),
@@ -108,7 +108,7 @@ def _format_value(value: Any) -> str:
 
 async def _iter_hints(ctx: RequestContext, page_query: PageQuery) -> AsyncIterator[Hint]:
     """Similar names first, then fewer filters, then another type of search."""
-    status = await ctx.execute(lambda base, access: base.astatus(access=access))
+    status = await ctx.execute(lambda base, access: base.status(access=access))
     for hint in _suggest_filters(page_query, status):
         yield hint
     for hint in await _suggest_symbols(ctx, page_query):
@@ -148,7 +148,7 @@ async def _suggest_symbols(ctx: RequestContext, page_query: PageQuery) -> list[H
     try:
         if identifiers := understand(page_query.q).identifiers:
             await ctx.execute(
-                lambda base, access: base.agraph.find_usages(identifiers[0], limit=1, access=access)
+                lambda base, access: base.graph.find_usages(identifiers[0], limit=1, access=access)
             )
     except (NotFound, InvalidQuery) as error:
         match = _SUGGESTION.search(str(error))

@@ -234,8 +234,8 @@ def test_nobody_judges_what_others_asked(base: KnowledgeBase, lake: Lake, other:
     assert len(rows(lake, "feedback")) == 1
 
 
-def test_a_holder_of_a_token_judges_by_another_door(base: KnowledgeBase, lake: Lake) -> None:
-    by_mcp, by_http = (replace(JANE, caller=Caller(door, "token1")) for door in ("mcp", "http"))
+def test_a_holder_of_a_token_judges_by_another_interface(base: KnowledgeBase, lake: Lake) -> None:
+    by_mcp, by_http = (replace(JANE, caller=Caller(name, "token1")) for name in ("mcp", "http"))
     made = base.search("alpha", access=by_mcp)
     base.feedback(made.query_id, made.results[0].id, "useful", access=by_http)
     assert len(rows(lake, "feedback")) == 1
@@ -329,7 +329,7 @@ def test_lines_wait_for_a_store_that_cannot_be_written_to_be_mended(lake: Lake) 
     wait_for(lake, 1)
     later.close()
     (row,) = rows(lake)
-    assert (row["query_id"], row["text"], row["door"]) == ("1", "first", "python")
+    assert (row["query_id"], row["text"], row["interface"]) == ("1", "first", "python")
 
 
 def test_a_secret_is_redacted_before_its_line_is_on_disk(lake: Lake) -> None:

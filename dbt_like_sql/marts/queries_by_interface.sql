@@ -1,11 +1,11 @@
--- How quickly questions were answered by each door, with and without the answers that were kept.
--- answers: By which door do people and agents ask? How much does the cache save?
--- grain: one row per day and door
--- plot: line x=day y=p95_ms by=door
--- plot: line x=day y=cache_hit_rate by=door
+-- How quickly each interface answers queries, with and without cached responses.
+-- answers: By which interface do people and agents ask? How much does the cache save?
+-- grain: one row per day and interface
+-- plot: line x=day y=p95_ms by=interface
+-- plot: line x=day y=cache_hit_rate by=interface
 select
     day,
-    door,
+    interface,
     count(*) as queries,
     count(distinct token) as tokens, -- that asked
     quantile_cont(took_ms, 0.5) as p50_ms, -- cached answers included
@@ -15,5 +15,5 @@ select
     count(*) filter (where cached) / count(*) as cache_hit_rate,
     count(*) filter (where degraded) / count(*) as degraded_rate
 from stg_queries
-group by day, door
-order by day, door
+group by day, interface
+order by day, interface
