@@ -76,7 +76,7 @@ def test_a_tool_answers_what_the_python_door_answers(server, world):
         filters = Filters(languages=("python",), paths=("acme/", "shop/"))
         expected = base.search("payment", type="code", filters=filters, limit=3).as_json()["results"]
     told = anyio.run(asked)["results"]
-    assert [each.pop("document") for each in told] == [
+    assert [each.pop("document_id") for each in told] == [
         f"{each['citation']['source']}:{each['citation']['path']}" for each in expected
     ]
     assert told == expected != []
