@@ -10,7 +10,7 @@ from knowledge_pipeline_tests.cli.conftest import CODE, Run
 
 
 def paths(context: dict) -> list[str]:
-    return [passage["citation"]["path"] for passage in context["passages"]]
+    return [passage["citation"]["path"] for passage in context["excerpts"]]
 
 
 def test_the_prompt_is_all_of_stdout_and_the_searches_are_told_beside_it(indexed: Path, run: Run):
@@ -36,7 +36,7 @@ def test_the_task_and_the_snippet_come_from_stdin(indexed: Path, run: Run):
     piped = run("context", "-", "--json", stdin="retry a request\n").json
     assert "## Task\n\nretry a request\n" in piped["text"]
     like = run("context", "review", "--snippet", "-", "--json", stdin="def sign_session(key, payload):").json
-    assert [run["question"] for run in like["searches"] if run["name"] == "similar"] == ["the snippet"]
+    assert [run["query"] for run in like["searches"] if run["name"] == "similar"] == ["the snippet"]
     assert "src/sessions.py" in paths(like)
 
 

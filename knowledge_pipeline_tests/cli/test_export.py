@@ -65,7 +65,7 @@ def test_a_file_that_differs_is_left_and_the_stored_one_is_written_beside_it(ind
     for _ in range(2):
         told = export(run, "--to", "out", code=1)
         assert "differs and is kept: the stored content is in out/docs/guide.md.stored" in told
-        assert "1 left as they were (--force overwrites them)" in told
+        assert "1 kept because they differ (--force overwrites them)" in told
         assert (place.read_text(), Path(f"{place}.stored").read_text()) == ("mine", GUIDE)
         assert len(list(place.parent.iterdir())) == 2
     Path(f"{place}.stored").write_text("mine too")

@@ -84,7 +84,7 @@ def test_a_file_of_this_machine_is_that_of_its_source(shop: Path, run: Run, monk
 def test_json_is_the_whole_answer(shop: Path, run: Run):
     answer = run("graph", "usages", "Store.get", "--json").json
     assert [node["name"] for node in answer["nodes"]] == ["Store.get", "main"]
-    (link,) = answer["links"]
+    (link,) = answer["edges"]
     assert (link["kind"], link["path"], link["lines"]) == ("calls", "shop/app.py", [5])
 
 

@@ -15,15 +15,15 @@ def test_it_tells_what_was_done_and_then_that_nothing_is_left(indexed: Path, sho
     edited(shop, run)
     before = run("search", "sessions", "--json").json["results"]
     told = run("maintain", "--grace", "0").out
-    assert "old versions removed" in told and "freed: 3 sources looked at" in told
-    assert "Nothing to do: 3 sources looked at" in run("maintain", "--grace", "0").out
+    assert "old versions removed" in told and "freed: 3 sources checked" in told
+    assert "Nothing to do: 3 sources checked" in run("maintain", "--grace", "0").out
     assert run("search", "sessions", "--json").json["results"] == before
 
 
 def test_a_dry_run_names_the_tables_and_leaves_them(indexed: Path, shop: Path, run: Run):
     edited(shop, run)
     told = run("maintain", "--grace", "0", "--dry-run").out
-    assert "versions: snapshot/markdown/shop-docs.lance" in told and "Nothing was done" in told
+    assert "versions: snapshot/markdown/shop-docs.lance" in told and "Dry run, nothing was changed" in told
     done = run("maintain", "--grace", "0", "--json").json
     assert "snapshot/markdown/shop-docs.lance" in done["actions"][0]["touched"]
     assert (done["dry_run"], done["skipped"]) == (False, {}) and done["freed"] > 0

@@ -49,8 +49,8 @@ def test_search_tells_what_code_calls_and_what_calls_it(parcels: Path, run: Run)
 def test_search_as_json_has_them_typed(parcels: Path, run: Run):
     answer = run("search", "fetch parcel locate key json", "--type", "code", "--limit", "1", "--json").json
     (result,) = answer["results"]
-    assert set(result["graph"]) == {"calls", "called_by", "imports", "extends", "implemented_by", "more"}
+    assert set(result["graph"]) == {"calls", "called_by", "imports", "extends", "implemented_by", "omitted"}
     assert result["graph"]["called_by"][0] == {
         "name": "program_0", "source": "shop-code", "path": "program_0.py", "line": 5, "signature": "",
     }  # fmt: skip
-    assert result["graph"]["more"] == {"called_by": 1}
+    assert result["graph"]["omitted"] == {"called_by": 1}
