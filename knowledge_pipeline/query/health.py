@@ -1,64 +1,66 @@
-"""Which parts of answering work now, told without a word of content, a name or a path."""
+"""The health of each component that answers queries, without content, names or paths."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-import uuid
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import ComponentHealth
 from knowledge_pipeline.errors import KnowledgeError, NotFound
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.open_release import LiveIndex
+from knowledge_pipeline.query.open_release import Index
+from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:
     from knowledge_pipeline.query.search.engine import Engine
 
-TIMEOUT_S = 3.0  # for each part that may have to be waited for
-MIN_FREE_SHARE, MIN_FREE_BYTES = 0.02, 200_000_000  # of the store's disk; less is too little
+TIMEOUT_S = 3.0  # of each check that waits for a model or an endpoint
+MIN_FREE_SHARE, MIN_FREE_BYTES = 0.02, 200_000_000  # of the store's disk; less is unhealthy
+_READ_ERRORS = (KnowledgeError, OSError, RuntimeError, ValueError)
 
 
-async def check_health(settings: Settings, lake: Lake, engine: Engine) -> Mapping[str, ComponentHealth]:
-    """Every part by name: store, embedder, reranker, language_model, graph, disk.
+async def check_health(
+    settings: Settings, lake: Lake, index: Index, engine: Engine
+) -> Mapping[str, ComponentHealth]:
+    """Every component by name: store, embedder, reranker, language_model, graph, disk.
 
-    Asks the embedding model for one vector, past every cache; a language model is only connected to,
-    for its answers cost money. On the engine's event loop.
+    Embeds one text, past every cache. A language model is only connected to, because its answers cost
+    money. Runs on the engine's event loop.
     """
-    store = await check_store(lake)
-    reached = store.status == "ok"
-    parts = {
-        "embedder": _with_timeout(_check_embedder(engine)) if reached else _skip_check(),
+    store = await check_store(index)
+    is_readable = store.status == "ok"
+    checks = {
+        "embedder": _with_timeout(_check_embedder(engine)) if is_readable else _skip_check(),
         "reranker": _with_timeout(_check_reranker(settings, engine)),
         "language_model": _with_timeout(_check_language_model(settings)),
-        "graph": _check_graph(lake) if reached else _skip_check(),
+        "graph": _check_graph(index) if is_readable else _skip_check(),
         "disk": asyncio.to_thread(_check_disk, lake),
     }
-    told = await asyncio.gather(*parts.values())
-    return {"store": store, **dict(zip(parts, told, strict=True))}
+    components = await asyncio.gather(*checks.values())
+    return {"store": store, **dict(zip(checks, components, strict=True))}
 
 
-async def check_store(lake: Lake) -> ComponentHealth:
-    """Whether there is a release, and its tables can be opened."""
+async def check_store(index: Index) -> ComponentHealth:
+    """Whether there is a release, and its tables can be read."""
     try:
-        await (await LiveIndex(lake).open_release()).open_readers()
+        readers = await (await index.open_release()).open_readers()
     except NotFound:
         return ComponentHealth("unhealthy", "nothing is released yet")
-    except (KnowledgeError, OSError, RuntimeError, ValueError):
+    except _READ_ERRORS:
         return ComponentHealth("unhealthy", "the live release cannot be opened")
+    if not all(await asyncio.gather(*(reader.is_readable() for reader in readers))):
+        return ComponentHealth("unhealthy", "the live release cannot be read")
     return ComponentHealth("ok")
 
 
 async def _check_embedder(engine: Engine) -> ComponentHealth:
-    answer = await engine.similar(Access.public(), text=uuid.uuid4().hex, limit=1)
-    if "vector" in answer.degraded:
-        return ComponentHealth("unhealthy", "no vectors can be made: searches are by words alone")
+    if await engine.check_embedder():
+        return ComponentHealth("unhealthy", "queries cannot be embedded: searches use words alone")
     return ComponentHealth("ok")
 
 
@@ -66,8 +68,8 @@ async def _check_reranker(settings: Settings, engine: Engine) -> ComponentHealth
     rerank = settings.query.rerank
     if not rerank.types or not (rerank.model or rerank.kind == "llm"):
         return ComponentHealth("disabled")
-    if await engine.find_reranker_problem():
-        return ComponentHealth("unhealthy", "results cannot be reranked: the fused order stands")
+    if await engine.check_reranker():
+        return ComponentHealth("unhealthy", "results cannot be reranked: they keep the fused order")
     return ComponentHealth("ok")
 
 
@@ -80,36 +82,33 @@ async def _check_language_model(settings: Settings) -> ComponentHealth:
     try:
         _, writer = await asyncio.open_connection(parts.hostname, port)
     except OSError:
-        return ComponentHealth("unhealthy", "it cannot be connected to: questions are answered without it")
+        return ComponentHealth("unhealthy", "it cannot be connected to: queries are answered without it")
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
     return ComponentHealth("ok")
 
 
-async def _check_graph(lake: Lake) -> ComponentHealth:
+async def _check_graph(index: Index) -> ComponentHealth:
     try:
-        reader = await (await LiveIndex(lake).open_release()).open_graph_reader()
-    except (KnowledgeError, OSError, RuntimeError, ValueError):
-        return ComponentHealth("unhealthy", "the code graph cannot be opened")
-    return ComponentHealth("ok") if reader else ComponentHealth("disabled")
+        reader = await (await index.open_release()).open_graph_reader()
+        if reader is None:
+            return ComponentHealth("disabled")
+        await reader.find_symbols(~filters.MATCH_NONE, limit=1, columns=("node",))
+    except _READ_ERRORS:
+        return ComponentHealth("unhealthy", "the code graph cannot be read")
+    return ComponentHealth("ok")
 
 
 def _check_disk(lake: Lake) -> ComponentHealth:
+    folders = (lake.folder, *lake.folder.absolute().parents)  # with a bucket, it may not exist yet
     try:
-        disk = shutil.disk_usage(_find_existing_folder(lake))
+        disk = shutil.disk_usage(next(folder for folder in folders if folder.is_dir()))
     except OSError:
         return ComponentHealth("unhealthy", "the store's disk cannot be read")
     if disk.free < MIN_FREE_BYTES or disk.free < MIN_FREE_SHARE * disk.total:
         return ComponentHealth("unhealthy", "the store's disk is nearly full")
     return ComponentHealth("ok")
-
-
-def _find_existing_folder(lake: Lake) -> Path:
-    """The store's folder; beside a bucket it is made when first needed, so the nearest one above."""
-    if lake.is_local:
-        return lake.folder
-    return next(folder for folder in (lake.folder, *lake.folder.absolute().parents) if folder.is_dir())
 
 
 async def _with_timeout(check: Awaitable[ComponentHealth]) -> ComponentHealth:
@@ -119,8 +118,8 @@ async def _with_timeout(check: Awaitable[ComponentHealth]) -> ComponentHealth:
     except TimeoutError:
         return ComponentHealth("unknown", "it did not answer in time")
     except KnowledgeError:
-        return ComponentHealth("unknown", "it could not be asked")
+        return ComponentHealth("unknown", "it could not be checked")
 
 
 async def _skip_check() -> ComponentHealth:
-    return ComponentHealth("unknown", "the store has to be well first")
+    return ComponentHealth("unknown", "it cannot be checked while the store is unhealthy")

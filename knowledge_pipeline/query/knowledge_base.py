@@ -184,7 +184,7 @@ class AsyncKnowledgeBase:
     @_on_background_loop
     async def health(self) -> Mapping[str, ComponentHealth]:
         """Which components work now; see `health.check_health`."""
-        return await check_health(self.settings, self._lake, self._engine)
+        return await check_health(self.settings, self._lake, self._index, self._engine)
 
     @_on_background_loop
     async def prewarm(self) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,15 @@ def test_status_counts_rows_by_source_type_and_space(base: KnowledgeBase, lake: 
         {space: 0},
     )
     assert status.as_json()["released_at"].startswith("20")
+
+
+def test_health_notices_a_release_that_is_gone_although_it_is_open(base: KnowledgeBase, lake: Lake):
+    base.search("alpha")
+    health = base.health()
+    assert (health["store"].status, health["embedder"].status) == ("ok", "ok")
+    shutil.rmtree(lake.root / "index")
+    health = base.health()
+    assert (health["store"].status, health["embedder"].status) == ("unhealthy", "unknown")
 
 
 def test_it_opens_by_folder_by_file_and_below_a_folder(tmp_path: Path):

@@ -204,6 +204,16 @@ class Engine:
         """
         return await describe_relations(await self._index.open_release(), target, access)
 
-    async def find_reranker_problem(self) -> str | None:
+    async def check_embedder(self) -> str | None:
+        """Why queries cannot be embedded now; None if they can.
+
+        Raises:
+            NotFound: nothing is released yet.
+        """
+        readers, _ = await (await self._index.open_release()).open_readable_readers()
+        spaces = {reader.space: reader.dimensions for reader in readers}
+        return await self._embedder.check(spaces)
+
+    async def check_reranker(self) -> str | None:
         """Why results cannot be reranked now; None if they can."""
-        return (await self._reranker.rerank("", [])).skip_reason
+        return await self._reranker.check()

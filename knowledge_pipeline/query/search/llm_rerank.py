@@ -51,6 +51,9 @@ class LLMReranker:
         """Whether the settings turn reranking on for a search type."""
         return type_ in self._settings.types
 
+    async def check(self) -> str | None:
+        """Nothing of its own can fail; the model is checked by itself."""
+
     async def rerank(self, question: str, hits: Sequence[Hit]) -> RerankResult:
         """All of `hits` in the model's order; or in their order, with the reason.
 

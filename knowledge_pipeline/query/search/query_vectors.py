@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -69,6 +70,15 @@ class QueryEmbedder:
                 f"the model made {vector.shape[0]} dimensions; the space {space!r} has {dimensions}"
             )
         return vector
+
+    async def check(self, spaces: Mapping[str, int]) -> str | None:
+        """Why queries cannot be embedded in every space (name -> dimensions) now; None if they can."""
+        text = uuid.uuid4().hex  # in no cache
+        try:
+            await asyncio.gather(*(self.embed(text, space=name, dimensions=n) for name, n in spaces.items()))
+        except VectorUnavailable as problem:
+            return str(problem)
+        return None
 
     def unrelated_similarity(self, space: str) -> float:
         """The similarity of texts that have nothing in common; 0 if no configured model makes the space."""

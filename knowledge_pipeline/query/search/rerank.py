@@ -85,6 +85,14 @@ class Reranker:
             sorted(scored, key=lambda hit: (-hit.score, -hit.explanation.fused, hit.chunk.id))
         )
 
+    async def check(self) -> str | None:
+        """Why the cross-encoder cannot be used now; None if it can."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._pool, self._load_encoder)
+        except ModelError as error:
+            return str(error)
+        return None
+
     def _load_encoder(self) -> CrossEncoder:
         if self._encoder is not None:
             return self._encoder
