@@ -18,7 +18,8 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import EmbeddingUnavailable, StoreError
-from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet, load_golden_set
+from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet
+from knowledge_pipeline.evaluation.golden_files import load_golden_set
 from knowledge_pipeline.evaluation.judge import QuestionResponse, RetrievedChunk
 from knowledge_pipeline.evaluation.scores import ALL, JUDGED_DEPTH, QUALITY_MEASURE, Summary, summarize
 from knowledge_pipeline.query.access import Access

@@ -17,7 +17,7 @@ from knowledge_pipeline.config import file
 from knowledge_pipeline.contract import requests, responses
 from knowledge_pipeline.contract.filters import FILTER_NAMES
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS
-from knowledge_pipeline.evaluation.golden_yaml import GoldenFilters
+from knowledge_pipeline.evaluation.golden_files import GoldenFilters
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph
 from knowledge_pipeline.records import Mention
 from knowledge_pipeline.serve.http.app import create_app

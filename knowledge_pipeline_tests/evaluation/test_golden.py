@@ -11,8 +11,8 @@ import pytest
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation import golden
-from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, load_golden_set
-from knowledge_pipeline.evaluation.golden_yaml import GoldenFilters
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
+from knowledge_pipeline.evaluation.golden_files import GoldenFilters, load_golden_set
 from knowledge_pipeline.query.search.engine import SearchType
 
 

@@ -1,7 +1,12 @@
-"""Golden questions as a YAML file: a list of questions, or a mapping that says how all of them are asked."""
+"""Reads golden questions from YAML files and from folders in the layout of the BEIR benchmark.
+
+A YAML file is a list of questions, or a mapping that also says how all of them are asked;
+docs/evaluation.md describes both formats.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -15,7 +20,7 @@ from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.beir import read_beir
-from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, GoldenSet
 
 GoldenFilters = create_model(  # the fields of `Filters`, read like other settings
     "GoldenFilters",
@@ -68,12 +73,26 @@ class QuestionFile(_QuestionDefaults):
         return self
 
 
-def read_question_file(path: Path) -> list[GoldenQuestion]:
-    """The questions of one file.
+def load_golden_set(paths: Sequence[Path]) -> GoldenSet:
+    """Read YAML files and BEIR folders.
 
     Raises:
-        ConfigError: the file is unreadable or wrong; one line a problem, with its line and entry.
+        ConfigError: one is missing or wrong; the message names the file, the line and the entry.
     """
+    questions: list[GoldenQuestion] = []
+    for path in paths:
+        if path.is_dir():
+            questions += read_beir(path)
+        elif path.is_file():
+            questions += _read_question_file(path)
+        else:
+            raise ConfigError(
+                f"there are no golden questions at {path}: correct evaluation.questions, or write the file"
+            )
+    return GoldenSet(tuple(questions))
+
+
+def _read_question_file(path: Path) -> list[GoldenQuestion]:
     file = _parse_file(path)
     shared: SearchType = file.type or "semantic"
     if file.beir:
@@ -81,7 +100,7 @@ def read_question_file(path: Path) -> list[GoldenQuestion]:
     return [
         GoldenQuestion(
             text=entry.question,
-            answers=tuple(GoldenAnswer(one.path, one.symbol, one.relevance) for one in entry.answers),
+            answers=tuple(GoldenAnswer(each.path, each.symbol, each.relevance) for each in entry.answers),
             type=entry.type or shared,
             filters={**file.to_filters(), **entry.to_filters()},
             file=path.name,
@@ -91,25 +110,20 @@ def read_question_file(path: Path) -> list[GoldenQuestion]:
 
 
 def _parse_file(path: Path) -> QuestionFile:
-    parsed = _wrap_list(parse_config(read_config(path), name=path.name))
+    parsed = parse_config(read_config(path), name=path.name)
+    if isinstance(parsed.value, list):  # of questions
+        parsed = ParsedConfig(
+            {"questions": parsed.value},
+            {("questions", *key_path): line for key_path, line in parsed.lines.items()},
+            [ConfigProblem(each.line, ("questions", *each.key_path), each.text) for each in parsed.problems],
+        )
     try:
         file = QuestionFile.model_validate(parsed.value)
     except ValidationError as error:
-        refused = error.errors(include_url=False, include_input=False)
-        parsed.problems += [to_problem(one, parsed, QuestionFile) for one in refused]
+        errors = error.errors(include_url=False, include_input=False)
+        parsed.problems += [to_problem(each, parsed, QuestionFile) for each in errors]
         file = None
     if file is None or parsed.problems:
         problems = sorted(parsed.problems, key=lambda problem: problem.line)
         raise ConfigError(format_problems(problems, path))
     return file
-
-
-def _wrap_list(parsed: ParsedConfig) -> ParsedConfig:
-    """A bare list is the value of `questions`."""
-    if not isinstance(parsed.value, list):
-        return parsed
-    return ParsedConfig(
-        {"questions": parsed.value},
-        {("questions", *place): line for place, line in parsed.lines.items()},
-        [ConfigProblem(each.line, ("questions", *each.key_path), each.text) for each in parsed.problems],
-    )
