@@ -7,8 +7,9 @@ docs/evaluation.md describes both formats.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pydantic import Field, ValidationError, create_model, model_validator
 
@@ -16,21 +17,21 @@ from knowledge_pipeline.config.file import format_problems, read_config
 from knowledge_pipeline.config.problems import to_problem
 from knowledge_pipeline.config.settings import SettingsModel, SourceId
 from knowledge_pipeline.config.yaml_lines import ConfigProblem, ParsedConfig, parse_config
-from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
+from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.beir import read_beir
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, GoldenSet
 
-GoldenFilters = create_model(  # the fields of `Filters`, read like other settings
-    "GoldenFilters",
-    __base__=SettingsModel,
-    **{
-        name: (type_, Filters.__dataclass_fields__[name].default)
-        for name, type_ in get_type_hints(Filters, include_extras=True).items()
-        if name in FILTER_NAMES
-    },
-)
+if TYPE_CHECKING:
+    GoldenFilters = SettingsModel
+else:
+    _HINTS = get_type_hints(Filters, include_extras=True)
+    GoldenFilters = create_model(  # the fields of `Filters`, read like other settings
+        "GoldenFilters",
+        __base__=SettingsModel,
+        **{each.name: (_HINTS[each.name], each.default) for each in fields(Filters)},
+    )
 
 
 class AnswerEntry(SettingsModel):
@@ -44,12 +45,11 @@ class AnswerEntry(SettingsModel):
 class _QuestionDefaults(SettingsModel):
     type: SearchType | None = None
     source: SourceId | None = None  # short for filters.sources
-    filters: GoldenFilters = GoldenFilters()  # pyright: ignore[reportInvalidTypeForm]
+    filters: GoldenFilters = GoldenFilters()
 
     def to_filters(self) -> dict[str, Any]:
         """The filters that are set."""
-        filters: SettingsModel = self.filters
-        given = {name: getattr(filters, name) for name in filters.model_fields_set}
+        given = {name: getattr(self.filters, name) for name in self.filters.model_fields_set}
         return {**given, "sources": (self.source,)} if self.source else given
 
 

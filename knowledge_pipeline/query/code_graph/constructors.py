@@ -1,4 +1,4 @@
-"""A call of a class runs its constructor: an edge leads to the class, and goes on from the constructor."""
+"""A call of a class runs its constructor: the edge ends at the class, the walk goes on there."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ _ALL_CONSTRUCTORS = frozenset[str]().union(*_CONSTRUCTORS_BY_LANGUAGE.values())
 def map_constructors(nodes: Iterable[GraphNode], direction: Literal["in", "out"]) -> Mapping[str, str]:
     """Nodes whose edges count as those of others: a class for its constructor, or the other way round.
 
-    Found by what nodes are named by, without a look whether they are there: what is not has no edges.
+    Derived from names alone: a constructor that does not exist has no edges.
 
     Args:
-        nodes: at the edge of a walk along calls.
-        direction: against the edges, callers of a class call its constructors among the nodes; along
-            them, what a constructor calls is what a class among the nodes calls.
+        nodes: at the frontier of a walk along calls.
+        direction: "in": callers of a class call its constructors among the nodes; "out": what a
+            constructor calls is what a class among the nodes calls.
     """
-    same: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for node in nodes:
         source, path = node.source or "", node.path or ""
         around = class_of_constructor(node.name)
         if direction == "in" and around:
-            same[node_id(source, path, around)] = node.id
+            ids[node_id(source, path, around)] = node.id
         elif direction == "out" and node.kind == "class":
             for name in _constructor_names(node.name, node.language):
-                same[node_id(source, path, f"{node.name}.{name}")] = node.id
-    return same
+                ids[node_id(source, path, f"{node.name}.{name}")] = node.id
+    return ids
 
 
 def class_of_constructor(constructor: str) -> str | None:
-    """The class that a function makes objects of, by its name within a file; None: it makes none."""
+    """The class that a function constructs, by its name within a file; None: it is no constructor."""
     around, _, last = constructor.rpartition(".")
     return around if around and (last in _ALL_CONSTRUCTORS or last == around.rpartition(".")[2]) else None
 
 
 def _constructor_names(name: str, language: str | None) -> frozenset[str]:
-    """Java, C#, C++ and others call it as the class."""
+    """In Java, C#, C++ and others it has the name of the class."""
     return _CONSTRUCTORS_BY_LANGUAGE.get(language or "", frozenset({name.rpartition(".")[2]}))

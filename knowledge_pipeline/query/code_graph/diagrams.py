@@ -1,4 +1,4 @@
-"""An answer of the code graph as a picture: Mermaid for Markdown pages, DOT for Graphviz. Pure."""
+"""Draws responses of the code graph: Mermaid for Markdown pages, DOT for Graphviz. Pure."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ _STYLES = {
     "extends": "bold",
     "implements": "bold",
 }
-_MAX_NAME_CHARS = 80  # of a name in a picture
+_MAX_NAME_CHARS = 80  # shown
 
 
-def render_mermaid(answer: GraphResponse) -> str:
-    """A flowchart, one box for each node, one arrow for each way in which two have to do with each other.
+def render_mermaid(response: GraphResponse) -> str:
+    """A flowchart with a box for each node and an arrow for each edge.
 
     Syntax: https://mermaid.js.org/syntax/flowchart.html
     """
-    return "\n".join(_iter_mermaid_lines(answer)) + "\n"
+    return "\n".join(_iter_mermaid_lines(response)) + "\n"
 
 
-def render_dot(answer: GraphResponse) -> str:
+def render_dot(response: GraphResponse) -> str:
     """A directed graph in the language of Graphviz: https://graphviz.org/doc/info/lang.html"""
-    return "\n".join(_iter_dot_lines(answer)) + "\n"
+    return "\n".join(_iter_dot_lines(response)) + "\n"
 
 
-def _iter_mermaid_lines(answer: GraphResponse) -> Iterator[str]:
-    numbers = {node.id: f"n{number}" for number, node in enumerate(answer.nodes)}
+def _iter_mermaid_lines(response: GraphResponse) -> Iterator[str]:
+    numbers = {node.id: f"n{number}" for number, node in enumerate(response.nodes)}
     yield "flowchart LR"
-    for node in answer.nodes:
+    for node in response.nodes:
         start, end = ('(["', '"])') if node.kind == "outside" else ('["', '"]')
         yield f"    {numbers[node.id]}{start}{_escape_for_mermaid(node)}{end}"
-    for link in answer.edges:
-        arrow = _ARROWS.get(link.kind, "-->")
-        yield f"    {numbers[link.source]} {arrow}|{link.kind}| {numbers[link.target]}"
-    targets = [numbers[node.id] for node in answer.targets]
+    for edge in response.edges:
+        arrow = _ARROWS.get(edge.kind, "-->")
+        yield f"    {numbers[edge.source]} {arrow}|{edge.kind}| {numbers[edge.target]}"
+    targets = [numbers[node.id] for node in response.targets]
     if targets:
         yield f"    style {','.join(targets)} stroke-width:3px"
 
 
 def _escape_for_mermaid(node: GraphNode) -> str:
-    """Quotes would end the text, and `#` begins the number of a character."""
+    """Quotes would end the text, and `#` starts the number of a character."""
     escaped = (
         "".join(f"#{ord(char)};" if char in '"#<>&`' else char for char in part)
         for part in _build_label_lines(node)
@@ -53,17 +53,17 @@ def _escape_for_mermaid(node: GraphNode) -> str:
     return "<br/>".join(escaped)
 
 
-def _iter_dot_lines(answer: GraphResponse) -> Iterator[str]:
-    numbers = {node.id: f"n{number}" for number, node in enumerate(answer.nodes)}
+def _iter_dot_lines(response: GraphResponse) -> Iterator[str]:
+    numbers = {node.id: f"n{number}" for number, node in enumerate(response.nodes)}
     yield "digraph code {"
     yield '    rankdir=LR; node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];'
-    for node in answer.nodes:
+    for node in response.nodes:
         shape = "ellipse" if node.kind == "outside" else "box"
         weight = 3 if node.role == "target" else 1
         yield f"    {numbers[node.id]} [label={_quote_for_dot(node)}, shape={shape}, penwidth={weight}];"
-    for link in answer.edges:
-        style = _STYLES.get(link.kind, "solid")
-        yield f"    {numbers[link.source]} -> {numbers[link.target]} [label={link.kind}, style={style}];"
+    for edge in response.edges:
+        style = _STYLES.get(edge.kind, "solid")
+        yield f"    {numbers[edge.source]} -> {numbers[edge.target]} [label={edge.kind}, style={style}];"
     yield "}"
 
 
@@ -73,7 +73,7 @@ def _quote_for_dot(node: GraphNode) -> str:
 
 
 def _build_label_lines(node: GraphNode) -> list[str]:
-    """The name, and the path of what is no file itself, each on one line."""
+    """The name, and the path unless it is a file, each on one line."""
     lines = [node.name, *([node.path] if node.path and node.kind != "file" else [])]
     spaced = (" ".join(line.split()) for line in lines)
     return [line if len(line) <= _MAX_NAME_CHARS else f"{line[: _MAX_NAME_CHARS - 1]}…" for line in spaced]

@@ -194,32 +194,31 @@ _TRAVERSALS: Mapping[
 
 
 def _include_members(walk: Walk, targets: Sequence[GraphNode]) -> set[str]:
-    """Start from what is defined in the targets, too; returns the ids of the targets."""
+    """Start from the members of the targets, too; returns the ids of the targets."""
     walk.member_scope = MemberScope.from_nodes(targets)
     return {node.id for node in targets}
 
 
 def _drop_internal_edges(walk: Walk) -> None:
-    """Drop links between the target's own parts, and the parts that nothing else has to do with."""
+    """Drop edges between the target's own parts, and members that no other node is connected to."""
     members = {id_ for id_, node in walk.nodes.items() if node.role == "member"}
     own = members | {id_ for id_, node in walk.nodes.items() if node.role == "target"}
-    for key, link in list(walk.edges.items()):
-        if link.source in own and link.target in own and (members or walk.member_scope.files):
-            del walk.edges[key]
-    linked = {end for link in walk.edges.values() for end in (link.source, link.target)}
-    for id_ in members - linked:
-        del walk.nodes[id_]
+    if members or walk.member_scope.files:
+        walk.edges = {
+            key: edge for key, edge in walk.edges.items() if edge.source not in own or edge.target not in own
+        }
+    walk.drop_unconnected_members()
 
 
 def _node_sort_key(node: GraphNode) -> tuple[Any, ...]:
-    """What was asked for first, then by score, else by side and distance."""
-    side = ("target", "member", "used_by", "uses").index(node.role)
-    ranked = (2, -node.score) if node.score is not None else (side, 0.0)
-    return *ranked, node.distance, node.source or "~", node.path or "", node.name
+    """The targets first, then by score, else by role and distance."""
+    role = ("target", "member", "used_by", "uses").index(node.role)
+    rank = (2, -node.score) if node.score is not None else (role, 0.0)
+    return *rank, node.distance, node.source or "~", node.path or "", node.name
 
 
-def _edge_sort_key(link: GraphEdge) -> tuple[Any, ...]:
-    return link.path, link.lines, link.kind, link.source, link.target
+def _edge_sort_key(edge: GraphEdge) -> tuple[Any, ...]:
+    return edge.path, edge.lines, edge.kind, edge.source, edge.target
 
 
 def _build_notes(request: GraphRequest, target: ResolvedTarget, walk: Walk) -> list[str]:
@@ -233,7 +232,7 @@ def _build_notes(request: GraphRequest, target: ResolvedTarget, walk: Walk) -> l
     if walk.left_out:
         notes.append(f"{walk.left_out} more were left out: the limit is {request.max_nodes}")
     if walk.is_truncated:
-        notes.append("there may be more beyond what is told: ask for less depth, or with a higher limit")
+        notes.append("there may be more than is shown: use less depth, or a higher limit")
     if walk.unresolved:
         notes.append(f"{walk.unresolved} uses in it could not be resolved, and are left out")
     return notes

@@ -11,7 +11,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.background_loop import SyncFacade, blocking
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
 
-_NO_FILTERS = Filters()
+_ALL = Filters()
 
 
 class AsyncGraph:
@@ -35,23 +35,13 @@ class AsyncGraph:
         return await self._run(request, access)
 
     async def find_usages(
-        self,
-        target: str,
-        *,
-        filters: Filters = _NO_FILTERS,
-        limit: int | None = None,
-        access: Access | None = None,
+        self, target: str, *, filters: Filters = _ALL, limit: int | None = None, access: Access | None = None
     ) -> GraphResponse:
         """What uses a definition, or anything defined in it: definitions, with the places."""
         return await self._run(GraphRequest("find_usages", target, filters, limit), access)
 
     async def find_references(
-        self,
-        target: str,
-        *,
-        filters: Filters = _NO_FILTERS,
-        limit: int | None = None,
-        access: Access | None = None,
+        self, target: str, *, filters: Filters = _ALL, limit: int | None = None, access: Access | None = None
     ) -> GraphResponse:
         """Every place that names exactly this definition or file."""
         return await self._run(GraphRequest("find_references", target, filters, limit), access)
@@ -62,7 +52,7 @@ class AsyncGraph:
         *,
         depth: int | None = None,
         direction: CallDirection = "both",
-        filters: Filters = _NO_FILTERS,
+        filters: Filters = _ALL,
         limit: int | None = None,
         access: Access | None = None,
     ) -> GraphResponse:
@@ -75,7 +65,7 @@ class AsyncGraph:
         target: str,
         *,
         depth: int | None = None,
-        filters: Filters = _NO_FILTERS,
+        filters: Filters = _ALL,
         limit: int | None = None,
         access: Access | None = None,
     ) -> GraphResponse:
@@ -87,7 +77,7 @@ class AsyncGraph:
         target: str,
         *,
         depth: int | None = None,
-        filters: Filters = _NO_FILTERS,
+        filters: Filters = _ALL,
         limit: int | None = None,
         access: Access | None = None,
     ) -> GraphResponse:
@@ -99,7 +89,7 @@ class AsyncGraph:
         target: str,
         *,
         depth: int | None = None,
-        filters: Filters = _NO_FILTERS,
+        filters: Filters = _ALL,
         limit: int | None = None,
         access: Access | None = None,
     ) -> GraphResponse:
@@ -111,12 +101,7 @@ class AsyncGraph:
         return await self._run(GraphRequest("analyze_dependencies", target, filters, limit, depth), access)
 
     async def find_related_code(
-        self,
-        target: str,
-        *,
-        filters: Filters = _NO_FILTERS,
-        limit: int | None = None,
-        access: Access | None = None,
+        self, target: str, *, filters: Filters = _ALL, limit: int | None = None, access: Access | None = None
     ) -> GraphResponse:
         """The definitions most closely related to one, by use, by common uses and by place."""
         return await self._run(GraphRequest("find_related_code", target, filters, limit), access)

@@ -1,7 +1,7 @@
-"""All that some files and definitions hold, as conditions on edges.
+"""The members of files and definitions, as conditions on edges.
 
-A walk that starts from all of a class, a file or a folder asks for the edges by path and name, so that of
-its hundreds of parts those alone are read which something else has to do with.
+A walk that starts from all of a class, a file or a folder reads the edges by path and name, so that of its
+hundreds of members it reads only those that other code is connected to.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class MemberScope:
 
     @classmethod
     def from_nodes(cls, nodes: Iterable[GraphNode]) -> MemberScope:
-        """The parts of some nodes; names outside have none."""
+        """The members of some nodes; names outside have none."""
         inside = [node for node in nodes if node.source and node.path]
         files = frozenset((node.source, node.path) for node in inside if node.kind == "file")
         return cls(files, tuple(node for node in inside if node.kind != "file"))
@@ -37,14 +37,14 @@ class MemberScope:
         )
 
     def incoming_conditions(self) -> Iterator[Filter]:
-        """Edges of the same source that end at a part; of files those that start elsewhere."""
+        """Edges of the same source that end at a member; of files those that start elsewhere."""
         for source, paths in self._iter_paths_by_source():
             yield source & filters.one_of("target_path", paths) & ~filters.one_of("path", paths)
         for each in self.definitions:
             yield _match_file(each, "target_path") & filters.starts_with("target_name", f"{each.name}.")
 
     def outgoing_conditions(self) -> Iterator[Filter]:
-        """Edges that start at a part; of files those that end elsewhere."""
+        """Edges that start at a member; of files those that end elsewhere."""
         for source, paths in self._iter_paths_by_source():
             elsewhere = filters.is_null("target_path") | ~filters.one_of("target_path", paths)
             yield source & filters.one_of("path", paths) & elsewhere
@@ -52,7 +52,7 @@ class MemberScope:
             yield _match_file(each, "path") & filters.starts_with("source_name", f"{each.name}.")
 
     def symbol_conditions(self) -> Iterator[Filter]:
-        """The parts themselves, and the files."""
+        """The members themselves, and the files."""
         for source, paths in self._iter_paths_by_source():
             yield source & filters.one_of("path", paths)
         for each in self.definitions:

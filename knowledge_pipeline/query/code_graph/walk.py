@@ -1,8 +1,8 @@
 """A walk over the code graph, breadth first, each node once.
 
-A step reads the edges of all nodes at the edge of the walk at once, then the nodes at their far
-ends, as many as the limit still allows: two reads of the store. An edge out of its source has the full
-name of its target; here it meets the definition of that name in another source.
+A step is two reads of the store: the edges of all nodes at the frontier of the walk, then the nodes at
+their far ends, as many as the limit still allows. An edge that leaves its source carries the full name of
+its target; the walk finds the definition of that name in other sources.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.readers import Row
 
 EdgeDirection = Literal["in", "out"]
+EdgeKey = tuple[str, str, str, str]  # kind, source, target, path
 DEPENDENCY_KINDS = ("depends",)
-"""Of files: one has to do with the other in any way; one edge for all that lead from a file to another."""
+"""Edges between files: one edge for all that lead from one file to another, in any way."""
 
-_ROLES: dict[EdgeDirection, NodeRole] = {"in": "used_by", "out": "uses"}
+_ROLES: Mapping[EdgeDirection, NodeRole] = {"in": "used_by", "out": "uses"}
 _MAX_NAMES = 1_000  # full names that one step looks for in other sources
 _EDGES_PER_NODE, _MAX_EDGES = 10, 10_000  # one step reads so many for each node of the limit
-
-_Hop = tuple[Row, str, str]  # an edge, the node it goes out from, the node it leads to
 
 
 class EdgePath(NamedTuple):
@@ -45,25 +44,31 @@ class EdgePath(NamedTuple):
     depth: int = 1
 
 
+class _Hop(NamedTuple):
+    """An edge, and the ids of the nodes that it connects."""
+
+    edge: Row
+    start: str
+    end: str
+
+
 @dataclass(slots=True)
 class Walk:
-    """Nodes and links found so far, and what was left out."""
+    """Nodes and edges found so far, and what was left out."""
 
     graph: VisibleGraph
-    limit: int  # nodes, the first ones aside
+    limit: int  # nodes, in addition to the first ones
     nodes: dict[str, GraphNode] = field(default_factory=dict[str, GraphNode])
-    edges: dict[tuple[str, str, str, str], GraphEdge] = field(
-        default_factory=dict[tuple[str, str, str, str], GraphEdge]
-    )
+    edges: dict[EdgeKey, GraphEdge] = field(default_factory=dict[EdgeKey, GraphEdge])
     left_out: int = 0  # nodes
-    unresolved: int = 0  # uses of what cannot be told
+    unresolved: int = 0  # uses whose target is not known
     is_truncated: bool = False  # whether there is more that was not counted
-    member_scope: MemberScope = field(default_factory=MemberScope)  # what is started from, too
+    member_scope: MemberScope = field(default_factory=MemberScope)  # whose members the walk starts from, too
     _found_count: int = 0
     _full_names: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # node -> its full names
 
     def add_start_nodes(self, nodes: Iterable[GraphNode]) -> None:
-        """Take nodes in that the limit does not count."""
+        """Add nodes that the limit does not count."""
         for node in nodes:
             self.nodes.setdefault(node.id, node)
 
@@ -89,153 +94,143 @@ class Walk:
             self.left_out += walk.left_out
             self.unresolved += walk.unresolved
             self.is_truncated |= walk.is_truncated
-            kept = {key: link for key, link in walk.edges.items() if self._has_both_ends(link)}
-            self.edges |= kept
-
-    def _has_both_ends(self, link: GraphEdge) -> bool:
-        return link.source in self.nodes and link.target in self.nodes
+            self.edges |= {
+                key: edge
+                for key, edge in walk.edges.items()
+                if edge.source in self.nodes and edge.target in self.nodes
+            }
 
     async def follow(
         self, ids: Collection[str], direction: EdgeDirection, kinds: Collection[str], *, depth: int = 1
     ) -> None:
         """Walk from some nodes along edges of some kinds."""
-        front, seen = set(ids), set(ids)
+        step = self._step_in if direction == "in" else self._step_out
+        frontier, seen = set(ids), set(ids)
         for distance in range(1, depth + 1):
-            step = self._step_in if direction == "in" else self._step_out
-            far = await step(front, kinds, distance)
-            seen |= front
-            front = far - seen
-            seen |= front
-            if not front:
+            far = await step(frontier, kinds, distance)
+            seen |= frontier
+            frontier = far - seen
+            if not frontier:
                 return
             if self._found_count >= self.limit:
                 self.is_truncated |= distance < depth
                 return
 
     async def _step_in(self, frontier: set[str], kinds: Collection[str], distance: int) -> set[str]:
-        """One step against the edges: those of other sources are found by the full names.
+        """Walk against the edges; those of other sources are found by full names.
 
-        Parts of what is started from join the front where they are used.
+        Members of the start nodes that are used join the frontier.
         """
-        within = (
-            [*self.member_scope.incoming_conditions()] if distance == 1 and kinds != DEPENDENCY_KINDS else []
-        )
-        names = await self._read_full_names(frontier, whole_files=kinds == DEPENDENCY_KINDS)
-        if within:
-            names |= await self._read_member_names()
-        same = self._map_constructor_ids(frontier, kinds, "in")
-        wanted = filters.one_of("target_id", sorted({*frontier, *same}))
-        for condition in within:
-            wanted |= condition
+        between_files = kinds == DEPENDENCY_KINDS
+        conditions = [] if distance > 1 or between_files else list(self.member_scope.incoming_conditions())
+        names: dict[str, set[str]] = {}
+        if await self.graph.has_several_sources():  # else no other source can know a node
+            names = self._index_by_name(await self._read_full_names(frontier, whole_files=between_files))
+            if conditions:
+                names |= self._index_by_name(await self.graph.read_member_names(self.member_scope))
+        ids = self._map_constructor_ids(frontier, kinds, "in")
+        where = filters.one_of("target_id", sorted({*frontier, *ids}))
+        for condition in conditions:
+            where |= condition
         if names:
-            wanted |= filters.one_of("target_name", sorted(names))
-        edges = await self._read_edges(
-            filters.one_of("kind", sorted(kinds)) & wanted, OUTGOING_EDGE_COLUMNS if names else EDGE_COLUMNS
-        )
-        edges = [{**row, "target_id": same.get(row["target_id"], row["target_id"])} for row in edges]
-        if within:
-            frontier |= await self._admit_members(
-                id_
-                for row in edges
-                for id_ in ([row["target_id"]] if row["target_id"] else names[row["target_name"]])
-            )
-        met = [
-            (row, row["source_id"], target)
-            for row in edges
-            for target in (
-                [row["target_id"]] if row["target_id"] else sorted(names.get(row["target_name"], ()))
-            )
-            if target in frontier and (row["target_id"] or self._is_cross_source(row, target))
+            where |= filters.one_of("target_name", sorted(names))
+        edges = await self._read_edges(kinds, where, OUTGOING_EDGE_COLUMNS if names else EDGE_COLUMNS)
+        hops: list[_Hop] = []
+        for edge in edges:
+            id_ = ids.get(edge["target_id"], edge["target_id"])
+            ends = [id_] if id_ else sorted(names.get(edge["target_name"], ()))
+            hops += [_Hop(edge, edge["source_id"], end) for end in ends]
+        if conditions:
+            frontier |= await self._admit_members(hop.end for hop in hops)
+        hops = [
+            hop
+            for hop in hops
+            if hop.end in frontier and (hop.edge["target_id"] or self._leads_to(hop.edge, hop.end))
         ]
-        far = await self._read_far_nodes(
-            [source for _, source, _ in met], "in", distance, whole_files=kinds == DEPENDENCY_KINDS
-        )
-        return self._add_edges([each for each in met if each[1] in far], far)
+        far = await self._read_far_nodes((hop.start for hop in hops), "in", distance, between_files)
+        self._add_edges(hop for hop in hops if hop.start in far)
+        return far
 
     async def _step_out(self, frontier: set[str], kinds: Collection[str], distance: int) -> set[str]:
-        """One step along the edges, to other sources and to names outside, too."""
-        within = (
-            [*self.member_scope.outgoing_conditions()] if distance == 1 and kinds != DEPENDENCY_KINDS else []
-        )
-        same = self._map_constructor_ids(frontier, kinds, "out")
-        starts = filters.one_of("source_id", sorted({*frontier, *same}))
-        for condition in within:
-            starts |= condition
-        edges = await self._read_edges(filters.one_of("kind", sorted(kinds)) & starts, OUTGOING_EDGE_COLUMNS)
-        edges = [{**row, "source_id": same.get(row["source_id"], row["source_id"])} for row in edges]
-        if within:
-            frontier |= await self._admit_members(row["source_id"] for row in edges)
-        edges = [row for row in edges if row["source_id"] in frontier]
-        inner = [(row, row["source_id"], row["target_id"]) for row in edges if row["target_id"]]
-        far = await self._read_far_nodes(
-            [target for _, _, target in inner], "out", distance, whole_files=kinds == DEPENDENCY_KINDS
-        )
-        leaving = [row for row in edges if not row["target_id"]]
-        sure = [row for row in leaving if row["confidence"] >= MIN_CONFIDENCE]
-        beyond = await self._resolve_external(
-            _keep_outermost(sure) if kinds == DEPENDENCY_KINDS else sure, kinds, distance
-        )
-        self.unresolved += sum(1 for row in leaving if row["confidence"] < MIN_CONFIDENCE)
-        far |= {target for _, _, target in beyond}
-        return self._add_edges([*(each for each in inner if each[2] in far), *beyond], far)
+        """Walk along the edges, to other sources and to names outside, too."""
+        between_files = kinds == DEPENDENCY_KINDS
+        conditions = [] if distance > 1 or between_files else list(self.member_scope.outgoing_conditions())
+        ids = self._map_constructor_ids(frontier, kinds, "out")
+        where = filters.one_of("source_id", sorted({*frontier, *ids}))
+        for condition in conditions:
+            where |= condition
+        edges = await self._read_edges(kinds, where, OUTGOING_EDGE_COLUMNS)
+        edges = [{**edge, "source_id": ids.get(edge["source_id"], edge["source_id"])} for edge in edges]
+        if conditions:
+            frontier |= await self._admit_members(edge["source_id"] for edge in edges)
+        edges = [edge for edge in edges if edge["source_id"] in frontier]
+        inner = [_Hop(edge, edge["source_id"], edge["target_id"]) for edge in edges if edge["target_id"]]
+        far = await self._read_far_nodes((hop.end for hop in inner), "out", distance, between_files)
+        leaving = [edge for edge in edges if not edge["target_id"]]
+        sure = [edge for edge in leaving if edge["confidence"] >= MIN_CONFIDENCE]
+        self.unresolved += len(leaving) - len(sure)
+        outer = await self._resolve_external(sure, distance, between_files)
+        self._add_edges([*(hop for hop in inner if hop.end in far), *outer])
+        return far | {hop.end for hop in outer}
 
     async def _admit_members(self, ids: Iterable[str]) -> set[str]:
-        """Take in parts of what is started from; returns those that are there."""
-        distinct = set(ids)
-        read = await self.graph.read_nodes(distinct - self.nodes.keys())
+        """Add members of the start nodes; returns the ids that the walk has then."""
+        wanted = set(ids)
+        nodes = await self.graph.read_nodes(wanted - self.nodes.keys())
         self.add_start_nodes(
-            replace(node, role="member") for node in read.values() if node in self.member_scope
+            replace(node, role="member") for node in nodes.values() if node in self.member_scope
         )
-        return distinct & self.nodes.keys()
+        return wanted & self.nodes.keys()
 
     def _map_constructor_ids(
         self, frontier: Collection[str], kinds: Collection[str], direction: EdgeDirection
     ) -> dict[str, str]:
-        """Nodes that are not at the edge of the walk, and whose edges count as those of one that is."""
+        """Ids of nodes not at the frontier -> ids of nodes there that their edges count as edges of."""
         if "calls" not in kinds:
             return {}
         nodes = [self.nodes[id_] for id_ in frontier]
-        if direction == "out":  # of these the constructor is a part by itself
+        if direction == "out":  # the constructors of these are members
             nodes = [node for node in nodes if node not in self.member_scope.definitions]
-        same = map_constructors(nodes, direction)
-        return {id_: meant for id_, meant in same.items() if id_ not in frontier}
+        ids = map_constructors(nodes, direction)
+        return {id_: at_frontier for id_, at_frontier in ids.items() if id_ not in frontier}
 
-    async def _resolve_external(
-        self, leaving: Sequence[Row], kinds: Collection[str], distance: int
-    ) -> list[_Hop]:
-        """Where edges out of their source lead: to what other sources call so, else to the name alone."""
-        wanted = list(dict.fromkeys(row["target_name"] for row in leaving))[:_MAX_NAMES]
-        named = await self.graph.find_by_full_name(wanted, as_files=kinds == DEPENDENCY_KINDS)
-        nodes = {node.id: node for each in named.values() for node in each}
-        met: list[_Hop] = []
-        for row in leaving:
-            meant = named.get(row["target_name"], ())
-            there = [node.id for node in meant if node.source != row["source"]]
-            met += [(row, row["source_id"], id_) for id_ in there]
-            if not there:
-                nodes.setdefault(f"outside:{row['target_name']}", build_external_node(row["target_name"]))
-                met.append((row, row["source_id"], f"outside:{row['target_name']}"))
-        met.sort(key=lambda each: nodes[each[2]].kind == "outside")
-        self._add_nodes([nodes[id_] for id_ in dict.fromkeys(each[2] for each in met)], "out", distance)
-        return [each for each in met if each[2] in self.nodes]
+    async def _resolve_external(self, edges: Sequence[Row], distance: int, between_files: bool) -> list[_Hop]:
+        """Follow edges out of their source: to what has the name in other sources, else to the name alone."""
+        if between_files:
+            edges = _keep_outermost(edges)
+        names = list(dict.fromkeys(edge["target_name"] for edge in edges))[:_MAX_NAMES]
+        by_name = await self.graph.find_by_full_name(names, as_files=between_files)
+        nodes = {node.id: node for found in by_name.values() for node in found}
+        hops: list[_Hop] = []
+        for edge in edges:
+            name = edge["target_name"]
+            ends = [node.id for node in by_name.get(name, ()) if node.source != edge["source"]]
+            if not ends:
+                outside = build_external_node(name)
+                nodes.setdefault(outside.id, outside)
+                ends = [outside.id]
+            hops += [_Hop(edge, edge["source_id"], end) for end in ends]
+        hops.sort(key=lambda hop: nodes[hop.end].kind == "outside")
+        self._add_nodes((nodes[id_] for id_ in dict.fromkeys(hop.end for hop in hops)), "out", distance)
+        return [hop for hop in hops if hop.end in self.nodes]
 
-    def _is_cross_source(self, row: Row, target: str) -> bool:
-        """Whether an edge by full name may mean a node: one that is sure, and of another source."""
-        return row["confidence"] >= MIN_CONFIDENCE and row["source"] != self.nodes[target].source
+    def _leads_to(self, edge: Row, target: str) -> bool:
+        """Whether an edge by full name means a node: it is sure, and the node is of another source."""
+        return edge["confidence"] >= MIN_CONFIDENCE and edge["source"] != self.nodes[target].source
 
     async def _read_far_nodes(
-        self, ids: Iterable[str], direction: EdgeDirection, distance: int, *, whole_files: bool
+        self, ids: Iterable[str], direction: EdgeDirection, distance: int, between_files: bool
     ) -> set[str]:
-        """Read the nodes at the far ends, as far as the limit allows; returns those that are known."""
+        """Read the nodes at the far ends, as far as the limit allows; returns the ids that are known then."""
         distinct = list(dict.fromkeys(ids))
         new = [id_ for id_ in distinct if id_ not in self.nodes]
         room = max(0, self.limit - self._found_count)
-        read, names = await self.graph.read_nodes_with_names(
+        nodes, names = await self.graph.read_nodes_with_names(
             new[:room], role=_ROLES[direction], distance=distance
         )
-        if not whole_files:
+        if not between_files:
             self._full_names |= names
-        self._add_nodes([read[id_] for id_ in new[:room] if id_ in read], direction, distance)
+        self._add_nodes((nodes[id_] for id_ in new[:room] if id_ in nodes), direction, distance)
         self.left_out += len(new[room:])
         return {id_ for id_ in distinct if id_ in self.nodes}
 
@@ -247,70 +242,70 @@ class Walk:
                 self.left_out += 1
                 continue
             self._found_count += 1
-            side = _ROLES[direction]
-            there = (node.role, node.distance) == (side, distance)
-            self.nodes[node.id] = node if there else replace(node, role=side, distance=distance)
+            self.nodes[node.id] = replace(node, role=_ROLES[direction], distance=distance)
 
-    def _add_edges(self, hops: Iterable[_Hop], far_ids: set[str]) -> set[str]:
-        places: dict[tuple[str, str, str, str], list[Row]] = {}
-        for row, source, target in hops:
-            if source != target or row["kind"] == "calls":  # of a node to itself recursion alone is told
-                key = (row["kind"], source, target, self.nodes[source].path or "")
-                places.setdefault(key, []).append(row)
-        for key, rows in places.items():
+    def drop_unconnected_members(self) -> None:
+        """Drop members of the start nodes that have no edge."""
+        connected = {end for edge in self.edges.values() for end in (edge.source, edge.target)}
+        self.nodes = {
+            id_: node for id_, node in self.nodes.items() if node.role != "member" or id_ in connected
+        }
+
+    def _add_edges(self, hops: Iterable[_Hop]) -> None:
+        places: dict[EdgeKey, list[Row]] = {}
+        for edge, start, end in hops:
+            if start != end or edge["kind"] == "calls":  # from a node to itself, only recursion counts
+                key = (edge["kind"], start, end, self.nodes[start].path or "")
+                places.setdefault(key, []).append(edge)
+        for key, edges in places.items():
             known = self.edges.get(key)
-            lines = {*(known.lines if known else ()), *(row["line"] for row in rows)}
-            confidence = max(known.confidence if known else 0.0, *(row["confidence"] for row in rows))
+            lines = {*(known.lines if known else ()), *(edge["line"] for edge in edges)}
+            confidence = max(known.confidence if known else 0.0, *(edge["confidence"] for edge in edges))
             self.edges[key] = GraphEdge(*key, tuple(sorted(lines)), round(confidence, 3))
-        return far_ids
 
     async def _read_full_names(self, ids: Collection[str], *, whole_files: bool) -> dict[str, set[str]]:
-        """The full names by which other sources may know nodes -> the nodes; of files, what they define.
-
-        None where there is one source alone: no other can know them.
-        """
-        if not await self.graph.has_several_sources():
-            return {}
+        """Node -> the full names by which other sources may know it; of files, those of what they define."""
         unknown = sorted(id_ for id_ in ids if id_ not in self._full_names and self.nodes[id_].source)
         if unknown and whole_files:
             self._full_names |= await self.graph.read_file_names([self.nodes[id_] for id_ in unknown])
         elif unknown:
             self._full_names |= (await self.graph.read_nodes_with_names(unknown))[1]
-        return self._index_by_name({id_: self._full_names.get(id_, set()) for id_ in ids})
+        return {id_: self._full_names.get(id_, set()) for id_ in ids}
 
-    async def _read_member_names(self) -> dict[str, set[str]]:
-        """The same of the parts of what is started from."""
-        if not await self.graph.has_several_sources():
-            return {}
-        return self._index_by_name(await self.graph.read_member_names(self.member_scope))
+    def _index_by_name(self, names_by_node: Mapping[str, set[str]]) -> dict[str, set[str]]:
+        ids: dict[str, set[str]] = {}
+        for id_ in sorted(names_by_node):
+            for name in sorted(names_by_node[id_]):
+                ids.setdefault(name, set()).add(id_)
+        self.is_truncated |= len(ids) > _MAX_NAMES
+        return dict(list(ids.items())[:_MAX_NAMES])
 
-    def _index_by_name(self, of_nodes: Mapping[str, set[str]]) -> dict[str, set[str]]:
-        names: dict[str, set[str]] = {}
-        for id_ in sorted(of_nodes):
-            for name in sorted(of_nodes[id_]):
-                names.setdefault(name, set()).add(id_)
-        self.is_truncated |= len(names) > _MAX_NAMES
-        return dict(list(names.items())[:_MAX_NAMES])
+    async def _read_edges(
+        self, kinds: Collection[str], where: filters.Filter, columns: Sequence[str]
+    ) -> list[Row]:
+        """Edges to a definition first, then the surest, then in a fixed order."""
+        limit = min(_EDGES_PER_NODE * self.limit, _MAX_EDGES)
+        where = filters.one_of("kind", sorted(kinds)) & where
+        edges = await self.graph.read_edges(where, limit=limit, columns=columns)
+        self.is_truncated |= len(edges) >= limit
+        return sorted(
+            edges,
+            key=lambda edge: (
+                edge["target_id"] is None,
+                -edge["confidence"],
+                edge["source_id"],
+                edge["line"],
+            ),
+        )
 
-    async def _read_edges(self, where: filters.Filter, columns: Sequence[str]) -> list[Row]:
-        """Those that lead to a definition first, then the surest, then in a fixed order."""
-        most = min(_EDGES_PER_NODE * self.limit, _MAX_EDGES)
-        found = await self.graph.read_edges(where, limit=most, columns=columns)
-        self.is_truncated |= len(found) >= most
-        return sorted(found, key=_edge_sort_key)
 
-
-def _edge_sort_key(row: Row) -> tuple[bool, float, str, int]:
-    return row["target_id"] is None, -row["confidence"], row["source_id"], row["line"]
-
-
-def _keep_outermost(leaving: Sequence[Row]) -> list[Row]:
+def _keep_outermost(edges: Sequence[Row]) -> list[Row]:
     """Where a file uses `json` and `json.dumps`, it depends on `json`."""
-    names = {(row["source_id"], row["target_name"]) for row in leaving}
+    names = {(edge["source_id"], edge["target_name"]) for edge in edges}
     kept: list[Row] = []
-    for row in leaving:
-        parts = row["target_name"].split(".")
-        around = {(row["source_id"], ".".join(parts[:end])) for end in range(1, len(parts))}
-        if not around & names:
-            kept.append(row)
+    for edge in edges:
+        parts = edge["target_name"].split(".")
+        outer_names = {(edge["source_id"], ".".join(parts[:end])) for end in range(1, len(parts))}
+        if not outer_names & names:
+            kept.append(edge)
     return kept
