@@ -138,7 +138,7 @@ _anonymous = _promote(lambda token, _: token is None)
 
 def judged_by_all(patch: Patch) -> None:
     """Everybody's questions can be judged by everybody."""
-    patch.setattr(feedback, "_is_known_query", lambda log, query_id, _: log.find_query(query_id) is not None)
+    patch.setattr(feedback, "_is_same_caller", lambda query, access: True)
 
 
 QUICK = {

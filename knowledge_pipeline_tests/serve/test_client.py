@@ -62,7 +62,7 @@ def test_each_question_to_the_code_graph_is_answered(client, question):
 def test_feedback_is_taken_for_an_answer_and_refused_for_none(client):
     answer = client.search("payment")
     client.feedback(answer["query_id"], answer["results"][0]["id"], "useful")
-    with pytest.raises(errors.NotFound, match="there is no question"):
+    with pytest.raises(errors.NotFound, match="there is no query"):
         client.feedback("no-such-question", "r", "useful")
 
 

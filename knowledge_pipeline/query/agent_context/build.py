@@ -1,4 +1,4 @@
-"""An agent's task in, context out: what the searches of the task found, as a prompt within a budget."""
+"""Builds the context for an agent's task: what its searches found, as a prompt within a budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from knowledge_pipeline.contract.responses import (
     Citation,
     ContextExcerpt,
     ContextResponse,
-    SearchRun,
     to_json,
 )
 from knowledge_pipeline.contract.types import MAX_BUDGET_TOKENS
@@ -23,7 +22,7 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt
 from knowledge_pipeline.query.agent_context.prompt_templates import PromptTemplate, load_template
-from knowledge_pipeline.query.agent_context.searches import TaskSearchResults, run_task_searches
+from knowledge_pipeline.query.agent_context.searches import run_task_searches
 from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,
     ContextSelection,
@@ -34,9 +33,10 @@ from knowledge_pipeline.query.agent_context.tokens import CountTokens, open_toke
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.stopwatch import Stopwatch
 
-_TOKENS_PER_RESULT = 200  # as a rule: how many results a budget asks for
+_TOKENS_PER_RESULT = 200  # as a rule; decides how many results a budget asks for
 _MIN_RESULTS, _MAX_RESULTS = 10, 50
-_FENCE_TOKENS = 12  # of a passage, beside the words of its heading
+_FENCE_TOKENS = 12  # of an excerpt, in addition to the words of its heading
+_METADATA_VALUES = ("source_type", "language", "author", "last_modified")
 
 
 async def get_context(
@@ -48,53 +48,59 @@ async def get_context(
     max_tokens: int | None = None,
     template: str | Path | None = None,
 ) -> ContextResponse:
-    """The passages that help with a task, as a prompt of at most `max_tokens` tokens.
+    """The excerpts that help with a task, as a prompt of at most `max_tokens` tokens.
 
     Args:
-        engine: what is asked.
-        access: who asks; no search sees more.
+        engine: runs the searches.
+        access: the caller's; no search sees more.
         task: what is to be done.
         settings: the section `context` of `knowledge.yaml`.
         max_tokens: the budget in the reader's tokens; by default that of the settings.
-        template: see `templating.load`; by default that of the task's kind.
+        template: see `load_template`; by default that of the task's kind.
 
     Raises:
-        QuestionRefused: the task or the template is wrong, or they alone exceed the budget.
+        InvalidQuery: the task or the template is wrong, or they alone exceed the budget.
         ConfigError: the folder of templates does not exist.
-        ModelMissing: the tokenizer cannot be loaded.
+        ModelError: the tokenizer cannot be loaded.
         NotFound: nothing is released yet.
     """
     watch = Stopwatch()
     budget = settings.max_tokens if max_tokens is None else max_tokens
     if not 1 <= budget <= MAX_BUDGET_TOKENS:
         raise InvalidQuery(f"found max_tokens {budget}; allowed: 1 to {MAX_BUDGET_TOKENS}")
-    fitting = await asyncio.to_thread(_PromptFitter.load, task, budget, settings, template)
+    fitter = await asyncio.to_thread(_PromptFitter.load, task, budget, settings, template)
     limit = min(max(budget // _TOKENS_PER_RESULT, _MIN_RESULTS), _MAX_RESULTS)
-    given = await run_task_searches(engine, access, task, limit=limit)
-    candidates = rank_candidates(given.weighted_results)
-    text, selection = await asyncio.to_thread(fitting.fit, candidates)
-    shown = {id_ for passage in selection.excerpts for id_ in passage.chunks}
+    searches = await run_task_searches(engine, access, task, limit=limit)
+    candidates = rank_candidates(searches.weighted_results)
+    text, selection = await asyncio.to_thread(fitter.fit, candidates)
+    shown_ids = {id_ for excerpt in selection.excerpts for id_ in excerpt.chunks}
+    shown_counts = {
+        found.name: sum(result.id in shown_ids for result in found.results)
+        for found in searches.weighted_results
+    }
+    steps = [step for run in searches.runs for step in run.degraded]
+    failed = [run.name for run in searches.runs if run.problem]
     return ContextResponse(
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
-        release=given.release,
-        degraded=_list_degraded(given),
+        release=searches.release,
+        degraded=tuple(dict.fromkeys([*steps, *failed, *(["task"] if searches.is_truncated else [])])),
         kind=task.kind,
         text=text,
-        tokens=fitting.count(text),
+        tokens=fitter.count(text),
         max_tokens=budget,
         tokenizer=settings.tokenizer,
-        template=fitting.prompt.name,
+        template=fitter.prompt.name,
         excerpts=selection.excerpts,
         omitted=selection.omitted,
-        searches=tuple(_count_shown(given, shown)),
-        results=tuple(each.result for each in candidates if each.result.id in shown),
+        searches=tuple(replace(run, shown=shown_counts.get(run.name, 0)) for run in searches.runs),
+        results=tuple(each.result for each in candidates if each.result.id in shown_ids),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _PromptFitter:
-    """Fits passages and all that is around them into a budget."""
+    """Fits excerpts and the prompt around them into a budget."""
 
     task: Task
     budget: int
@@ -111,32 +117,32 @@ class _PromptFitter:
     def fit(self, candidates: Sequence[ContextCandidate]) -> tuple[str, ContextSelection]:
         """The prompt and what it shows.
 
-        What a passage costs is known beforehand only about, since a template may put anything
-        around it: while the whole is too large, less is chosen.
+        What an excerpt costs is only estimated, because a template may put anything around it: while the
+        whole is too large, fewer are selected.
         """
         costs: dict[str, int] = {}
 
         def select_within(max_tokens: int) -> ContextSelection:
             return select_excerpts(
-                candidates, max_tokens=max_tokens, cost=lambda each: self._compute_cost(each, costs)
+                candidates, max_tokens=max_tokens, cost=lambda excerpt: self._estimate(excerpt, costs)
             )
 
-        bare = self.count(self._render(select_within(0)))
-        allowance = room = self.budget - bare
+        bare_tokens = self.count(self._render(select_within(0)))
+        allowance = room = self.budget - bare_tokens
         if room < 0:
             raise InvalidQuery(
-                f"the task and the template {self.prompt.name} alone have {bare} tokens, and max_tokens is "
-                f"{self.budget}: shorten the task, or allow more"
+                f"the task and the template {self.prompt.name} alone have {bare_tokens} tokens, and "
+                f"max_tokens is {self.budget}: shorten the task, or allow more"
             )
         while True:
             selection = select_within(allowance)
             text = self._render(selection)
-            spent = self.count(text) - bare
+            spent = self.count(text) - bare_tokens
             if spent <= room:
                 return text, selection
             allowance = min(selection.tokens - 1, selection.tokens * room // spent)
 
-    def _compute_cost(self, excerpt: Excerpt, costs: dict[str, int]) -> int:
+    def _estimate(self, excerpt: Excerpt, costs: dict[str, int]) -> int:
         if excerpt.text not in costs:
             heading = " ".join(map(str, asdict(excerpt.citation).values()))
             costs[excerpt.text] = self.count(excerpt.text) + self.count(heading) + _FENCE_TOKENS
@@ -155,41 +161,23 @@ class _PromptFitter:
         )
 
 
-def _to_template_values(passage: ContextExcerpt) -> dict[str, Any]:
-    """A passage as a template gets it: see docs/context.md."""
-    known = passage.metadata
+def _to_template_values(excerpt: ContextExcerpt) -> dict[str, Any]:
+    """An excerpt as templates get it: see docs/context.md."""
     return {
-        "number": passage.number,
-        "text": passage.text,
-        **_citation_to_values(passage.citation),
-        "score": passage.score,
-        "symbols": list(passage.symbols),
-        "source_type": known.get("source_type"),
-        "language": known.get("language"),
-        "author": known.get("author"),
-        "last_modified": known.get("last_modified"),
-        "metadata": to_json(dict(known)),
-        "found_by": list(passage.found_by),
-        "missing_lines": passage.missing_lines,
-        "near_duplicates": [_citation_to_values(place) for place in passage.near_duplicates],
+        "number": excerpt.number,
+        "text": excerpt.text,
+        **_citation_to_values(excerpt.citation),
+        "score": excerpt.score,
+        "symbols": list(excerpt.symbols),
+        **{name: excerpt.metadata.get(name) for name in _METADATA_VALUES},
+        "metadata": to_json(dict(excerpt.metadata)),
+        "found_by": list(excerpt.found_by),
+        "missing_lines": excerpt.missing_lines,
+        "near_duplicates": [_citation_to_values(place) for place in excerpt.near_duplicates],
     }
 
 
 def _citation_to_values(citation: Citation) -> dict[str, Any]:
-    """With lines as a person says them: "lines 10-24"."""
+    """With lines as people write them: "lines 10-24"."""
     lines = citation.lines.replace("L", "")
     return {**asdict(citation), "lines": f"lines {lines}" if "-" in lines else f"line {lines}"}
-
-
-def _count_shown(searches: TaskSearchResults, shown_ids: set[str]) -> list[SearchRun]:
-    found = {
-        each.name: sum(result.id in shown_ids for result in each.results)
-        for each in searches.weighted_results
-    }
-    return [replace(run, shown=found.get(run.name, 0)) for run in searches.runs]
-
-
-def _list_degraded(searches: TaskSearchResults) -> tuple[str, ...]:
-    steps = [step for run in searches.runs for step in run.degraded]
-    failed = [run.name for run in searches.runs if run.problem]
-    return tuple(dict.fromkeys([*steps, *failed, *(["task"] if searches.is_truncated else [])]))

@@ -1,8 +1,8 @@
-"""Chunks put together again: neighbours of one document become one excerpt, as it stands there. Pure.
+"""Joins neighbouring chunks of a document into one excerpt, exactly as the document has it. Pure.
 
-Two chunks are neighbours where they overlap, or where exactly the white space that the
-second one is known to have before it lies between them. Anything else between them
-would make that distance longer, so an excerpt never hides a gap.
+Two chunks are neighbours if they overlap, or if only the white space that is known to precede the second
+lies between them. Anything else between them would make that distance longer, so an excerpt never hides a
+gap.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 from knowledge_pipeline.contract.responses import Citation, SearchResult
 from knowledge_pipeline.query.citations import cite_other_lines
+
+DocumentKey = tuple[str, str]  # source, URI
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class ChunkPart:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Characters of one document that follow each other, from one or several chunks."""
+    """Consecutive characters of one document, from one or several chunks."""
 
     start_char: int
     body: str
@@ -50,7 +52,7 @@ class Excerpt:
 
     @property
     def text(self) -> str:
-        """The document's text, from the start of the first line where nothing but white space precedes."""
+        """The document's text, with the indentation of its first line."""
         return _find_indentation(self.parts[0].result) + self.body
 
     @property
@@ -64,31 +66,24 @@ class Excerpt:
         return cite_other_lines(self.parts[0].result.citation, self.start_line, self.end_line)
 
 
-def document_key(result: SearchResult) -> tuple[str, str]:
-    """What chunks of one document have in common."""
+def document_key(result: SearchResult) -> DocumentKey:
+    """The document of a chunk."""
     return result.citation.source, result.span.uri
 
 
 def build_excerpts(parts: Iterable[ChunkPart]) -> list[Excerpt]:
     """Parts of one document, in any order, as its excerpts in reading order."""
-    found: list[Excerpt] = []
-    for part in sorted(parts, key=_sort_key):
-        single = _to_excerpt(part)
-        joined = _join_excerpts(found[-1], single) if found else None
-        if joined:
-            found[-1] = joined
+    excerpts: list[Excerpt] = []
+    for part in sorted(
+        parts, key=lambda part: (part.result.span.start_char, -len(part.text), part.result.id)
+    ):
+        span = part.result.span
+        excerpt = Excerpt(span.start_char, part.text, span.start_line, part.end_line, (part,))
+        if excerpts and (joined := _join_excerpts(excerpts[-1], excerpt)):
+            excerpts[-1] = joined
         else:
-            found.append(single)
-    return found
-
-
-def _sort_key(part: ChunkPart) -> tuple[int, int, str]:
-    return part.result.span.start_char, -len(part.text), part.result.id
-
-
-def _to_excerpt(part: ChunkPart) -> Excerpt:
-    span = part.result.span
-    return Excerpt(span.start_char, part.text, span.start_line, part.end_line, (part,))
+            excerpts.append(excerpt)
+    return excerpts
 
 
 def _join_excerpts(first: Excerpt, second: Excerpt) -> Excerpt | None:

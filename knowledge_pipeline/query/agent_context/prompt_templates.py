@@ -1,8 +1,7 @@
-"""Prompts from templates: Jinja2 in a sandbox. What is quoted is only ever a value, never a template.
+"""Renders prompts with Jinja2 in a sandbox. Quoted content is only ever a value, never a template.
 
-A template is a name (one of this package, or of the folder `context.templates`, which
-wins) or a file. Whoever may write a template may make it run forever; a service takes
-names from its callers, and no files.
+A template is a file, or a name: of a template in the folder `context.templates`, else in this package.
+A template can run forever, so a service takes only names from its callers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
 SUFFIX = ".j2"
-MAX_PIECES = 1_000_000  # of text that a template may make: its loops end some time
+MAX_PIECES = 1_000_000  # of text that a template may produce, so that its loops end
 
 _PACKAGE_TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"\w[\w.-]*")
@@ -29,14 +28,14 @@ _LANGUAGE = re.compile(r"[\w+#-]{1,20}")
 
 
 def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
-    """The template of a name, or in a file.
+    """Load a template.
 
     Args:
         template: a name, with or without `.j2`; or the path of a file.
         folder: `context.templates`.
 
     Raises:
-        QuestionRefused: there is no such template, or it is wrong.
+        InvalidQuery: there is no such template, or it is wrong.
         ConfigError: the folder does not exist.
     """
     from jinja2 import TemplateError, TemplateNotFound
@@ -62,17 +61,17 @@ def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
 
 
 class PromptTemplate:
-    """A template that was read."""
+    """A loaded template."""
 
     def __init__(self, name: str, template: Template) -> None:
         self.name = name
         self._template = template
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """The text that the template makes of the values.
+        """Render the template with some values.
 
         Raises:
-            QuestionRefused: the template is wrong: it names what is not there, or makes too much text.
+            InvalidQuery: the template is wrong: it uses an unknown name, or produces too much text.
         """
         pieces: list[str] = []
         try:
@@ -105,7 +104,7 @@ def _build_environment(folders: tuple[Path, ...]) -> Environment:
 
 
 def fence_text(text: str, language: str | None = None) -> str:
-    """The text as a Markdown code block, whose fence is longer than any in the text."""
+    """The text as a Markdown code block, with a fence longer than any in the text."""
     longest = max(map(len, _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     named = language if language and _LANGUAGE.fullmatch(language) else ""
@@ -129,5 +128,5 @@ def _describe_error(name: str, error: Exception) -> str:
         frames = traceback.extract_tb(error.__traceback__)
         line = next((frame.lineno for frame in reversed(frames) if Path(frame.filename).name == name), None)
     where = f", line {line}," if line else ""
-    said = getattr(error, "message", None) or str(error) or type(error).__name__
-    return f"the template {name}{where} is wrong: {to_one_line(said).rstrip('.')}"
+    reason = getattr(error, "message", None) or str(error) or type(error).__name__
+    return f"the template {name}{where} is wrong: {to_one_line(reason).rstrip('.')}"

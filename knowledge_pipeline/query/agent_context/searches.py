@@ -1,14 +1,13 @@
-"""The searches that suit an agent's task, run at once, each told with what it gave or why it could not."""
+"""Runs the searches that suit an agent's task, all at once, and reports what each found or why it failed."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
-from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
 from knowledge_pipeline.contract.types import (
@@ -42,14 +41,14 @@ _SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
     "history": ("git_history", "github_pr"),
     "tickets": ("github_issues", "jira", "slack"),
 }
-_FILE_SEARCHES = ("code", "history")  # searches whose question names it
-_MAX_ATTEMPTS = 3  # to find one release live in all searches
+_FILE_SEARCHES = ("code", "history")  # searches whose query names the file
+_MAX_ATTEMPTS = 3  # to search one release with all
 _FILTER_TERM = re.compile(r"(?<!\S)(\w+):(?!:|//|\s)")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSearchResults:
-    """What all searches of a task gave."""
+    """What all searches of a task found."""
 
     release: int
     runs: tuple[SearchRun, ...]
@@ -57,114 +56,101 @@ class TaskSearchResults:
     is_truncated: bool  # whether only the beginning of the task's text was searched for
 
 
-@dataclass(frozen=True, slots=True)
-class _PlannedSearch:
-    run: SearchRun
-    weight: float
-    ask: Callable[[], Awaitable[SearchResponse]]
-
-
 async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
     """Run the searches of a task, at most `limit` results each, all of one release.
 
-    One that fails is told as a problem; the others go on.
+    The run of a search that fails has a problem; the others go on.
 
     Raises:
         KnowledgeError: none could be run; the first one's error.
     """
-    question, shortened = _build_question(task)
-    planned = list(_plan_searches(engine, access, task, question, limit))
-    if not planned:
+    query, is_truncated = _build_query(task)
+    runs = list(_plan_runs(task, query))
+    if not runs:
         raise InvalidQuery("the filters leave out every search of the task: name other source types")
-    answers: list[SearchResponse | KnowledgeError] = []
+    outcomes: list[SearchResponse | KnowledgeError] = []
     for _ in range(_MAX_ATTEMPTS):
-        answers = await asyncio.gather(*(_run_planned(each) for each in planned))
-        if len({answer.release for answer in answers if isinstance(answer, SearchResponse)}) <= 1:
+        outcomes = await asyncio.gather(*(_run_search(engine, access, task, run, limit) for run in runs))
+        if len({outcome.release for outcome in outcomes if isinstance(outcome, SearchResponse)}) <= 1:
             break
-    given = [answer for answer in answers if isinstance(answer, SearchResponse)]
-    if not given:
-        raise next(answer for answer in answers if isinstance(answer, KnowledgeError))
-    newest = max(answer.release for answer in given)
-    both = list(zip(planned, answers, strict=True))
-    found = tuple(
-        WeightedResults(each.run.name, each.weight, answer.results)
-        for each, answer in both
-        if isinstance(answer, SearchResponse) and answer.release == newest
-    )
+    responses = [outcome for outcome in outcomes if isinstance(outcome, SearchResponse)]
+    if not responses:
+        raise next(outcome for outcome in outcomes if isinstance(outcome, KnowledgeError))
+    release = max(response.release for response in responses)
     return TaskSearchResults(
-        newest, tuple(_complete_run(each.run, answer, newest) for each, answer in both), found, shortened
+        release=release,
+        runs=tuple(_complete_run(run, outcome, release) for run, outcome in zip(runs, outcomes, strict=True)),
+        weighted_results=tuple(
+            WeightedResults(run.name, _WEIGHTS[task.kind][run.name], outcome.results)
+            for run, outcome in zip(runs, outcomes, strict=True)
+            if isinstance(outcome, SearchResponse) and outcome.release == release
+        ),
+        is_truncated=is_truncated,
     )
 
 
-def _plan_searches(
-    engine: Engine, access: Access, task: Task, question: str, limit: int
-) -> Iterator[_PlannedSearch]:
-    """The searches that the task's kind asks for, as far as it says enough, and its filters allow them."""
-    for name, weight in _WEIGHTS[task.kind].items():
+def _plan_runs(task: Task, query: str) -> Iterator[SearchRun]:
+    """The searches of the task's kind that the task says enough for, and that its filters allow."""
+    for name in _WEIGHTS[task.kind]:
         if name == "similar":
             if task.file or task.snippet:
-                run = SearchRun(name, _TYPES[name], task.file or "the snippet")
-                yield _PlannedSearch(run, weight, lambda: _search_similar(engine, access, task, limit))
+                yield SearchRun(name, _TYPES[name], task.file or "the snippet")
             continue
         allowed = task.filters.source_types
-        types = tuple(each for each in _SOURCE_TYPES[name] if not allowed or each in allowed)
-        if types:
-            asked = f"{question} {task.file}" if task.file and name in _FILE_SEARCHES else question
-            run = SearchRun(name, _TYPES[name], asked, types)
-            yield _PlannedSearch(run, weight, _bind_search(engine, access, run, task.filters, limit))
+        source_types = tuple(each for each in _SOURCE_TYPES[name] if not allowed or each in allowed)
+        if source_types:
+            text = f"{query} {task.file}" if task.file and name in _FILE_SEARCHES else query
+            yield SearchRun(name, _TYPES[name], text, source_types)
 
 
-def _bind_search(
-    engine: Engine, access: Access, run: SearchRun, filters: Filters, limit: int
-) -> Callable[[], Awaitable[SearchResponse]]:
-    narrowed = replace(filters, source_types=run.source_types)
-    return lambda: engine.search(
-        run.query,
-        access,
-        type=run.type,
-        filters=narrowed,
-        limit=limit,
-        explain=True,
-        include_near_duplicates=True,
-    )
-
-
-async def _search_similar(engine: Engine, access: Access, task: Task, limit: int) -> SearchResponse:
-    """Like the snippet, else like the file, which must be in the index unless there is a snippet."""
-    snippet = task.snippet[:MAX_EXAMPLE_CHARS] if task.snippet else None
-    how: dict[str, Any] = {"text": snippet, "filters": task.filters, "limit": limit, "explain": True}
+async def _run_search(
+    engine: Engine, access: Access, task: Task, run: SearchRun, limit: int
+) -> SearchResponse | KnowledgeError:
     try:
-        return await engine.similar(access, path=task.file, source=task.source, **how)
-    except NotFound:
-        if task.file is None or snippet is None:
-            raise
-        return await engine.similar(access, **how)
-
-
-async def _run_planned(planned: _PlannedSearch) -> SearchResponse | KnowledgeError:
-    try:
-        return await planned.ask()
+        if run.name == "similar":
+            return await _search_similar(engine, access, task, limit)
+        return await engine.search(
+            run.query,
+            access,
+            type=run.type,
+            filters=replace(task.filters, source_types=run.source_types),
+            limit=limit,
+            explain=True,
+            include_near_duplicates=True,
+        )
     except KnowledgeError as error:
         return error
 
 
-def _complete_run(run: SearchRun, answer: SearchResponse | KnowledgeError, release: int) -> SearchRun:
-    if isinstance(answer, KnowledgeError):
-        return replace(run, problem=str(answer))
-    if answer.release != release:
-        return replace(run, problem=f"it saw release {answer.release}, the others {release}: ask again")
-    reasons = dict((answer.explain or {}).get("degraded", {}))
-    degraded = {step: reasons.get(step, "") for step in answer.degraded}
-    return replace(run, found=len(answer.results), took_ms=answer.took_ms, degraded=degraded)
+async def _search_similar(engine: Engine, access: Access, task: Task, limit: int) -> SearchResponse:
+    """Like the snippet, else like the file, which must be in the index unless there is a snippet."""
+    text = task.snippet[:MAX_EXAMPLE_CHARS] if task.snippet else None
+    similar = partial(engine.similar, access, text=text, filters=task.filters, limit=limit, explain=True)
+    try:
+        return await similar(path=task.file, source=task.source)
+    except NotFound:
+        if task.file is None or text is None:
+            raise
+        return await similar()
 
 
-def _build_question(task: Task) -> tuple[str, bool]:
-    """The task's text as a question, and whether it had to be shortened.
+def _complete_run(run: SearchRun, outcome: SearchResponse | KnowledgeError, release: int) -> SearchRun:
+    if isinstance(outcome, KnowledgeError):
+        return replace(run, problem=str(outcome))
+    if outcome.release != release:
+        return replace(run, problem=f"it searched release {outcome.release}, the others {release}: try again")
+    reasons = dict((outcome.explain or {}).get("degraded", {}))
+    degraded = {step: reasons.get(step, "") for step in outcome.degraded}
+    return replace(run, found=len(outcome.results), took_ms=outcome.took_ms, degraded=degraded)
 
-    Its `word:value` is text, and no filter: tasks hold pasted logs, where `status:500` narrows nothing.
+
+def _build_query(task: Task) -> tuple[str, bool]:
+    """The task's text as a query, and whether it had to be shortened.
+
+    `word:value` in it is text and not a filter: tasks hold pasted logs, where `status:500` narrows nothing.
     """
     text = _FILTER_TERM.sub(r"\1: ", replace_invalid_characters(task.text)).strip()
-    room = MAX_QUERY_CHARS - len(task.file or "") - 1
-    if len(text) <= room:
+    max_chars = MAX_QUERY_CHARS - len(task.file or "") - 1
+    if len(text) <= max_chars:
         return text, False
-    return text[:room].rsplit(maxsplit=1)[0], True
+    return text[:max_chars].rsplit(maxsplit=1)[0], True

@@ -1,31 +1,29 @@
-"""From the results of several searches to passages that fit a reader's budget. Pure.
+"""Selects from the results of several searches the excerpts that fit a reader's budget. Pure.
 
-Chunks are taken best first. What follows each other in its document is put together;
-what is equal, or nearly so, is there once, and says where else it stands. A chunk that
-does not fit is cut after a line if half of it can be shown, since the beginning of a
-definition or section says what it is; otherwise it is left out, and smaller ones after it
-have their turn. The very best one is never left out while one line of it fits.
+Chunks are taken best first, and neighbours of one document become one excerpt. Of equal or nearly equal
+chunks one is shown, with the places of the others. A chunk that does not fit is cut after a line if half of
+it can be shown, because the beginning of a definition or section says what it is; otherwise it is omitted,
+and smaller ones after it have their turn. The very best chunk is never omitted while one line of it fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, OmittedChunk, SearchResult
-from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, Excerpt, build_excerpts, document_key
+from knowledge_pipeline.query.agent_context.excerpts import (
+    ChunkPart,
+    DocumentKey,
+    Excerpt,
+    build_excerpts,
+    document_key,
+)
 from knowledge_pipeline.query.search.near_duplicates import find_first_duplicates
 
 _RANK_OFFSET = 10
 _MIN_SHOWN_SHARE = 0.5  # of the lines of a chunk that is cut
-_SINGLE_CHUNK_FIELDS = (
-    "symbol",
-    "symbol_kind",
-    "anchor",
-    "section",
-    "page",
-    "tokens",
-)  # of no several chunks
+_SINGLE_CHUNK_FIELDS = ("symbol", "symbol_kind", "anchor", "section", "page", "tokens")
 
 Cost = Callable[[Excerpt], int]
 """Tokens of an excerpt with its heading, as a reader gets it."""
@@ -42,12 +40,12 @@ class WeightedResults:
 
 @dataclass(frozen=True, slots=True)
 class ContextCandidate:
-    """A chunk, once, whichever searches found it."""
+    """A chunk, once, no matter how many searches found it."""
 
     result: SearchResult
     score: float  # compares within one context only
     found_by: tuple[str, ...]
-    near_duplicates: tuple[Citation, ...] = ()  # where nearly the same stands
+    near_duplicates: tuple[Citation, ...] = ()  # places of nearly the same content
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +54,14 @@ class ContextSelection:
 
     excerpts: tuple[ContextExcerpt, ...] = ()
     omitted: tuple[OmittedChunk, ...] = ()
-    tokens: int = 0  # of the passages together
+    tokens: int = 0  # of the excerpts together
 
 
 def rank_candidates(searches: Iterable[WeightedResults]) -> list[ContextCandidate]:
-    """The chunks of all searches, best first, equal and nearly equal ones once.
+    """The chunks of all searches, best first; equal and nearly equal ones once.
 
-    Scores of different searches do not compare, ranks do: a chunk gets weight / (10 + rank)
-    of each search that found it, scaled so that the first of a search of weight 1 has 1.
+    Scores of different searches do not compare, ranks do: each search that found a chunk adds
+    weight / (10 + rank), scaled so that the first of a search of weight 1 has 1.
     """
     best: dict[str, ContextCandidate] = {}
     for search in searches:
@@ -79,71 +77,68 @@ def rank_candidates(searches: Iterable[WeightedResults]) -> list[ContextCandidat
 def select_excerpts(
     candidates: Sequence[ContextCandidate], *, max_tokens: int, cost: Cost
 ) -> ContextSelection:
-    """As much of the best candidates as costs at most `allowance` tokens."""
-    filling = _BudgetPacker(candidates, max_tokens, cost)
+    """As much of the best candidates as costs at most `max_tokens` tokens."""
+    packer = _BudgetPacker(max_tokens, cost)
     for candidate in candidates:
-        filling.add(candidate)
-    return filling.to_selection()
+        packer.add(candidate)
+    by_id = {candidate.result.id: candidate for candidate in candidates}
+    excerpts = (excerpt for parts in packer.parts.values() for excerpt in build_excerpts(parts))
+    return ContextSelection(
+        tuple(
+            _to_context_excerpt(number, excerpt, by_id, cost(excerpt))
+            for number, excerpt in enumerate(excerpts, start=1)
+        ),
+        tuple(packer.omitted),
+        sum(packer.costs.values()),
+    )
 
 
 def _merge_near_duplicates(candidates: Sequence[ContextCandidate]) -> list[ContextCandidate]:
     kept: dict[int, ContextCandidate] = {}
-    for index, twin in enumerate(find_first_duplicates(each.result.content for each in candidates)):
+    for index, first in enumerate(find_first_duplicates(each.result.content for each in candidates)):
         candidate = candidates[index]
-        if twin == index:
+        if first == index:
             kept[index] = candidate
-        else:
-            kept[twin] = _merge_twin(kept[twin], candidate)
+            continue
+        original = kept[first]
+        kept[first] = replace(
+            original,
+            found_by=tuple(dict.fromkeys((*original.found_by, *candidate.found_by))),
+            near_duplicates=(*original.near_duplicates, candidate.result.citation),
+        )
     return list(kept.values())
-
-
-def _merge_twin(kept: ContextCandidate, twin: ContextCandidate) -> ContextCandidate:
-    found_by = tuple(dict.fromkeys((*kept.found_by, *twin.found_by)))
-    return replace(kept, found_by=found_by, near_duplicates=(*kept.near_duplicates, twin.result.citation))
 
 
 @dataclass
 class _BudgetPacker:
-    """The parts taken so far, by document, in the order of the documents' best chunks."""
+    """The parts taken so far and their cost, by document, in the order of the documents' best chunks."""
 
-    candidates: Sequence[ContextCandidate]
     max_tokens: int
     cost: Cost
-    parts_by_document: dict[tuple[str, str], list[ChunkPart]] = field(default_factory=dict)
-    cost_by_document: dict[tuple[str, str], int] = field(default_factory=dict)
-    omitted: list[OmittedChunk] = field(default_factory=list)
+    parts: dict[DocumentKey, list[ChunkPart]] = field(default_factory=dict[DocumentKey, list[ChunkPart]])
+    costs: dict[DocumentKey, int] = field(default_factory=dict[DocumentKey, int])
+    omitted: list[OmittedChunk] = field(default_factory=list[OmittedChunk])
     has_cut: bool = False
 
     def add(self, candidate: ContextCandidate) -> None:
-        part = ChunkPart.from_result(candidate.result)
+        """Take a candidate, or what fits of it; at most one is cut."""
+        result = candidate.result
+        part = ChunkPart.from_result(result)
         if not self._fits(part) and (self.has_cut or (part := self._truncate(part)) is None):
-            result = candidate.result
             tokens = self._compute_cost([ChunkPart.from_result(result)])
             self.omitted.append(OmittedChunk(result.id, result.citation, round(candidate.score, 6), tokens))
             return
-        self.has_cut |= part.text != candidate.result.content
-        document = document_key(part.result)
-        self.cost_by_document[document] = self._compute_cost_with(part)
-        self.parts_by_document.setdefault(document, []).append(part)
-
-    def to_selection(self) -> ContextSelection:
-        numbered = enumerate(self._iter_excerpts(), start=1)
-        by_id = {candidate.result.id: candidate for candidate in self.candidates}
-        excerpts = tuple(
-            _to_context_excerpt(number, each, by_id, self.cost(each)) for number, each in numbered
-        )
-        return ContextSelection(excerpts, tuple(self.omitted), sum(self.cost_by_document.values()))
-
-    def _iter_excerpts(self) -> Iterator[Excerpt]:
-        for parts in self.parts_by_document.values():
-            yield from build_excerpts(parts)
+        self.has_cut |= part.text != result.content
+        document = document_key(result)
+        self.costs[document] = self._compute_cost_with(part)
+        self.parts.setdefault(document, []).append(part)
 
     def _fits(self, part: ChunkPart) -> bool:
-        others = sum(self.cost_by_document.values()) - self.cost_by_document.get(document_key(part.result), 0)
+        others = sum(self.costs.values()) - self.costs.get(document_key(part.result), 0)
         return others + self._compute_cost_with(part) <= self.max_tokens
 
     def _compute_cost_with(self, part: ChunkPart) -> int:
-        return self._compute_cost([*self.parts_by_document.get(document_key(part.result), ()), part])
+        return self._compute_cost([*self.parts.get(document_key(part.result), ()), part])
 
     def _compute_cost(self, parts: Iterable[ChunkPart]) -> int:
         return sum(map(self.cost, build_excerpts(parts)))
@@ -151,7 +146,7 @@ class _BudgetPacker:
     def _truncate(self, part: ChunkPart) -> ChunkPart | None:
         """The most lines of a chunk that fit, if they are enough to be worth reading."""
         fitting, too_many = 0, part.text.count("\n") + 1
-        least = 1 if not self.parts_by_document else max(1, round(too_many * _MIN_SHOWN_SHARE))
+        least = max(1, round(too_many * _MIN_SHOWN_SHARE)) if self.parts else 1
         while too_many - fitting > 1:
             lines = (fitting + too_many) // 2
             if self._fits(part.take_first_lines(lines)):

@@ -1,4 +1,4 @@
-"""How many tokens a text is for its reader: a large language model, whose tokenizer is rarely at hand.
+"""Counts a text's tokens for its reader, a language model whose tokenizer is rarely available.
 
 docs/decisions/0013-counting-the-readers-tokens.md has the figures.
 """
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 CountTokens = Callable[[str], int]
-"""Tokens of a text, special ones left out. Of two texts joined: about the sum."""
+"""Tokens of a text, without special ones. Of two joined texts: about the sum."""
 
 ESTIMATE = "estimate"
 
 _PIECES = re.compile(
     r"[A-Z]?[a-z]{1,6}|[A-Z]{1,3}|[0-9]"  # parts of words; digits one by one, as some readers take them
-    r"|[!-/:-@\[-`{-~]"  # marks
+    r"|[!-/:-@\[-`{-~]"  # punctuation
     r"|[^\S\n]*\n\s*|[^\S\n]{2,}"  # a line's end with the indentation after it; a run of blanks
     r"|[^\x00-\x7f]"
 )
@@ -32,7 +32,7 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")  # emoji and the like: several t
 
 
 def estimate_tokens(text: str) -> int:
-    """Rather more tokens than the byte-pair encodings of today's models make: about a fifth."""
+    """About a fifth more tokens than the byte-pair encodings of today's models produce."""
     if text.isascii():
         return len(_PIECES.findall(text))
     more = 2 * len(_ASTRAL.findall(text)) + len(_EAST_ASIAN.findall(text)) // 2
@@ -47,7 +47,7 @@ def open_token_counter(tokenizer: str) -> CountTokens:
             of the Hugging Face hub, from its cache or downloaded.
 
     Raises:
-        ModelMissing: it is not there, or is no tokenizer.
+        ModelError: it does not exist, or is not a tokenizer.
     """
     return estimate_tokens if tokenizer == ESTIMATE else _build_exact_counter(tokenizer)
 

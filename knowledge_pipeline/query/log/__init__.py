@@ -1,1 +1,1 @@
-"""Writes what was asked and what it cost: queries, feedback and calls of language models."""
+"""The logs of queries, feedback and model calls: the only part of `query/` that writes to the store."""

@@ -1,4 +1,4 @@
-"""What a reader thought of a result."""
+"""Records what a reader thought of a result."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def record_judgement(
 
     Args:
         lake: the store.
-        log: where the question must be, asked by the same caller; None: questions are not logged.
-        access: who judges.
-        query_id: of an answer.
+        log: must have the query, from the same caller; None: queries are not logged.
+        access: the caller's.
+        query_id: of a response.
         result_id: the chunk.
         judgement: one of `Judgement`.
 
     Raises:
-        QuestionRefused: there is no such judgement, or an id is empty or too long.
-        NotFound: the log does not know the question.
+        InvalidQuery: there is no such judgement, or an id is empty or too long.
+        NotFound: the log does not have the query.
         StoreError: the judgement cannot be written.
     """
     if judgement not in get_args(Judgement):
@@ -40,34 +40,32 @@ def record_judgement(
     for name, id_ in (("query", query_id), ("result", result_id)):
         if not 0 < len(id_) <= _MAX_ID_CHARS:
             raise InvalidQuery(f"the {name} id has {len(id_)} characters; allowed: 1 to {_MAX_ID_CHARS}")
-    if log is not None and not _is_known_query(log, replace_invalid_characters(query_id), access):
-        raise NotFound(f"there is no question {query_id!r} in the log: give the query_id of an answer")
+    stored_id = replace_invalid_characters(query_id)
+    if log is not None:
+        query = log.find_query(stored_id)
+        if query is None or not (access.everything or _is_same_caller(query, access)):
+            raise NotFound(f"there is no query {query_id!r} in the log: give the query_id of a response")
     row = {
         "at": datetime.now(UTC),
-        "query_id": replace_invalid_characters(query_id),
+        "query_id": stored_id,
         "result_id": replace_invalid_characters(result_id),
         "judgement": judgement,
         "tenant": access.tenant,
     }
     try:
         append_rows(lake, "feedback", [row])
-    except (OSError, RuntimeError) as error:  # what LanceDB raises of a disk that is full or read-only
+    except (OSError, RuntimeError) as error:  # what LanceDB raises if a disk is full or read-only
         raise StoreError(
             f"the feedback cannot be written ({type(error).__name__}): "
             "check the permissions and the space of the store"
         ) from error
 
 
-def _is_known_query(log: QueryLog, query_id: str, access: Access) -> bool:
-    asked = log.find_query(query_id)
-    return asked is not None and (access.everything or _is_same_caller(asked, access))
-
-
-def _is_same_caller(query_row: Mapping[str, Any], access: Access) -> bool:
-    """Whoever asked, by their token; without one, by what they may see and the interface."""
-    if (query_row["tenant"], query_row["token"]) != (access.tenant, access.caller.token):
+def _is_same_caller(query: Mapping[str, Any], access: Access) -> bool:
+    """By the token; without one, by what the caller may see and the interface."""
+    if (query["tenant"], query["token"]) != (access.tenant, access.caller.token):
         return False
-    return query_row["token"] is not None or (
-        (query_row["interface"], sorted(query_row["principals"]))
+    return query["token"] is not None or (
+        (query["interface"], sorted(query["principals"]))
         == (access.caller.interface, sorted(access.principals))
     )

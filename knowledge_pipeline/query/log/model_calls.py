@@ -1,4 +1,4 @@
-"""What language models were asked and what it cost: rows of `llm_calls`, beside the answers."""
+"""The log of calls to language models and their cost: rows of `llm_calls`, written in the background."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PROVIDER = "openai"  # the protocol, as in the settings of embeddings
 
 
 class ModelCallLog:
-    """The completions of one process in the table `llm_calls` of one store. Threads may share it."""
+    """Logs the completions of one process in one store. Threads may share it."""
 
     def __init__(self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S) -> None:
         self._rows = RowWriter(
@@ -18,7 +18,7 @@ class ModelCallLog:
         )
 
     def record(self, call: ModelCall) -> None:
-        """Take one call; takes microseconds and never fails. Fit for `LanguageModel(record=...)`."""
+        """Record one call, as `LanguageModel(record=...)`; takes microseconds and never fails."""
         self._rows.start()
         self._rows.add(
             {

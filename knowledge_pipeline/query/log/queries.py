@@ -1,4 +1,4 @@
-"""What was asked, one row a question, written beside the answers and never in their way."""
+"""The query log: one row for each answered query, written in the background."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
-MAX_LOGGED_CHARS = 2_000  # kept of a question
+MAX_LOGGED_CHARS = 2_000  # of a query
 _CALLER_COLUMNS = ("query_id", "interface", "token", "tenant", "principals")
 
 
@@ -24,27 +24,27 @@ class QueryLog:
     def __init__(
         self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S, durable: bool = False
     ) -> None:
-        """Prepare; a durable one has a row on disk before `note` returns, which takes a little longer."""
+        """Prepare; a durable log has a row on disk before `record` returns, which takes a little longer."""
         self._lake = lake
         self._rows = RowWriter(
             lake,
             "queries",
-            subject="questions",
+            subject="queries",
             advice=", or set logs.queries to false",
-            finalize_row=lambda row: {**row, "text": _redact_question(row["text"])},
+            finalize_row=lambda row: {**row, "text": _redact(row["text"])},
             imports=("knowledge_pipeline.sanitizing.sanitize",),
             flush_interval_s=flush_interval_s,
             journal=Journal(lake.folder / "logs" / "journal") if durable else None,
         )
 
     def start(self) -> None:
-        """Start the thread, which gets ready while the first question is answered."""
+        """Start the thread, which gets ready while the first query is answered."""
         self._rows.start()
 
     def record(
         self, kind: str, text: str, access: Access, answer: SearchResponse | GraphResponse | RelationsResponse
     ) -> None:
-        """Take one answered question; takes microseconds and never fails."""
+        """Record one answered query; takes microseconds and never fails."""
         row: LogRow = {
             "query_id": answer.query_id,
             "at": datetime.now(UTC),
@@ -63,21 +63,22 @@ class QueryLog:
         self._rows.add(row)
 
     def find_query(self, query_id: str) -> Mapping[str, Any] | None:
-        """The row of an answered question, written or not yet; None where it is unknown."""
+        """The row of an answered query, written or not yet; None if it is unknown."""
         unwritten = next((row for row in self._rows.list_unwritten() if row["query_id"] == query_id), None)
         if unwritten:
             return unwritten
-        table = self._lake.log_table("queries")
-        found = table.read_rows(_CALLER_COLUMNS, eq("query_id", query_id)).to_pylist()
-        return found[0] if found else None
+        rows = (
+            self._lake.log_table("queries").read_rows(_CALLER_COLUMNS, eq("query_id", query_id)).to_pylist()
+        )
+        return rows[0] if rows else None
 
     def close(self, *, wait_s: float = CLOSE_S) -> None:
         """Write what is left, if that takes no longer than `wait_s`; nothing is written after."""
         self._rows.close(wait_s=wait_s)
 
 
-def _redact_question(text: str) -> str:
-    """The beginning of a question, secrets redacted: whole first, so that none is cut in two."""
+def _redact(text: str) -> str:
+    """The beginning of a query without secrets; they are redacted before the cut, so that none is split."""
     from knowledge_pipeline.config.settings import SanitizeSettings
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 

@@ -123,7 +123,7 @@ def test_a_store_that_cannot_be_written_is_said_once_and_answers_go_on(
             assert base.get("app:a.py").results
         base.close()
     (told,) = [record.getMessage() for record in caplog.records]
-    assert told.startswith("questions are not logged (") and "logs.queries" in told and "\n" not in told
+    assert told.startswith("queries are not logged (") and "logs.queries" in told and "\n" not in told
 
 
 def test_neither_noting_nor_closing_waits_for_a_store_that_hangs(
@@ -208,7 +208,7 @@ def test_feedback_that_makes_no_sense_is_refused(base: KnowledgeBase, lake: Lake
     for query_id, result_id in (("", "x"), (made.query_id, ""), (made.query_id, "x" * 501)):
         with pytest.raises(InvalidQuery, match="allowed: 1 to 500"):
             base.feedback(query_id, result_id, "useful")
-    with pytest.raises(NotFound, match="no question"):
+    with pytest.raises(NotFound, match="no query"):
         base.feedback("unknown' OR 'a' = 'a", "x", "useful")
     with pytest.raises(NotFound):
         base.feedback(made.query_id, "x", "useful", access=Access("other", frozenset()))
@@ -227,7 +227,7 @@ def test_feedback_that_makes_no_sense_is_refused(base: KnowledgeBase, lake: Lake
 def test_nobody_judges_what_others_asked(base: KnowledgeBase, lake: Lake, other: Access) -> None:
     for asked_by in (Access.operator("cli"), JANE):
         made = base.search("alpha", access=asked_by)
-        with pytest.raises(NotFound, match="there is no question"):
+        with pytest.raises(NotFound, match="there is no query"):
             base.feedback(made.query_id, made.results[0].id, "useful", access=other)
     mine = base.search("alpha", access=other)
     base.feedback(mine.query_id, "x", "useful", access=other)
