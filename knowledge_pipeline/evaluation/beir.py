@@ -1,7 +1,6 @@
 """Golden questions in the layout of the BEIR benchmark: `queries.jsonl` and `qrels/*.tsv`.
 
-The corpus is what is indexed, so `corpus.jsonl` is not read: the document ids of the
-judgements are paths, or `source:uri`.
+The index is the corpus, so `corpus.jsonl` is not read: document ids are paths, or `source:uri`.
 
 Format: https://github.com/beir-cellar/beir/wiki/Load-your-custom-dataset
 """
@@ -21,7 +20,7 @@ from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
 def read_beir(
     folder: Path, *, type: SearchType = "semantic", filters: Mapping[str, Any] | None = None
 ) -> list[GoldenQuestion]:
-    """Every query of a folder that has a document judged relevant, in the file's order.
+    """Every query of a folder that has a relevant document, in the file's order.
 
     Raises:
         ConfigError: a file is missing or wrong; the message names file and line.
@@ -32,8 +31,8 @@ def read_beir(
     if not tables:
         raise ConfigError(f"there is no judgement in {folder / 'qrels'}: a file such as dev.tsv is needed")
     for table in tables:
-        for query, place in _iter_judgements(table, texts):
-            answers.setdefault(query, []).append(place)
+        for query, answer in _iter_judgements(table, texts):
+            answers.setdefault(query, []).append(answer)
     if not answers:
         raise ConfigError(f"no document is judged relevant in {folder / 'qrels'}: add judgements above 0")
     return [
@@ -54,7 +53,7 @@ def _iter_queries(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _iter_judgements(path: Path, texts_by_query: Mapping[str, str]) -> Iterator[tuple[str, GoldenAnswer]]:
-    """Query id and place of every relevant document; one without relevance is left out."""
+    """The id of a query and each document that is relevant to it."""
     for number, line in _iter_lines(path):
         cells = line.split("\t")
         if number == 1 and cells[-1].strip() == "score":
@@ -73,13 +72,15 @@ def _iter_judgements(path: Path, texts_by_query: Mapping[str, str]) -> Iterator[
 
 
 def _iter_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that hold something, counted from 1."""
+    """Lines that are not empty, counted from 1."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     yield number, line.rstrip("\n")
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}): it holds golden questions") from None
+        raise ConfigError(
+            f"{path} cannot be read ({error.strerror}): it should have golden questions"
+        ) from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8: save it as UTF-8") from None

@@ -1,7 +1,7 @@
-"""Two ways of answering the same questions, compared question by question.
+"""Compares two ways of answering the same questions, question by question. Pure.
 
-The difficulty of a question is the same for both, so a paired interval tells differences
-apart that the two intervals of the means do not. Pure.
+The difficulty of a question is the same for both, so a paired interval shows differences that the
+intervals of the two means hide.
 """
 
 from __future__ import annotations
@@ -21,24 +21,22 @@ from knowledge_pipeline.evaluation.judge import (
     judge_by_place,
 )
 from knowledge_pipeline.evaluation.scores import (
-    ALL,
     QUALITY_MEASURE,
     Estimate,
     estimate_mean,
+    group_by_type,
     score_questions,
 )
 
 Verdict = Literal["better", "worse", "undecided"]
 
-_MIN_CHANGE = 1e-9  # a smaller change is one of rounding
-_MIN_CHANGED_QUESTIONS = (
-    6  # changed questions: even if all of fewer change one way, a sign test gives no 95 %
-)
+_MIN_CHANGE = 1e-9  # smaller changes are due to rounding
+_MIN_CHANGED_QUESTIONS = 6  # even if all of fewer change one way, a sign test gives no 95 %
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureDifference:
-    """What one measure became."""
+    """How one measure changed."""
 
     before: float  # means over the questions, in [0, 1]
     after: float
@@ -59,7 +57,7 @@ class MeasureDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the measures of one search type became."""
+    """How the measures of one search type changed."""
 
     type: str  # a search type, or "all"
     questions: int
@@ -84,77 +82,66 @@ class ChangedQuestion:
 
 
 def compare(before: Sequence[QuestionResponse], after: Sequence[QuestionResponse]) -> list[Comparison]:
-    """One for all questions, then one for each search type, by name; none of no responses.
+    """A comparison of all questions, then one for each search type, by name; none of no responses.
 
     Raises:
         ValueError: they are not responses to the same questions in the same order.
     """
-    pairs = _pair_responses(before, after)
-    types = sorted({one.question.type for one, _ in pairs})
-    of_types = [
-        _build_comparison(name, [pair for pair in pairs if pair[0].question.type == name]) for name in types
+    groups = group_by_type(_pair_responses(before, after), lambda pair: pair[0].question.type)
+    return [
+        Comparison(
+            type_,
+            len(pairs),
+            _compute_differences(pairs, judge_by_place),
+            _compute_differences(pairs, judge_by_file),
+        )
+        for type_, pairs in groups.items()
     ]
-    return [_build_comparison(ALL, pairs), *of_types] if pairs else []
 
 
 def list_changed_questions(
     before: Sequence[QuestionResponse], after: Sequence[QuestionResponse]
 ) -> list[ChangedQuestion]:
-    """Every question whose nDCG@10 by place changed: lost ones first, the largest loss first of all.
+    """Every question whose nDCG@10 by place changed, from the largest loss to the largest gain.
 
     Raises:
         ValueError: as `compare`.
     """
-    _pair_responses(before, after)
-    judged_before, judged_after = (
-        [judge_by_place(one) for one in before],
-        [judge_by_place(one) for one in after],
-    )
-    values_before, values_after = (
-        score_questions(judged_before)[QUALITY_MEASURE],
-        score_questions(judged_after)[QUALITY_MEASURE],
-    )
-    made = [
+    pairs = _pair_responses(before, after)
+    judged = [[judge_by_place(response) for response in responses] for responses in (before, after)]
+    values = [score_questions(judgements)[QUALITY_MEASURE] for judgements in judged]
+    changed = [
         ChangedQuestion(
-            one.question,
-            float(values_before[at]),
-            float(values_after[at]),
-            find_first_rank(first),
-            find_first_rank(second),
+            pair[0].question,
+            float(values[0][number]),
+            float(values[1][number]),
+            find_first_rank(judged[0][number]),
+            find_first_rank(judged[1][number]),
         )
-        for at, (one, first, second) in enumerate(zip(before, judged_before, judged_after, strict=True))
+        for number, pair in enumerate(pairs)
     ]
-    return sorted((each for each in made if abs(each.change) > _MIN_CHANGE), key=lambda each: each.change)
+    return sorted((each for each in changed if abs(each.change) > _MIN_CHANGE), key=lambda each: each.change)
 
 
 def _pair_responses(
     before: Sequence[QuestionResponse], after: Sequence[QuestionResponse]
 ) -> list[tuple[QuestionResponse, QuestionResponse]]:
-    if [one.question for one in before] != [one.question for one in after]:
-        raise ValueError("responses to different questions do not compare")
+    if [response.question for response in before] != [response.question for response in after]:
+        raise ValueError("responses to different questions cannot be compared")
     return list(zip(before, after, strict=True))
-
-
-def _build_comparison(type_: str, pairs: Sequence[tuple[QuestionResponse, QuestionResponse]]) -> Comparison:
-    return Comparison(
-        type_,
-        len(pairs),
-        _compute_differences(pairs, judge_by_place),
-        _compute_differences(pairs, judge_by_file),
-    )
 
 
 def _compute_differences(
     pairs: Sequence[tuple[QuestionResponse, QuestionResponse]],
     judge: Callable[[QuestionResponse], RetrievalJudgement],
 ) -> dict[str, MeasureDifference]:
-    before = score_questions([judge(one) for one, _ in pairs])
-    after = score_questions([judge(one) for _, one in pairs])
+    before = score_questions([judge(response) for response, _ in pairs])
+    after = score_questions([judge(response) for _, response in pairs])
     return {measure: compute_difference(before[measure], after[measure]) for measure in before}
 
 
 def compute_difference(before: np.ndarray, after: np.ndarray) -> MeasureDifference:
-    """Of one measure over the same questions: two of shape (questions,), at least one question.
+    """The difference of one measure over the same questions: both of shape (questions,), at least one.
 
     The interval is that of the paired bootstrap: questions are resampled, each with both of its values.
 

@@ -1,4 +1,4 @@
-"""Which of the found passages answer a question: by file, and by the definition where one is named."""
+"""Judges which retrieved chunks answer a golden question: by file, or by the definition if one is named."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _ANSWER = "answer"
 
 @dataclass(frozen=True, slots=True)
 class RetrievedChunk:
-    """A passage that a search found, as far as judging needs it."""
+    """What judging needs of a chunk that a search found."""
 
     id: str
     source: str
     uri: str
     path: str
-    symbols: frozenset[str] = frozenset()  # qualified names that it is, or holds: "Store.get"
+    symbols: frozenset[str] = frozenset()  # qualified names that it is, or contains: "Store.get"
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionResponse:
-    """What a question got, best first."""
+    """The response to a question, best chunk first."""
 
     question: GoldenQuestion
     chunks: tuple[RetrievedChunk, ...]
     took_ms: float = 0.0
-    timings_ms: Mapping[str, float] = field(default_factory=dict)  # by step of the search
-    degraded: tuple[str, ...] = ()  # steps that it had to do without: "rerank"
+    timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])  # by step of the search
+    degraded: tuple[str, ...] = ()  # steps that were skipped: "rerank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +41,31 @@ class RetrievalJudgement:
 
 
 def judge_by_file(response: QuestionResponse) -> RetrievalJudgement:
-    """A file's best passage counts; every answering file is one thing to be found."""
-    relevant: dict[str, int] = {}
-    for place in response.question.answers:
-        relevant[place.path] = max(place.relevance, relevant.get(place.path, 0))
-    return RetrievalJudgement(
-        relevant, _score_by_rank(_file_key(found, response.question.answers) for found in response.chunks)
-    )
+    """A file's best chunk counts; each file that answers is one thing to find."""
+    answers = response.question.answers
+    relevance: dict[str, int] = {}
+    for answer in answers:
+        relevance[answer.path] = max(answer.relevance, relevance.get(answer.path, 0))
+    return RetrievalJudgement(relevance, _score_by_rank(_file_key(each, answers) for each in response.chunks))
 
 
 def judge_by_place(response: QuestionResponse) -> RetrievalJudgement:
-    """Where answers name symbols, the first passage that is or holds any of them; else as `by_file`."""
+    """If answers name symbols, the first chunk that is or contains one of them; else as `judge_by_file`."""
     answers = response.question.answers
-    if not any(place.symbol for place in answers):
+    if not any(answer.symbol for answer in answers):
         return judge_by_file(response)
-    ranked = (_ANSWER if _matches_any_answer(found, answers) else found.id for found in response.chunks)
-    return RetrievalJudgement({_ANSWER: 1}, _score_by_rank(ranked))
+    places = (_ANSWER if _matches_any_answer(each, answers) else each.id for each in response.chunks)
+    return RetrievalJudgement({_ANSWER: 1}, _score_by_rank(places))
 
 
 def find_first_rank(judgement: RetrievalJudgement) -> int | None:
-    """Of the first place that answers, from 1; None where none was found."""
-    ranks = (at for at, place in enumerate(judgement.run, start=1) if place in judgement.qrels)
+    """The rank of the first place that answers, from 1; None if none was found."""
+    ranks = (rank for rank, place in enumerate(judgement.run, start=1) if place in judgement.qrels)
     return next(ranks, None)
 
 
 def is_answered(response: QuestionResponse) -> bool:
-    """Whether any of the found passages answers, by place."""
+    """Whether any of the retrieved chunks answers, by place."""
     return find_first_rank(judge_by_place(response)) is not None
 
 
@@ -75,16 +74,15 @@ def _score_by_rank(places: Iterable[str]) -> dict[str, float]:
     return {place: 1.0 / rank for rank, place in enumerate(dict.fromkeys(places), start=1)}
 
 
-def _file_key(found: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> str:
-    """The answer's name for the passage's file, if it is one; else its own."""
-    named = {place.path for place in answers}
-    own = f"{found.source}:{found.uri}"
-    return found.path if found.path in named else own
+def _file_key(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> str:
+    """The path if an answer names it, else "source:uri", which an answer may name as well."""
+    return chunk.path if chunk.path in {answer.path for answer in answers} else f"{chunk.source}:{chunk.uri}"
 
 
-def _matches_any_answer(found: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> bool:
-    names = found.symbols | {name.rsplit(".", 1)[-1] for name in found.symbols}
+def _matches_any_answer(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> bool:
+    names = chunk.symbols | {name.rsplit(".", 1)[-1] for name in chunk.symbols}
     return any(
-        _file_key(found, [place]) == place.path and (place.symbol is None or place.symbol in names)
-        for place in answers
+        answer.path in (chunk.path, f"{chunk.source}:{chunk.uri}")
+        and (answer.symbol is None or answer.symbol in names)
+        for answer in answers
     )

@@ -1,7 +1,6 @@
 """Retrieval measures over many responses, with the uncertainty that few questions leave.
 
-The measures are those of ir-measures (which asks trec_eval), nothing is computed here but
-means and intervals.
+ir-measures, that is trec_eval, computes the measures; this module computes means and intervals.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from knowledge_pipeline.evaluation.judge import (
 )
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
-QUALITY_MEASURE = "nDCG@10"  # what a release is held back for, and a comparison decided by
-JUDGED_DEPTH = 10  # results that a question is judged by
-ALL = "all"  # the questions of every search type together
+QUALITY_MEASURE = "nDCG@10"  # decides whether to hold back a release, and comparisons
+JUDGED_DEPTH = 10  # results of a question that are judged
+ALL = "all"  # the questions of all search types together
+
+ItemT = TypeVar("ItemT")
 
 _RESAMPLES = 2000
 _SEED = 0  # the same responses give the same interval
@@ -48,27 +50,32 @@ class Summary:
     p50_ms: float
     p95_ms: float
     timings_ms: dict[str, float]  # step of the search -> median of its time
-    degraded: dict[str, int]  # step of the search -> questions that had to do without it
+    degraded: dict[str, int]  # step of the search -> questions that skipped it
 
 
 def summarize(responses: Sequence[QuestionResponse]) -> list[Summary]:
-    """One for all questions, then one for each search type, by name; none of no responses."""
-    types = sorted({response.question.type for response in responses})
-    of_types = [
-        _summarize_type(name, [each for each in responses if each.question.type == name]) for name in types
-    ]
-    return [_summarize_type(ALL, responses), *of_types] if responses else []
+    """A summary of all questions, then one for each search type, by name; none of no responses."""
+    groups = group_by_type(responses, lambda response: response.question.type)
+    return [_summarize_group(type_, group) for type_, group in groups.items()]
+
+
+def group_by_type(items: Sequence[ItemT], get_type: Callable[[ItemT], str]) -> dict[str, Sequence[ItemT]]:
+    """All items under `ALL`, then those of each type, by name; empty without items."""
+    groups: dict[str, Sequence[ItemT]] = {ALL: items} if items else {}
+    for type_ in sorted({get_type(item) for item in items}):
+        groups[type_] = [item for item in items if get_type(item) == type_]
+    return groups
 
 
 def score_questions(judgements: Sequence[RetrievalJudgement]) -> dict[str, np.ndarray]:
-    """Every measure of every response, in their order: float64, shape (responses,)."""
+    """Measure -> its value for each response, in their order: float64, shape (responses,)."""
     import ir_measures
 
     measures = {ir_measures.parse_measure(name): name for name in MEASURES}
-    relevant = {str(at): dict(each.qrels) for at, each in enumerate(judgements)}
-    ranked = {str(at): dict(each.run) for at, each in enumerate(judgements)}
+    qrels = {str(number): dict(each.qrels) for number, each in enumerate(judgements)}
+    runs = {str(number): dict(each.run) for number, each in enumerate(judgements)}
     values = {name: np.zeros(len(judgements)) for name in MEASURES}
-    for metric in ir_measures.iter_calc(list(measures), relevant, ranked):
+    for metric in ir_measures.iter_calc(list(measures), qrels, runs):
         values[measures[metric.measure]][int(metric.query_id)] = metric.value
     return values
 
@@ -84,8 +91,12 @@ def estimate_mean(values: np.ndarray) -> Estimate:
     return Estimate(float(values.mean()), float(low), float(high))
 
 
-def _summarize_type(type_: str, responses: Sequence[QuestionResponse]) -> Summary:
+def _summarize_group(type_: str, responses: Sequence[QuestionResponse]) -> Summary:
     p50_ms, p95_ms = np.percentile([response.took_ms for response in responses], [50, 95])
+    times_by_step: dict[str, list[float]] = {}
+    for response in responses:
+        for step, ms in response.timings_ms.items():
+            times_by_step.setdefault(step, []).append(ms)
     return Summary(
         type=type_,
         questions=len(responses),
@@ -93,21 +104,13 @@ def _summarize_type(type_: str, responses: Sequence[QuestionResponse]) -> Summar
         by_file=_estimate_measures(responses, judge_by_file),
         p50_ms=round(float(p50_ms), 2),
         p95_ms=round(float(p95_ms), 2),
-        timings_ms=_compute_median_timings(responses),
+        timings_ms={step: round(float(np.median(times)), 2) for step, times in times_by_step.items()},
         degraded=dict(Counter(step for response in responses for step in response.degraded)),
     )
-
-
-def _compute_median_timings(responses: Sequence[QuestionResponse]) -> dict[str, float]:
-    spent: dict[str, list[float]] = {}
-    for response in responses:
-        for step, ms in response.timings_ms.items():
-            spent.setdefault(step, []).append(ms)
-    return {step: round(float(np.median(of_each)), 2) for step, of_each in spent.items()}
 
 
 def _estimate_measures(
     responses: Sequence[QuestionResponse], judge: Callable[[QuestionResponse], RetrievalJudgement]
 ) -> dict[str, Estimate]:
     values = score_questions([judge(response) for response in responses])
-    return {name: estimate_mean(of_each) for name, of_each in values.items()}
+    return {name: estimate_mean(scores) for name, scores in values.items()}

@@ -1,7 +1,7 @@
-"""Who is asking, and the rows that they may see.
+"""What a caller may see.
 
-Every function that reads content takes an `Access`, and what `filter` makes of it is
-part of the condition that the store itself evaluates.
+Every function that reads content takes an `Access`; the filter that `build_visibility_filter` makes of it is
+part of the condition that the store evaluates.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from knowledge_pipeline.store.filters import Filter
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """By which door a question came, and whose token it came with: what the log says of it."""
+    """The interface and the token of a query, as the log has them."""
 
     interface: str = "python"  # "cli", "http", "mcp", "page"
-    token: str | None = None  # its id; None: without one
+    token: str | None = None  # its id; None: no token
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A caller's tenant and principals; a row is visible as its own `visibility` says.
+    """A caller's tenant and principals; a row's own `visibility` decides whether they see it.
 
-    Equal ones see the same, whoever calls.
+    Equal ones see the same rows, whoever calls.
 
     Raises:
-        ValueError: a name is empty, or holds a character that the store would drop, so
-            that it could be taken for another name.
+        ValueError: a name is empty, or has a character that the store would drop, so that it could pass
+            for another name.
     """
 
     tenant: str | None
@@ -44,12 +44,12 @@ class Access:
 
     @classmethod
     def operator(cls, interface: str = "python") -> Access:
-        """Sees every row: whoever can read the store's files anyway."""
+        """Sees every row, as anybody can who reads the store's files."""
         return cls(tenant=None, principals=frozenset(), everything=True, caller=Caller(interface))
 
     @classmethod
     def public(cls) -> Access:
-        """Sees public rows alone."""
+        """Sees public rows only."""
         return cls(tenant=None, principals=frozenset())
 
 
@@ -62,7 +62,7 @@ def _is_unicode(name: str) -> bool:
 
 
 def build_visibility_filter(access: Access) -> Filter:
-    """Public rows, rows of the caller's tenant, and private ones that name one of the caller's principals."""
+    """Public rows, rows of the caller's tenant, and private rows of one of the caller's principals."""
     if access.everything:
         return ~filters.MATCH_NONE
     visible = filters.eq("visibility", "public")

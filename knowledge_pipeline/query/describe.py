@@ -1,4 +1,4 @@
-"""What goes with a result, in words that every door shares. Imports nothing heavy: the command line does."""
+"""Describes what comes with a result, alike in every interface. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _SKIPPED_STEPS = {
 
 
 def describe_skipped_step(step: str) -> str:
-    """What an answer lacks that had to skip a step, in a sentence."""
+    """What a response lacks because a step was skipped, in a sentence."""
     return _SKIPPED_STEPS.get(step, f"Answered without {step}.")
 
 
 def describe_relation(relation: Relation) -> str:
-    """`closes`, or `closed by`: what the document that was asked about has to do with the other one."""
+    """`closes`, or `closed by`: how the requested document is related to the other one."""
     return relation.kind if relation.direction == "to" else _INCOMING_KINDS[relation.kind]
 
 
 def describe_neighbours(neighbours: CodeNeighbours, *, max_named: int) -> Iterator[str]:
-    """`calls Store.get shop/store.py:5, check shop/check.py:1, 3 more`: a line a kind, `most` named."""
+    """A line for each kind, such as `calls Store.get shop/store.py:5, check shop/check.py:1, 3 more`."""
     for name, word in _KINDS.items():
-        each: Sequence[CodeNeighbour] = getattr(neighbours, name)
-        told = [_format_neighbour(one) for one in each[:max_named]]
-        left = len(each) - len(told) + neighbours.omitted.get(name, 0)
-        if told:
-            yield f"{word} {', '.join([*told, *([f'{left} more'] if left else [])])}"
+        found: Sequence[CodeNeighbour] = getattr(neighbours, name)
+        named = [_format_neighbour(neighbour) for neighbour in found[:max_named]]
+        more = len(found) - len(named) + neighbours.omitted.get(name, 0)
+        if named:
+            yield f"{word} {', '.join([*named, *([f'{more} more'] if more else [])])}"
 
 
 def _format_neighbour(neighbour: CodeNeighbour) -> str:
