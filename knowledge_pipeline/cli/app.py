@@ -10,10 +10,28 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from knowledge_pipeline.cli import graph, token
-from knowledge_pipeline.cli.context import context
-from knowledge_pipeline.cli.debug import debug
-from knowledge_pipeline.cli.eval import eval_
+from knowledge_pipeline.cli.commands import graph, token
+from knowledge_pipeline.cli.commands.context import context
+from knowledge_pipeline.cli.commands.debug import debug
+from knowledge_pipeline.cli.commands.eval import eval_
+from knowledge_pipeline.cli.commands.export import export
+from knowledge_pipeline.cli.commands.feedback import feedback
+from knowledge_pipeline.cli.commands.get import get
+from knowledge_pipeline.cli.commands.index import index
+from knowledge_pipeline.cli.commands.init import init
+from knowledge_pipeline.cli.commands.maintain import maintain
+from knowledge_pipeline.cli.commands.mcp import mcp
+from knowledge_pipeline.cli.commands.purge import purge
+from knowledge_pipeline.cli.commands.refresh import refresh
+from knowledge_pipeline.cli.commands.reindex import reindex
+from knowledge_pipeline.cli.commands.related import related
+from knowledge_pipeline.cli.commands.releases import releases
+from knowledge_pipeline.cli.commands.rollback import rollback
+from knowledge_pipeline.cli.commands.search import search
+from knowledge_pipeline.cli.commands.serve import serve
+from knowledge_pipeline.cli.commands.similar import similar
+from knowledge_pipeline.cli.commands.sql import sql
+from knowledge_pipeline.cli.commands.status import status
 from knowledge_pipeline.cli.exit_codes import (
     INTERRUPTED,
     SUCCESS,
@@ -21,26 +39,8 @@ from knowledge_pipeline.cli.exit_codes import (
     report_error,
     report_interrupted,
 )
-from knowledge_pipeline.cli.export import export
-from knowledge_pipeline.cli.feedback import feedback
-from knowledge_pipeline.cli.get import get
-from knowledge_pipeline.cli.index import index
-from knowledge_pipeline.cli.init import init
-from knowledge_pipeline.cli.maintain import maintain
-from knowledge_pipeline.cli.mcp import mcp
-from knowledge_pipeline.cli.purge import purge
-from knowledge_pipeline.cli.refresh import refresh
-from knowledge_pipeline.cli.reindex import reindex
-from knowledge_pipeline.cli.related import related
-from knowledge_pipeline.cli.releases import releases
-from knowledge_pipeline.cli.rollback import rollback
-from knowledge_pipeline.cli.search import search
-from knowledge_pipeline.cli.serve import serve
 from knowledge_pipeline.cli.session import Session, add_command, expose_options
-from knowledge_pipeline.cli.similar import similar
 from knowledge_pipeline.cli.sources import commands as sources
-from knowledge_pipeline.cli.sql import sql
-from knowledge_pipeline.cli.status import status
 from knowledge_pipeline.cli.watch.command import watch
 
 

@@ -23,9 +23,9 @@ def open_api_source(source: SourceConfig) -> ApiSource:
     conversations = ConversationFilters(source.state, source.since, source.labels, source.max_results)
     match source.connection:
         case JiraConnection() as connection:
-            from knowledge_pipeline.sources.jira.tickets import JiraTickets, TicketFilters
+            from knowledge_pipeline.sources.jira.tickets import JiraTickets, TicketCriteria
 
-            tickets = TicketFilters(
+            tickets = TicketCriteria(
                 projects=source.projects,
                 jql=source.jql,
                 issue_types=source.issue_types,

@@ -46,7 +46,7 @@ def test_a_search_finds_what_was_indexed_in_a_bucket(s3_project: RemoteProject, 
     s3_project.refresh()
     with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
         assert base.search("boats in the harbour").results[0].citation.path == "b.md"
-        assert {part.status for part in base.health().values()} <= {"ok", "off"}
+        assert {part.status for part in base.health().values()} <= {"ok", "disabled"}
     assert not list(tmp_path.glob("here/**/*.lance"))
 
 

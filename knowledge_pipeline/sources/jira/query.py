@@ -18,7 +18,7 @@ _MATCH_ALL = 'created >= "1970-01-02"'  # Cloud refuses a search that restricts 
 
 
 @dataclass(frozen=True, slots=True)
-class TicketFilters:
+class TicketCriteria:
     """Which tickets are taken: those that pass everything that is set."""
 
     projects: tuple[str, ...] = ()  # keys
@@ -31,7 +31,7 @@ class TicketFilters:
     max_results: int | None = None  # the most recently updated ones
 
 
-def build_clauses(filters: TicketFilters) -> list[str]:
+def build_clauses(filters: TicketCriteria) -> list[str]:
     """The clauses of the filters that stay the same from day to day; all must hold.
 
     Raises:
@@ -65,7 +65,7 @@ def build_jql(
     return f"{' AND '.join(held or [_MATCH_ALL])} ORDER BY {order}"
 
 
-def compute_oldest_update(filters: TicketFilters) -> datetime | None:
+def compute_oldest_update(filters: TicketCriteria) -> datetime | None:
     """The moment that the filter `since` names now.
 
     Raises:

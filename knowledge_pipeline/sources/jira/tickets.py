@@ -18,13 +18,13 @@ from knowledge_pipeline.sources.jira.document import Ticket, build_ticket_docume
 from knowledge_pipeline.sources.jira.fields import SiteFields, resolve_site_fields
 from knowledge_pipeline.sources.jira.listing import list_tickets
 from knowledge_pipeline.sources.jira.query import (
-    TicketFilters,
+    TicketCriteria,
     build_clauses,
     build_jql,
     compute_oldest_update,
 )
 
-__all__ = ["OVERLAP", "JiraTickets", "TicketFilters"]
+__all__ = ["OVERLAP", "JiraTickets", "TicketCriteria"]
 
 OVERLAP = timedelta(hours=2)
 """How much before a moment `updated` asks: a minute for JQL, which has no seconds, some for an index
@@ -47,7 +47,7 @@ class JiraTickets(ApiSource):
 
     full_listing_interval = timedelta(days=3)
 
-    def __init__(self, connection: JiraConnection, filters: TicketFilters = TicketFilters()) -> None:  # noqa: B008
+    def __init__(self, connection: JiraConnection, filters: TicketCriteria = TicketCriteria()) -> None:  # noqa: B008
         """Sends nothing yet.
 
         Raises:
@@ -246,7 +246,7 @@ def _to_skipped(refusal: JiraRefused) -> DocumentSkipped:
     raise refusal
 
 
-def _compute_format_version(filters: TicketFilters) -> str:
+def _compute_format_version(filters: TicketCriteria) -> str:
     """A version of the documents: it differs where other custom fields are read."""
     if not filters.custom_fields:
         return _FORMAT_VERSION

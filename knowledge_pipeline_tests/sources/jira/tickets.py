@@ -6,12 +6,12 @@ import pytest
 
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.jira.tickets import JiraTickets, TicketFilters
+from knowledge_pipeline.sources.jira.tickets import JiraTickets, TicketCriteria
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 
 
 def tickets(server: JiraServer, **filters) -> JiraTickets:
-    return JiraTickets(server.connection(), TicketFilters(**filters))
+    return JiraTickets(server.connection(), TicketCriteria(**filters))
 
 
 def listing(server: JiraServer, **filters) -> list[Item]:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from knowledge_pipeline.cli.commands.refresh import run_refresh
 from knowledge_pipeline.cli.options import AllowEmpty, Dagster, Sources
-from knowledge_pipeline.cli.refresh import run_refresh
 from knowledge_pipeline.cli.session import Session, example
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from knowledge_pipeline.cli.commands.search import Explain, File, Limit, Lines, search_similar
 from knowledge_pipeline.cli.filter_options import FilterOptions
-from knowledge_pipeline.cli.search import Explain, File, Limit, Lines, search_similar
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS
 
