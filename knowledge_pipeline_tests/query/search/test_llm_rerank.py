@@ -107,7 +107,7 @@ def test_a_reply_that_names_no_passage_leaves_the_fused_order_and_says_so(server
         (Fault(wait_s=600), "took more than 0.4 s"),
         (Fault(401), "401: set language_model.api_key"),
         (Fault(503), "answered 503"),
-        (Fault(body=b"oops"), "no JSON"),
+        (Fault(body=b"oops"), "JSON"),
         (Fault(cut_off=True), "did not answer"),
     ],
 )
