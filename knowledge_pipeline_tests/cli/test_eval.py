@@ -92,4 +92,4 @@ def test_feedback_that_makes_no_sense_is_refused(indexed: Path, run: Run) -> Non
     assert "give one of" in run("feedback", "q", "r", code=2).err
     assert "give one of" in run("feedback", "q", "r", "--useful", "--useless", code=2).err
     unknown = run("feedback", "q", "r", "--useful", "--json", code=3).error
-    assert "no question 'q'" in unknown["error"] and json.dumps(unknown)
+    assert "no query 'q'" in unknown["error"] and json.dumps(unknown)
