@@ -110,6 +110,7 @@ def test_one_searches_filters_and_opens_a_document(opened: Opened, server: Runni
     page.keyboard.type("how is a payment retried")
     page.keyboard.press("Enter")
     expect(page.locator(".result").first).to_be_visible()
+    page.wait_for_load_state()  # all results are there
     before = page.locator(".result").count()
     page.get_by_role("link", name=re.compile(r"^ticket \d+$")).click()
     expect(page.locator(".facet.on")).to_contain_text("ticket")
@@ -264,7 +265,7 @@ def test_while_an_answer_takes_long_the_page_says_so(opened: Opened, server: Run
     page.get_by_role("searchbox").fill("slow")
     assert page.evaluate(TOLD_AFTER_A_WHILE) == "Still searching…"
     held[0].continue_()
-    expect(page.locator(".told")).to_be_visible()
+    expect(page.locator("details.summary")).to_be_visible()
     expect(page.locator("#busy")).to_have_text("")
 
 
