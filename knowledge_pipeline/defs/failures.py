@@ -12,7 +12,8 @@ import dagster as dg
 
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, PermanentError, TransientError
 
-_P, _R = ParamSpec("_P"), TypeVar("_R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
 

@@ -172,8 +172,12 @@ class LiveIndex:
             live = await asyncio.to_thread(releases.find_live_release, self._lake)
             if live is None:
                 raise NotFound("nothing is released yet: run `knowledge index`")
-            is_same_table = self._opened and self._stamp and stamp[0] == self._stamp[0]
-            self._opened = self._opened.advance_to(live) if is_same_table else OpenRelease(live, self._lake)
+            if (
+                self._opened and self._stamp and stamp[0] == self._stamp[0]
+            ):  # the same table, so keep what is open
+                self._opened = self._opened.advance_to(live)
+            else:
+                self._opened = OpenRelease(live, self._lake)
             self._stamp = stamp
         return self._opened
 

@@ -77,7 +77,9 @@ def _iter_server(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[
 
 def _require_issues(api: JiraClient, page: Any) -> list[dict[str, Any]]:
     issues = page.get("issues") if isinstance(page, dict) else None
-    for issue in issues if isinstance(issues, list) else [None]:
+    if not isinstance(issues, list):
+        raise _build_listing_error(api, "has no list of tickets")
+    for issue in issues:
         fields = issue.get("fields") if isinstance(issue, dict) else None
         if not isinstance(fields, dict) or not fields.get("updated") or not issue.get("id"):
             raise _build_listing_error(api, "has no list of tickets")
