@@ -70,8 +70,7 @@ def remove_source(path: Path, source_id: str) -> None:
 
 
 def _require_valid(text: str, path: Path) -> None:
-    _, problems = check_config(text, path, allow_unset=True)
-    if problems:
+    if problems := check_config(text, path, allow_unset=True)[1]:
         raise ConfigError(format_problems(problems, path))
 
 

@@ -136,8 +136,7 @@ class _NodeConverter:
     """Turns nodes into plain values, following aliases within bounds."""
 
     def __init__(self, last_line: int) -> None:
-        self.parsed = ParsedConfig(lines={(): 1})
-        self.last_line = last_line
+        self.parsed, self.last_line = ParsedConfig(lines={(): 1}), last_line
         self.remaining_values = MAX_VALUES
 
     def convert(self, root: Node | None) -> ParsedConfig:
@@ -185,14 +184,12 @@ class _NodeConverter:
     def _merge_mapping(self, node: Node, key_path: ConfigPath, values: dict[str, Any]) -> None:
         self._check_bounds(key_path)
         if not isinstance(node, MappingNode):
-            return self.parsed.add_problem(
-                key_path, "found '<<' with a value that is not a mapping; allowed: *ANCHOR"
-            )
+            found = "found '<<' with a value that is not a mapping; allowed: *ANCHOR"
+            return self.parsed.add_problem(key_path, found)
         plain = [pair for pair in node.value if pair[0].tag != _TAG_PREFIX + "merge"]
         if len(plain) < len(node.value):
-            self.parsed.add_problem(
-                key_path, "found '<<' inside a merged mapping; allowed: one level of '<<'"
-            )
+            found = "found '<<' inside a merged mapping; allowed: one level of '<<'"
+            self.parsed.add_problem(key_path, found)
         for key, value in plain:
             if key.value not in values:
                 self._add_entry(key, value, key_path, values)
