@@ -22,24 +22,20 @@ def show_models(screen: Screen, models: list[Model]) -> None:
         for model in sorted(models, key=lambda each: each.name)
         if model.layer == layer
     ]
-    if screen.as_json:
-        screen.print_json({"models": rows})
-    else:
-        screen.print_table(
-            [
-                {"model": row["model"], "layer": row["layer"], "answers": row["answers"] or row["about"]}
-                for row in rows
-            ]
-        )
+    screen.print_json({"models": rows})
+    screen.print_table(
+        [
+            {"model": row["model"], "layer": row["layer"], "answers": row["answers"] or row["about"]}
+            for row in rows
+        ]
+    )
 
 
 def show_sql(screen: Screen, model: Model) -> None:
     """Show the SQL of a model."""
-    if screen.as_json:
-        columns = {name: {"type": c.type, "comment": c.comment} for name, c in model.columns.items()}
-        screen.print_json({"model": model.name, "layer": model.layer, "sql": model.sql, "columns": columns})
-    else:
-        screen.print_text(model.sql)
+    columns = {name: {"type": c.type, "comment": c.comment} for name, c in model.columns.items()}
+    screen.print_json({"model": model.name, "layer": model.layer, "sql": model.sql, "columns": columns})
+    screen.print_text(model.sql)
 
 
 def show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:
@@ -73,9 +69,7 @@ def _to_json_value(value: Any) -> Any:
     """A JSON value: ISO times, and None for NaN and infinity. `Any`: any value of DuckDB."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, date):  # a datetime is one, too
-        return value.isoformat()
-    return value
+    return value.isoformat() if isinstance(value, date) else value  # a datetime is a date, too
 
 
 def _format_cell(value: Any) -> Any:

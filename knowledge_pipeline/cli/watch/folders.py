@@ -57,14 +57,11 @@ class WatchedSources:
 
         self._stamp = _read_stamp(self._path)
         settings = load_settings(self._path)
+        sources: Sequence[SourceConfig] = settings.sources
         if self._ids:
             sources = pipeline.select_sources(settings, dict.fromkeys(self._ids))
-        else:
-            sources = [
-                source
-                for source in settings.sources
-                if self._everything or resolve_trigger(source) in WATCHED_TRIGGERS
-            ]
+        elif not self._everything:
+            sources = [each for each in sources if resolve_trigger(each) in WATCHED_TRIGGERS]
         self.settings, self.lake, self.sources = settings, Lake(settings.store), sources
         self.idle = pipeline.IdleSources()
         self._generation += 1
