@@ -46,7 +46,8 @@ def absolute_path(node: Node, parts: list[str], writer: PathWriter, file_head: s
     """A path with `self` and `super` as the file sees them, whatever modules are written within it."""
     if parts[0] not in ("self", "super"):
         return ".".join(parts)
-    around, each = [], node.parent
+    around: list[str] = []
+    each = node.parent
     while each is not None:
         if each.type == "mod_item" and (name := part_of(each, "name")) is not None:
             around.insert(0, writer.text(name))
