@@ -7,12 +7,7 @@ from collections.abc import Iterable
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.sources.slack.blocks import to_string
 from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
-from knowledge_pipeline.sources.slack.threads import (
-    Channel,
-    ChannelFilters,
-    account_name,
-    parse_channel,
-)
+from knowledge_pipeline.sources.slack.threads import Channel, ChannelFilters, account_name, parse_channel
 
 _PAGE_SIZE = 999  # Slack's most
 
