@@ -60,13 +60,9 @@ class S3Bucket:
                 key = (
                     decode_path(unquote_to_bytes(found["Key"].replace("+", " "))) if encoded else found["Key"]
                 )
-                tag, size, written = (
-                    str(found.get("ETag", "")).strip('"'),
-                    int(found["Size"]),
-                    found["LastModified"],
-                )
+                tag, size = str(found.get("ETag", "")).strip('"'), int(found["Size"])
                 # the time too: an object that is rewritten with other headers keeps its ETag
-                yield ObjectInfo(key, size, f"{tag}-{size}-{int(written.timestamp())}")
+                yield ObjectInfo(key, size, f"{tag}-{size}-{int(found['LastModified'].timestamp())}")
             if not page["IsTruncated"]:
                 return
             parameters["ContinuationToken"] = page["NextContinuationToken"]

@@ -121,11 +121,11 @@ def _render_special(body: str, label: str) -> str:
 
 def _render_link(address: str, label: str) -> str:
     plain = _PLAIN_SCHEME.sub("", address)
-    if plain != address:  # of mail and telephone the label says all, as a rule
-        return (
-            label if label and plain.lower() in (label.lower(), "") else format_link(label or plain, address)
-        )
-    return format_link(label, address)
+    if plain == address:
+        return format_link(label, address)
+    if label and plain.lower() in (label.lower(), ""):
+        return label  # of mail and telephone it says all, as a rule
+    return format_link(label or plain, address)
 
 
 def format_timestamp(seconds: str) -> str:

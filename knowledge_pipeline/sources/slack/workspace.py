@@ -67,11 +67,9 @@ class SlackWorkspace:
         return self._channels.get(channel_id)
 
     def _list_channels_of_kind(self, kind: str, *, exclude_archived: bool) -> list[Json]:
-        found: list[Json] = []
-        for page in self._client.iter_pages(
-            "conversations.list", "channels", types=kind, exclude_archived=exclude_archived, limit=_PAGE_SIZE
-        ):
-            found += page
+        query: Json = {"types": kind, "exclude_archived": exclude_archived, "limit": _PAGE_SIZE}
+        pages = self._client.iter_pages("conversations.list", "channels", **query)
+        found = [each for page in pages for each in page]
         self._channels |= {to_string(each.get("id")): to_string(each.get("name")) for each in found}
         return found
 
