@@ -55,11 +55,10 @@ class S3Bucket:
         while True:
             page = self._call_with_retries(lambda: self._client.list_objects_v2(**parameters))
             self._require_listing(page, tokens)
-            encoded = page.get("EncodingType") == "url"
             for found in page.get("Contents", ()):
-                key = (
-                    decode_path(unquote_to_bytes(found["Key"].replace("+", " "))) if encoded else found["Key"]
-                )
+                key = found["Key"]
+                if page.get("EncodingType") == "url":
+                    key = decode_path(unquote_to_bytes(key.replace("+", " ")))
                 tag, size = str(found.get("ETag", "")).strip('"'), int(found["Size"])
                 # the time too: an object that is rewritten with other headers keeps its ETag
                 yield ObjectInfo(key, size, f"{tag}-{size}-{int(found['LastModified'].timestamp())}")
