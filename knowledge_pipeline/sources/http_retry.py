@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,9 +19,8 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.times import parse_retry_after
-
-Sleep = Callable[[float], None]
 
 TIMEOUT_S = 30.0  # for connecting, and between two bytes of a response
 MAX_ATTEMPTS = 6

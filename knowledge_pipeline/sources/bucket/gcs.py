@@ -16,11 +16,10 @@ import urllib3
 
 from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.base import DELETED_REASON
+from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
-    Sleep,
     compute_backoff_s,
     mount_retries,
     to_source_error,

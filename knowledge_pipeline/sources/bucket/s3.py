@@ -15,12 +15,12 @@ from urllib.parse import unquote_to_bytes
 
 from knowledge_pipeline.config.connections import S3Connection
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
 from knowledge_pipeline.sources.bucket.s3_errors import S3ErrorTranslator
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     TIMEOUT_S,
-    Sleep,
     compute_backoff_s,
     compute_wait_s,
     wait_or_raise,

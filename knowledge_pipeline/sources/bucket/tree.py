@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GcsConnection, S3Connection
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.bucket.objects import Bucket, FetchResult
 from knowledge_pipeline.sources.files.trees import FileContent, FileEntry, format_too_large
-from knowledge_pipeline.sources.http_retry import Sleep
 from knowledge_pipeline.sources.patterns import FileSelection
 
 BucketConnection = S3Connection | GcsConnection

@@ -16,11 +16,11 @@ import requests
 
 from knowledge_pipeline.config.connections import GithubApp, GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceUnavailable
+from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.github.errors import GithubErrors, GraphqlError, is_rate_limited
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     TIMEOUT_S,
-    Sleep,
     mount_retries,
     parse_retry_after,
     to_source_error,

@@ -15,14 +15,13 @@ from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
-from knowledge_pipeline.sources.base import DELETED_REASON
+from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.code_host import ConversationFilters, Node, QueryTooLarge, author_name
 from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubClient, GraphqlResponse
 from knowledge_pipeline.sources.github.errors import is_single_sign_on
 from knowledge_pipeline.sources.github.listing import ConversationLister, ListingSpec
 from knowledge_pipeline.sources.github.nested_lists import NestedList, build_list_selections, load_all_entries
-from knowledge_pipeline.sources.http_retry import Sleep
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
 from knowledge_pipeline.times import parse_time
 

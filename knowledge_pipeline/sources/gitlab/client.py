@@ -21,9 +21,9 @@ import requests
 
 from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.code_host import QueryTooLarge
 from knowledge_pipeline.sources.http_retry import (
-    Sleep,
     format_retries_exhausted,
     mount_retries,
     shorten_reason,

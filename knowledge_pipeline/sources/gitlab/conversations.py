@@ -16,7 +16,7 @@ from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
-from knowledge_pipeline.sources.base import DELETED_REASON
+from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.code_host import (
     FORMAT_VERSION,
     ConversationFilters,
@@ -26,7 +26,6 @@ from knowledge_pipeline.sources.code_host import (
 )
 from knowledge_pipeline.sources.gitlab.client import GitlabClient
 from knowledge_pipeline.sources.gitlab.turns import clean_gitlab_markdown
-from knowledge_pipeline.sources.http_retry import Sleep
 from knowledge_pipeline.times import parse_time
 
 CONFIDENTIAL_REASON = "confidential"

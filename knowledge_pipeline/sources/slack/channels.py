@@ -15,8 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource
-from knowledge_pipeline.sources.http_retry import Sleep
+from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource, Sleep
 from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
 from knowledge_pipeline.sources.slack.text import RawIds
 from knowledge_pipeline.sources.slack.threads import (
