@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 from typer import Option
 
@@ -49,7 +49,7 @@ class FilterOptions:
             languages=tuple(self.language or ()),
             paths=tuple(self.path or ()),
             sources=tuple(self.source or ()),
-            source_types=tuple(self.source_type or ()),
+            source_types=cast("tuple[SourceType, ...]", tuple(self.source_type or ())),
             repos=tuple(self.repo or ()),
             branches=tuple(self.branch or ()),
             authors=tuple(self.author or ()),

@@ -149,7 +149,9 @@ def example(lines: str) -> Callable[[Command], Command]:
 def add_command(app: typer.Typer, function: Command) -> None:
     """Make a function a command named after it; its docstring is the help."""
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    groups = {each.name: each.annotation for each in parameters if is_dataclass(each.annotation)}
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in parameters if is_dataclass(each.annotation)
+    }
 
     @functools.wraps(function)
     def run(context: typer.Context, **options: Any) -> None:

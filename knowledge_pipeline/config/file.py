@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import SecretStr, ValidationError
 
@@ -93,7 +93,7 @@ def check_config(
     resolver = _ValueResolver(parsed, path.absolute().parent, allow_unset)
     values = resolver.resolve_value(parsed.value, ())
     if isinstance(values, dict):
-        values = _apply_defaults(values, resolver.folder)
+        values = _apply_defaults(cast("dict[str, Any]", values), resolver.folder)
         _report_duplicate_ids(parsed)
     settings = None
     try:
@@ -140,13 +140,15 @@ class _ValueResolver:
     parsed: ParsedConfig
     folder: Path
     allow_unset: bool
-    unset_keys: set[ConfigPath] = field(default_factory=set)
+    unset_keys: set[ConfigPath] = field(default_factory=set[ConfigPath])
 
     def resolve_value(self, value: Any, key_path: ConfigPath) -> Any:
         if isinstance(value, dict):
-            return {key: self.resolve_value(inner, (*key_path, key)) for key, inner in value.items()}
+            entries = cast("dict[str, Any]", value).items()
+            return {key: self.resolve_value(inner, (*key_path, key)) for key, inner in entries}
         if isinstance(value, list):
-            return [self.resolve_value(inner, (*key_path, index)) for index, inner in enumerate(value)]
+            items = enumerate(cast("list[Any]", value))
+            return [self.resolve_value(inner, (*key_path, index)) for index, inner in items]
         return self._resolve_text(value, key_path) if isinstance(value, str) else value
 
     def _resolve_text(self, written: str, key_path: ConfigPath) -> str:

@@ -5,6 +5,8 @@ parser's events place them, so every other character stays (docs/decisions/0027 
 ruamel.yaml's round trip cannot do this). Pure; the caller checks the result.
 """
 
+# ruamel.yaml leaves its events untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import io

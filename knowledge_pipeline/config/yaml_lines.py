@@ -5,6 +5,8 @@ file holds, and every scalar stays the text as written (`since: 2024-01-31` is n
 date, `branch: 1.10` not a number); the schema decides what it means. Never prints values.
 """
 
+# ruamel.yaml leaves its nodes untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import re
@@ -47,8 +49,8 @@ class ParsedConfig:
     """Dicts, lists, text and None, as written; `lines` counts from 1."""
 
     value: Any = None
-    lines: dict[ConfigPath, int] = field(default_factory=dict)
-    problems: list[ConfigProblem] = field(default_factory=list)
+    lines: dict[ConfigPath, int] = field(default_factory=dict[ConfigPath, int])
+    problems: list[ConfigProblem] = field(default_factory=list[ConfigProblem])
 
     def line_of(self, key_path: ConfigPath) -> int:
         """Line of a key, or of the nearest parent that the file has."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -31,7 +31,7 @@ def status(
 
     lake, settings = session.lake, session.settings_without_secrets
     release = find_live_release(lake)
-    found = {
+    found: dict[str, Any] = {
         "config": str(session.config_path),
         "store": str(settings.store),
         "release": {

@@ -113,7 +113,7 @@ def _list_skipped_documents(lake: Lake, source: str) -> list[tuple[str, str]]:
     from knowledge_pipeline.store.filters import is_null
 
     type_ = lake.list_stored_sources()[source]
-    tables = (lake.snapshot(type_, source), lake.chunks(type_, source))
+    tables: tuple[Any, ...] = (lake.snapshot(type_, source), lake.chunks(type_, source))
     rows = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
     return sorted((row["uri"], row["skipped"]) for each in rows for row in each)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from knowledge_pipeline.cli.render.relations import format_document_name
 from knowledge_pipeline.cli.render.screen import Screen
@@ -120,8 +120,10 @@ def _format_explanation(explanation: ScoreExplanation) -> str:
 
 def _format_nested(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{name}: {_format_nested(inner)}" for name, inner in value.items())
-    return ", ".join(map(_format_nested, value)) if isinstance(value, (list, tuple)) else str(value)
+        items = cast("Mapping[str, Any]", value).items()
+        return "; ".join(f"{name}: {_format_nested(inner)}" for name, inner in items)
+    is_list = isinstance(value, (list, tuple))
+    return ", ".join(map(_format_nested, cast("Sequence[Any]", value))) if is_list else str(value)
 
 
 def _candidate_row(rank: int, result: SearchResult) -> dict[str, Any]:

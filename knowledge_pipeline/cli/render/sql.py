@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.render.screen import Screen
@@ -40,24 +40,25 @@ def show_sql(screen: Screen, model: Model) -> None:
 
 def show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:
     """Show the rows of a query."""
-    import pyarrow as pa
+    import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs] - it has none
 
-    rows = answer.rows.to_pylist()
+    table, types = cast("Any", answer).rows, cast("Any", pa.types)
+    rows: list[dict[str, Any]] = table.to_pylist()
     if screen.as_json:
-        columns = [{"name": field.name, "type": str(field.type)} for field in answer.rows.schema]
+        columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
         plain = [{name: _to_json_value(value) for name, value in row.items()} for row in rows]
         screen.print_json({"columns": columns, "rows": plain, "total": answer.total})
     elif as_csv:
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")
-        writer.writerow(answer.rows.schema.names)
-        columns = [[_to_json_value(value) for value in column.to_pylist()] for column in answer.rows.columns]
-        writer.writerows(zip(*columns, strict=True))
+        writer.writerow(table.schema.names)
+        values = [[_to_json_value(value) for value in column.to_pylist()] for column in table.columns]
+        writer.writerows(zip(*values, strict=True))
         screen.print_text(written.getvalue().removesuffix("\n"))
     elif rows:
         cells = [{name: _format_cell(value) for name, value in row.items()} for row in rows]
-        numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-        numbers = [field.name for field in answer.rows.schema if any(is_(field.type) for is_ in numeric)]
+        numeric = (types.is_integer, types.is_floating, types.is_decimal)
+        numbers = [field.name for field in table.schema if any(is_(field.type) for is_ in numeric)]
         screen.print_table(cells, right_aligned=numbers)
     else:
         screen.print_note("No rows.")

@@ -62,9 +62,9 @@ def build_service_entry(
 
 def derive_service_name(entry: SourceEntry) -> str:
     """The first part of an id: the name of the repository or site."""
-    connection = entry["connection"]
+    connection: dict[str, str] = entry["connection"]
     if path := connection.get("repository") or connection.get("project"):
-        name = str(path).rpartition("/")[2]
+        name = path.rpartition("/")[2]
     else:
         name = (urlsplit(connection.get("url", "")).hostname or "workspace").partition(".")[0]
     return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "site"
