@@ -24,22 +24,17 @@ def _build_endpoint(
     method: GraphMethod, request_type: type[GraphTargetRequest]
 ) -> Callable[..., Awaitable[JSONResponse]]:
     async def endpoint(body: request_type, ctx: CurrentContext) -> JSONResponse:  # pyright: ignore[reportInvalidTypeForm]
-        request = _to_graph_request(method, body)
-        found = await ctx.execute(lambda base, access: base.graph.query(request, access=access))
-        return JSONResponse(found.as_json())
+        request = GraphRequest(
+            method,
+            body.target,
+            body.filters,
+            limit=body.limit,
+            depth=body.depth if isinstance(body, GraphTraversalRequest) else None,
+            direction=body.direction if isinstance(body, CallGraphRequest) else "both",
+        )
+        return await ctx.respond(lambda base, access: base.graph.query(request, access=access))
 
     return endpoint
-
-
-def _to_graph_request(method: GraphMethod, body: GraphTargetRequest) -> GraphRequest:
-    return GraphRequest(
-        method,
-        body.target,
-        body.filters,
-        limit=body.limit,
-        depth=body.depth if isinstance(body, GraphTraversalRequest) else None,
-        direction=body.direction if isinstance(body, CallGraphRequest) else "both",
-    )
 
 
 for _method, _operation in GRAPH_OPERATIONS.items():
