@@ -97,4 +97,7 @@ class Observers:
 
 def outcome_of(error: BaseException) -> Outcome:
     """How a query has ended that raised an error."""
-    return next((outcome for cls, outcome in _OUTCOMES if isinstance(error, cls)), "error")
+    for cls, outcome in _OUTCOMES:
+        if isinstance(error, cls):
+            return outcome
+    return "error"

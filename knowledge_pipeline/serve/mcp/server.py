@@ -47,8 +47,9 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         try:
             output = await _run_tool(service, resolve_identity(context), params)
-            content = [TextContent(type="text", text=output.text)]
-            return CallToolResult(content=content, structured_content=output.structured)
+            return CallToolResult(
+                content=[TextContent(type="text", text=output.text)], structured_content=output.structured
+            )
         except KnowledgeError as error:
             return _to_error_result(str(error))
         except Exception as error:  # noqa: BLE001 - a bug is reported, and the server goes on
