@@ -17,7 +17,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field
 
-from knowledge_pipeline.client import KnowledgeClient
+from knowledge_pipeline.client import AsyncKnowledgeClient, KnowledgeClient
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.query.access import Access
@@ -71,7 +71,9 @@ class KnowledgeRetriever(BaseRetriever):
     ) -> list[Document]:
         filters, limit = filters or self.filters, k or self.k
         if isinstance(self.base, KnowledgeClient):
-            found = await self.base.asearch(query, type=self.type, filters=filters, limit=limit)
+            found = await self.base.run(
+                AsyncKnowledgeClient.search, query, type=self.type, filters=filters, limit=limit
+            )
             return _to_documents(found)
         answer = await self.base.asynchronous.search(
             query, type=self.type, filters=filters, limit=limit, access=self.access
@@ -81,13 +83,10 @@ class KnowledgeRetriever(BaseRetriever):
 
 def _to_documents(answer: Mapping[str, Any]) -> list[Document]:
     shared = {name: answer[name] for name in ("query_id", "release", "degraded")}
-    return [_to_document(result, shared) for result in answer["results"]]
-
-
-def _to_document(result: Mapping[str, Any], answer_metadata: Mapping[str, Any]) -> Document:
-    citation = result["citation"]
-    cited = f"{citation['path']}:{citation['lines'].replace('L', '')}"
-    metadata = {**citation, "citation": cited, "score": result["score"], **answer_metadata}
-    return Document(
-        id=result["id"], page_content=result["content"], metadata={**result["metadata"], **metadata}
-    )
+    documents = list[Document]()
+    for result in answer["results"]:
+        citation = result["citation"]
+        cited = f"{citation['path']}:{citation['lines'].replace('L', '')}"
+        metadata = {**result["metadata"], **citation, "citation": cited, "score": result["score"], **shared}
+        documents.append(Document(id=result["id"], page_content=result["content"], metadata=metadata))
+    return documents

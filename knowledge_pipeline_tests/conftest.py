@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import knowledge_pipeline
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings, SourceConfig
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import ProgressCallback, RefreshOptions, ignore_progress
@@ -17,6 +19,10 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
 pytest_plugins = ["knowledge_pipeline_tests.fakes.storage"]
+
+# Programs that tests start import the package under test, not one that is installed from another checkout.
+_PATH = (str(Path(knowledge_pipeline.__file__).parents[1]), os.environ.get("PYTHONPATH"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATH))
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,6 @@ def main() -> None:
     from knowledge_pipeline.cli.interrupts import install_interrupt_handler
 
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a character gets its number
-        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType] - narrowed
     install_interrupt_handler(sys.argv[1:])
     app()

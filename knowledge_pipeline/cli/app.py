@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from knowledge_pipeline.cli.commands import graph, token
@@ -70,7 +71,7 @@ COMMANDS = (
 
 def _root_callback(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, Option("--version", help="Print the version.")] = False,
     **shared: Any,
 ) -> None:
     """Make knowledge searchable: code, documents and history, for people and agents.
@@ -86,28 +87,20 @@ def _root_callback(
     _require_command(context)
 
 
-def _graph_callback(context: typer.Context) -> None:
-    """Ask the code graph: what uses this, what does it call, what would break."""
-    _require_command(context)
-
-
-def _sources_callback(context: typer.Context) -> None:
-    """List, add, remove and test the sources in knowledge.yaml."""
-    _require_command(context)
-
-
-def _token_callback(context: typer.Context) -> None:
-    """Create, list and revoke the tokens that clients of a server send."""
-    _require_command(context)
-
-
+GRAPH = (
+    *(graph.usages, graph.references, graph.calls, graph.hierarchy, graph.dependencies),
+    *(graph.impact, graph.related),
+)
 GROUPS = {
-    _graph_callback: (
-        *(graph.usages, graph.references, graph.calls, graph.hierarchy, graph.dependencies),
-        *(graph.impact, graph.related),
+    "graph": ("Ask the code graph: what uses this, what does it call, what would break.", GRAPH),
+    "sources": (
+        "List, add, remove and test the sources in knowledge.yaml.",
+        (sources.list_, sources.add, sources.remove, sources.test),
     ),
-    _sources_callback: (sources.list_, sources.add, sources.remove, sources.test),
-    _token_callback: (token.create, token.list_, token.revoke),
+    "token": (
+        "Create, list and revoke the tokens that clients of a server send.",
+        (token.create, token.list_, token.revoke),
+    ),
 }
 
 
@@ -126,12 +119,12 @@ def _build_app() -> typer.Typer:
     root.callback(invoke_without_command=True)(_root_callback)
     for function in COMMANDS:
         add_command(root, function)
-    for callback, functions in GROUPS.items():
-        group = typer.Typer(rich_markup_mode=None)
-        group.callback(invoke_without_command=True)(callback)
+    for name, (description, functions) in GROUPS.items():
+        group = typer.Typer(help=description, rich_markup_mode=None)
+        group.callback(invoke_without_command=True)(_require_command)
         for function in functions:
             add_command(group, function)
-        root.add_typer(group, name=callback.__name__.split("_")[1])
+        root.add_typer(group, name=name)
     return root
 
 

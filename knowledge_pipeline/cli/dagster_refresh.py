@@ -24,22 +24,13 @@ _RECORD_MODULE = "knowledge_pipeline.defs.runs.refresh_command"
 
 
 def run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
-    """Refresh sources as a recorded run, and return the exit code.
-
-    Raises:
-        ConfigError: Dagster is not installed.
-        KnowledgeError: what kept the run from starting.
-    """
+    """Refresh sources as a recorded run, and return the exit code; raises what kept it from starting."""
     if find_spec("dagster") is None:
         raise ConfigError(
             "--dagster needs Dagster, which is not installed: pip install 'knowledge-pipeline[dagster]'"
         )
     session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
-    request = {
-        "config": str(session.config_path),
-        "sources": list(sources),
-        "options": asdict(options),
-    }
+    request = {"config": str(session.config_path), "sources": list(sources), "options": asdict(options)}
     code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])
     if code == INTERRUPTED:
         return INTERRUPTED
@@ -49,12 +40,10 @@ def run_recorded_refresh(session: Session, sources: Sequence[str], options: Refr
     if "error" in response:
         raise getattr(errors, response["kind"], KnowledgeError)(response["error"])
     failure = response["failure"]
-    if session.as_json:
-        session.screen.print_json(response)
-    else:
-        if failure:
-            print_error(failure, kind="", code=FAILED, as_json=False)
-        session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {response['run'][:8]}.")
+    session.screen.print_json(response)
+    if failure and not session.as_json:
+        print_error(failure, kind="", code=FAILED, as_json=False)
+    session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {response['run'][:8]}.")
     return FAILED if failure else SUCCESS
 
 

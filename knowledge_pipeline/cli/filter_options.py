@@ -5,61 +5,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, cast, get_args
 
-import typer
+from typer import Option
 
-from knowledge_pipeline.cli.options import complete_source_ids
+from knowledge_pipeline.cli.options import Names, complete_source_ids
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.times import parse_query_time
 
 
-def _repeatable(flag: str, metavar: str, description: str, **extra: Any) -> Any:
+def _repeatable(metavar: str, description: str, **extra: Any) -> Any:
     """`Any`: Typer types its options so."""
-    return typer.Option(flag, metavar=metavar, help=f"Only {description} (repeatable).", **extra)
+    return Option(metavar=metavar, help=f"Only {description} (repeatable).", **extra)
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
     """The filters as given on the command line; each field is an option."""
 
-    language: Annotated[
-        list[str] | None, _repeatable("--language", "NAME", "this language: python, go, tsx")
-    ] = None
-    path: Annotated[list[str] | None, _repeatable("--path", "GLOB", "this path: src/, 'src/**/*.py'")] = None
-    source: Annotated[
-        list[str] | None, _repeatable("--source", "ID", "this source", autocompletion=complete_source_ids)
-    ] = None
-    source_type: Annotated[list[str] | None, _repeatable("--source-type", "TYPE", "this type of source")] = (
-        None
-    )
-    repo: Annotated[
-        list[str] | None, _repeatable("--repo", "NAME", "this repository: flask, pallets/flask")
-    ] = None
-    branch: Annotated[list[str] | None, _repeatable("--branch", "NAME", "this branch")] = None
-    author: Annotated[
-        list[str] | None, _repeatable("--author", "NAME", "this author, matched by whole words")
-    ] = None
-    tag: Annotated[list[str] | None, _repeatable("--tag", "TAG", "this tag")] = None
+    language: Annotated[Names, _repeatable("NAME", "this language: python, go, tsx")] = None
+    path: Annotated[Names, _repeatable("GLOB", "this path: src/, 'src/**/*.py'")] = None
+    source: Annotated[Names, _repeatable("ID", "this source", autocompletion=complete_source_ids)] = None
+    source_type: Annotated[Names, _repeatable("TYPE", "this type of source")] = None
+    repo: Annotated[Names, _repeatable("NAME", "this repository: flask, pallets/flask")] = None
+    branch: Annotated[Names, _repeatable("NAME", "this branch")] = None
+    author: Annotated[Names, _repeatable("NAME", "this author, matched by whole words")] = None
+    tag: Annotated[Names, _repeatable("TAG", "this tag")] = None
     since: Annotated[
-        str | None,
-        typer.Option(
-            "--since", metavar="WHEN", help="Changed at this time or later: 2025-01-31, 2025, 30d, 6m."
-        ),
+        str | None, Option(metavar="WHEN", help="Changed at this time or later: 2025-01-31, 2025, 30d, 6m.")
     ] = None
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="Changed before this time.")
-    ] = None
+    until: Annotated[str | None, Option(metavar="WHEN", help="Changed before this time.")] = None
     archived: Annotated[
-        bool, typer.Option("--include-archived", help="Include documents that their source no longer has.")
+        bool, Option("--include-archived", help="Include documents that their source no longer has.")
     ] = False
 
     def to_filters(self) -> Filters:
-        """The filters for the query engine.
-
-        Raises:
-            InvalidQuery: a date or source type is invalid, or there are too many values.
-        """
+        """The filters for the query engine; raises InvalidQuery for a wrong date or source type."""
         unknown = set(self.source_type or ()) - set(get_args(SourceType))
         if unknown:
             allowed = ", ".join(get_args(SourceType))

@@ -17,8 +17,6 @@ from knowledge_pipeline.cli.exit_codes import INTERRUPTED, report_interrupted
 
 GRACE_S = 3.0
 
-_SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides it
-
 
 def install_interrupt_handler(arguments: Sequence[str]) -> None:
     """Make the first Ctrl-C interrupt; the process ends at the second, or after a grace period."""
@@ -43,6 +41,6 @@ def restore_interrupt_handler() -> None:
 
 def _exit_now(arguments: Sequence[str]) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(_SHOW_CURSOR)
+        sys.stderr.write("\x1b[?25h")  # shows the cursor, which a progress bar hides
     report_interrupted(arguments)
     os._exit(INTERRUPTED)

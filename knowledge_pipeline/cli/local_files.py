@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
 
-_MAX_CHARS = 20_000
-
 
 def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
     """The paths that a file may have in the index, each with its source; None is any source.
@@ -34,4 +32,4 @@ def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, s
 
 def read_beginning(file: str) -> str:
     """The beginning of a file that is not in the index."""
-    return Path(file).read_text(encoding="utf-8", errors="replace")[:_MAX_CHARS]
+    return Path(file).read_text(encoding="utf-8", errors="replace")[:20_000]

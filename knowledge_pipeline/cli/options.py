@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer import Option
 
 
 def expand_option_group(group: type[Any]) -> list[inspect.Parameter]:
@@ -17,10 +18,9 @@ def expand_option_group(group: type[Any]) -> list[inspect.Parameter]:
     `Any`: fields of any dataclass.
     """
     hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
     return [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
+        inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
         for field in fields(group)
         if field.init
     ]
@@ -38,13 +38,15 @@ def complete_source_ids(context: typer.Context, incomplete: str) -> list[str]:
     return []
 
 
+Names = list[str] | None
+"""The values of an option that may be repeated."""
+
 Source = Annotated[
-    str,
-    typer.Option("--source", "-s", metavar="ID", help="The source.", autocompletion=complete_source_ids),
+    str, Option("--source", "-s", metavar="ID", help="The source.", autocompletion=complete_source_ids)
 ]
 Sources = Annotated[
-    list[str] | None,
-    typer.Option(
+    Names,
+    Option(
         "--source",
         "-s",
         metavar="ID",
@@ -52,12 +54,12 @@ Sources = Annotated[
         autocompletion=complete_source_ids,
     ),
 ]
-Dagster = Annotated[bool, typer.Option("--dagster", help="Record the run in Dagster.")]
+Dagster = Annotated[bool, Option("--dagster", help="Record the run in Dagster.")]
 AllowEmpty = Annotated[
-    bool, typer.Option("--allow-empty", help="Accept an empty listing from a source that had documents.")
+    bool, Option("--allow-empty", help="Accept an empty listing from a source that had documents.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")]
 TokenVariable = Annotated[
     str | None,
-    typer.Option("--token-env", metavar="NAME", help="Environment variable that holds the token for --url."),
+    Option("--token-env", metavar="NAME", help="Environment variable that holds the token for --url."),
 ]

@@ -8,11 +8,7 @@ from knowledge_pipeline.cli.session import Session, WrongUsage
 
 
 def confirm(session: Session, question: str, *, yes: bool) -> bool:
-    """Whether the user confirms, by `--yes` or at the prompt.
-
-    Raises:
-        WrongUsage: there is no terminal to prompt on, and no `--yes`.
-    """
+    """Whether the user confirms, by `--yes` or at the prompt; raises WrongUsage if there is no terminal."""
     if yes:
         return True
     if not session.screen.is_interactive:

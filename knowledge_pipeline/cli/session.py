@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from knowledge_pipeline.cli.options import expand_option_group
 from knowledge_pipeline.cli.render.screen import Screen
@@ -42,15 +43,14 @@ class Session:
     """One run of one command: the shared options, the screen, and the project."""
 
     config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="PATH", help="Use this knowledge.yaml instead of the nearest one."),
+        Path | None, Option(metavar="PATH", help="Use this knowledge.yaml instead of the nearest one.")
     ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress and notes.")] = False
+    as_json: Annotated[bool, Option("--json", help="Print one JSON value and nothing else.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Hide progress and notes.")] = False
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show details, such as every skipped document.")
+        bool, Option("--verbose", "-v", help="Show details, such as every skipped document.")
     ] = False
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")] = False
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an unexpected error.")] = False
     screen: Screen = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,11 +62,7 @@ class Session:
 
     @cached_property
     def config_path(self) -> Path:
-        """The `knowledge.yaml` of this run.
-
-        Raises:
-            ConfigError: there is none.
-        """
+        """The `knowledge.yaml` of this run; raises ConfigError if there is none."""
         from knowledge_pipeline.config.file import find_config
 
         if self.config is None:
@@ -75,22 +71,14 @@ class Session:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings of the file and the environment.
-
-        Raises:
-            ConfigError: one line for every problem.
-        """
+        """The settings of the file and the environment; raises ConfigError, a line for every problem."""
         from knowledge_pipeline.config.file import load_settings
 
         return load_settings(self.config_path)
 
     @cached_property
     def settings_without_secrets(self) -> Settings:
-        """The same for commands that contact no service: environment variables may be unset.
-
-        Raises:
-            ConfigError: one line for every problem; the store's location must be known.
-        """
+        """The same for commands that contact no service: variables may be unset, but not the store's."""
         from knowledge_pipeline.config.file import load_settings
         from knowledge_pipeline.config.store import is_resolved
 
@@ -161,7 +149,7 @@ def example(lines: str) -> Callable[[Command], Command]:
 def add_command(app: typer.Typer, function: Command) -> None:
     """Make a function a command named after it; its docstring is the help."""
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    groups: dict[str, type[Any]] = {
+    groups: dict[str, Any] = {
         each.name: each.annotation for each in parameters if is_dataclass(each.annotation)
     }
 
@@ -170,9 +158,8 @@ def add_command(app: typer.Typer, function: Command) -> None:
         shared = {each.name: options.pop(each.name) for each in expand_option_group(Session)}
         session = (context.obj or Session()).merge_options(shared)
         for name, group in groups.items():
-            options[name] = group(
-                **{each.name: options.pop(each.name) for each in expand_option_group(group)}
-            )
+            given = {each.name: options.pop(each.name) for each in expand_option_group(group)}
+            options[name] = group(**given)
         logging.getLogger("knowledge_pipeline").handlers = [_NoteHandler(session.screen)]
         raise typer.Exit(function(session, **options) or 0)
 

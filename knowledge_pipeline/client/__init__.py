@@ -7,6 +7,6 @@ with KnowledgeClient("https://knowledge.example.org", token) as client:
 
 from __future__ import annotations
 
-from knowledge_pipeline.client.knowledge_client import KnowledgeClient
+from knowledge_pipeline.client.knowledge_client import AsyncKnowledgeClient, KnowledgeClient
 
-__all__ = ["KnowledgeClient"]
+__all__ = ["AsyncKnowledgeClient", "KnowledgeClient"]

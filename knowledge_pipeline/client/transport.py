@@ -45,72 +45,40 @@ class _AttemptFailed(Exception):
 
 
 class Transport:
-    """Sends requests to one server, from synchronous or asynchronous code."""
+    """Sends requests to one server."""
 
     def __init__(self, url: str, token: str | None, *, timeout_s: float, max_attempts: int) -> None:
-        self._url = url.rstrip("/")
+        self._url, self._timeout_s = url.rstrip("/"), timeout_s
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._client_options: dict[str, Any] = {
-            "base_url": self._url,
-            "headers": headers,
-            "timeout": timeout_s,
-        }
-        self._retry_options: dict[str, Any] = {
-            "stop": tenacity.stop_after_attempt(max(1, max_attempts)),
-            "wait": _compute_pause_s,
-            "retry": tenacity.retry_if_exception(
-                lambda error: isinstance(error, _AttemptFailed) and error.retry
-            ),
-            "reraise": True,
-        }
-        self._sync_client: httpx.Client | None = None
-        self._async_client: httpx.AsyncClient | None = None
+        self._client = httpx.AsyncClient(base_url=self._url, headers=headers, timeout=timeout_s)
+        self._stop = tenacity.stop_after_attempt(max(1, max_attempts))
 
-    def send(self, request: ApiRequest) -> Any:
+    async def send(self, request: ApiRequest) -> Any:
         """The JSON of the response; None if it is empty.
 
         Raises:
             KnowledgeError: as the server reports it; `TransientError` if it does not answer.
         """
-        self._sync_client = self._sync_client or httpx.Client(**self._client_options)
-        client = self._sync_client
+        retrying = tenacity.AsyncRetrying(
+            stop=self._stop,
+            wait=_compute_pause_s,
+            retry=tenacity.retry_if_exception(
+                lambda error: isinstance(error, _AttemptFailed) and error.retry
+            ),
+            reraise=True,
+        )
         try:
-            return tenacity.Retrying(**self._retry_options)(self._send_once, client, request)
+            return await retrying(self._send_once, request)
         except _AttemptFailed as failed:
             raise failed.error from None
-
-    async def asend(self, request: ApiRequest) -> Any:
-        """See `send`."""
-        self._async_client = self._async_client or httpx.AsyncClient(**self._client_options)
-        client = self._async_client
-        try:
-            return await tenacity.AsyncRetrying(**self._retry_options)(self._asend_once, client, request)
-        except _AttemptFailed as failed:
-            raise failed.error from None
-
-    def close(self) -> None:
-        """Close what `send` has opened."""
-        if self._sync_client is not None:
-            self._sync_client.close()
-            self._sync_client = None
 
     async def aclose(self) -> None:
-        """Close what `send` and `asend` have opened."""
-        self.close()
-        if self._async_client is not None:
-            await self._async_client.aclose()
-            self._async_client = None
+        """Close the connections."""
+        await self._client.aclose()
 
-    def _send_once(self, client: httpx.Client, request: ApiRequest) -> Any:
+    async def _send_once(self, request: ApiRequest) -> Any:
         try:
-            response = client.request(request.method, request.path, json=request.body)
-        except httpx.TransportError as error:
-            raise self._to_attempt_failure(error, request) from None
-        return _parse_response(response, request)
-
-    async def _asend_once(self, client: httpx.AsyncClient, request: ApiRequest) -> Any:
-        try:
-            response = await client.request(request.method, request.path, json=request.body)
+            response = await self._client.request(request.method, request.path, json=request.body)
         except httpx.TransportError as error:
             raise self._to_attempt_failure(error, request) from None
         return _parse_response(response, request)
@@ -119,7 +87,7 @@ class Transport:
         """Retry a server that was not reached; a slow one does not get the same request again."""
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT_ERRORS):
             slow = errors.ResponseTimeout(
-                f"{self._url} did not answer within {self._client_options['timeout']:g} s: raise timeout_s"
+                f"{self._url} did not answer within {self._timeout_s:g} s: raise timeout_s"
             )
             return _AttemptFailed(slow, retry=False)
         unreachable = TransientError(

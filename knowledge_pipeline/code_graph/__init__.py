@@ -20,22 +20,7 @@ from knowledge_pipeline.code_graph.resolution import (
 from knowledge_pipeline.code_graph.traced_view import Trace
 
 __all__ = [
-    "FACTS_VERSION",
-    "RESOLVER_VERSION",
-    "Alias",
-    "Edge",
-    "FileFacts",
-    "Project",
-    "ResolvedFile",
-    "Trace",
-    "extract",
-    "find_changed_names",
-    "from_json",
-    "full_name",
-    "interface_digest",
-    "is_manifest",
-    "list_defined_names",
-    "renew_trace",
-    "resolve",
-    "to_json",
-]
+    "FACTS_VERSION", "RESOLVER_VERSION", "Alias", "Edge", "FileFacts", "Project", "ResolvedFile", "Trace",
+    "extract", "find_changed_names", "from_json", "full_name", "interface_digest", "is_manifest",
+    "list_defined_names", "renew_trace", "resolve", "to_json",
+]  # fmt: skip

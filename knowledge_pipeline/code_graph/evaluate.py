@@ -324,21 +324,19 @@ class Evaluator:
             if not file.endswith("/"):
                 index = self.view.index(file)
                 found = self._resolve_local(index, "", name) or self._resolve_star_imports(index, "", name)
-            return found or self._resolve_package_member(file, name) or self._resolve_submodule(file, name)
+            if found := found or self._resolve_package_member(file, name):
+                return found
+            written = self.language.submodule_name(name)
+            files = self.view.find_modules(self.language, file, written) if written else ()
+            return {Module(each): 1.0 for each in files}
 
         return self.get_or_compute((file, "@module", name), compute)
 
     def _resolve_package_member(self, package: str, name: str) -> Meanings:
-        """What the files of a package define."""
         found: Meanings = {}
         for file in self.view.find_siblings(self.language, package, name) if package.endswith("/") else ():
             merge_meanings(found, self._resolve_local(self.view.index(file), "", name) or {})
         return found
-
-    def _resolve_submodule(self, file: str, name: str) -> Meanings:
-        written = self.language.submodule_name(name)
-        files = self.view.find_modules(self.language, file, written) if written else ()
-        return {Module(each): 1.0 for each in files}
 
     def iter_reexports(self, imported: Import) -> Iterator[tuple[str, Entity]]:
         """What others can take from the file by an import of it, under which names."""
@@ -461,7 +459,6 @@ class Evaluator:
         return [(definition.path, definition.name)] if kind in CLASS_KINDS else []
 
     def _resolve_bases(self, key: tuple[str, str]) -> Lineage:
-        """What a class says that it extends."""
         index = self.view.index(key[0])
         scope = key[1].rpartition(".")[0]
         bases: Lineage = []
@@ -476,17 +473,25 @@ class Evaluator:
     # Steps
 
     def _follow(self, entity: Entity, step: str) -> Meanings:
-        """What one step leads to from one meaning."""
         if isinstance(entity, DefinitionRef):
             return self._follow_from_definition(entity, step)
         if isinstance(entity, Instance):
-            return self._follow_from_instance(entity, step)
+            language = self.view.index(entity.path).language
+            if step[0] == ".":
+                found = self.find_instance_member(entity.path, entity.name, step[1:]) or {}
+                return _require_internal(found) or self.find_extensions(entity, step[1:]) or found
+            reads = (language.call_method,) if step == "()" else language.element_accessors
+            key = (entity.path, f"@in {entity.name}", step)
+            return self.get_or_compute(key, lambda: self._call_first_method(entity, reads, step))
         if isinstance(entity, PathPrefix):
             return self._follow_from_prefix(entity, step)
         if isinstance(entity, Module):
             return self.resolve_module_member(entity.path, step[1:]) if step[0] == "." else {}
         if isinstance(entity, ExternalName):
-            return self._follow_from_external(entity, step)
+            if step[0] == "." and (found := self.find_extensions(entity, step[1:])):
+                return found
+            name = self.language.extend_external_name(entity.name, step)
+            return {ExternalName(name): 1.0} if name and len(name) < 200 else {}
         if isinstance(entity, EnclosingScope):
             return self.resolve_enclosing(entity, step[1:]) if step[0] == "." else {}
         if step == "()":
@@ -505,7 +510,13 @@ class Evaluator:
                 return {definition: 1.0}
             here = (definition.path, definition.name)
             if step[:2] == ".@":
-                return self._follow_from_constructor(here, step)
+                # what a type's constructor is given; without one, what the field of that name is
+                language = self.view.index(here[0]).language
+                found = self.find_member(self.lineage(*here), language.constructor, here)
+                makers: Meanings = {each: sure for each, sure in found.items() if self._is_function(each)}
+                if not makers and language.has_memberwise_constructor:
+                    return self.find_instance_member(*here, step[2:]) or {}
+                return self.follow_step(makers, step)
             return self.find_member(self.lineage(*here), step[1:], here)
         if index.is_computed(definition.name):
             return self._follow_from_computed(definition, step)
@@ -532,28 +543,10 @@ class Evaluator:
         of = "\t".join(definition.receiver_class or ())
         return self.get_or_compute((definition.path, f"@read {definition.name}\t{of}", step), compute)
 
-    def _follow_from_constructor(self, class_key: tuple[str, str], step: str) -> Meanings:
-        """What a type's constructor is given; without one, what the field of that name is."""
-        language = self.view.index(class_key[0]).language
-        found = self.find_member(self.lineage(*class_key), language.constructor, class_key)
-        makers: Meanings = {each: sure for each, sure in found.items() if self._is_function(each)}
-        if not makers and language.has_memberwise_constructor:
-            return self.find_instance_member(*class_key, step[2:]) or {}
-        return self.follow_step(makers, step)
-
     def _is_function(self, entity: Entity) -> bool:
         if not isinstance(entity, DefinitionRef):
             return False
         return self.view.index(entity.path).kinds.get(entity.name) in ("function", "method")
-
-    def _follow_from_instance(self, instance: Instance, step: str) -> Meanings:
-        language = self.view.index(instance.path).language
-        if step[0] == ".":
-            found = self.find_instance_member(instance.path, instance.name, step[1:]) or {}
-            return _require_internal(found) or self.find_extensions(instance, step[1:]) or found
-        reads = (language.call_method,) if step == "()" else language.element_accessors
-        key = (instance.path, f"@in {instance.name}", step)
-        return self.get_or_compute(key, lambda: self._call_first_method(instance, reads, step))
 
     def _call_first_method(self, instance: Instance, methods: tuple[str, ...], step: str) -> Meanings:
         """What the first of some methods of an instance gives."""
@@ -598,12 +591,6 @@ class Evaluator:
         if (owner, path) in index.beneath:
             found[PathPrefix(index.facts.path, owner, path)] = 1.0
         return found
-
-    def _follow_from_external(self, external: ExternalName, step: str) -> Meanings:
-        if step[0] == "." and (found := self.find_extensions(external, step[1:])):
-            return found
-        name = self.language.extend_external_name(external.name, step)
-        return {ExternalName(name): 1.0} if name and len(name) < 200 else {}
 
 
 def _is_type(index: FileIndex, scope: str) -> bool:

@@ -28,17 +28,10 @@ from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefini
 
 VARIABLE_KINDS = frozenset({"constant", "global"})
 _KINDS: Mapping[str, SymbolKind] = {
-    **dict.fromkeys(TYPE_KINDS, "class"),
-    "interface": "interface",
-    "trait": "interface",
-    "function": "function",
-    "macro": "function",
-    "method": "method",
-    "property": "method",
-    "module": "module",
-    "constant": "variable",
-    "type": "type",
-}
+    **dict.fromkeys(TYPE_KINDS, "class"), "interface": "interface", "trait": "interface",
+    "function": "function", "macro": "function", "method": "method", "property": "method", "module": "module",
+    "constant": "variable", "type": "type",
+}  # fmt: skip
 
 _LINE_END = re.compile("\n")
 
@@ -193,7 +186,9 @@ class FactsBuilder:
 
     def build_facts(self) -> FileFacts:
         """What was read; hints that can hide nothing, and uses of what the language has, left out."""
-        known = self._collect_known_names()
+        known = {each.name.rpartition(".")[2] for each in self._definitions.values()}
+        known.update(each.local for each in self.imports)
+        known.update(first_segment(path) for _, path, value in self._bindings if value)
         unknown = {
             (scope, path)
             for scope, path, value in self._bindings
@@ -228,13 +223,6 @@ class FactsBuilder:
             return True
         is_builtin = path in self.extraction.builtins and path not in known_names
         return is_builtin and kind in ("calls", "references")
-
-    def _collect_known_names(self) -> set[str]:
-        """Names that mean something somewhere in the file."""
-        found = {each.name.rpartition(".")[2] for each in self._definitions.values()}
-        found.update(each.local for each in self.imports)
-        found.update(first_segment(path) for _, path, value in self._bindings if value)
-        return found
 
     def _add_outline_definition(self, entry: OutlineDefinition) -> None:
         if not self.name(entry) or entry.kind in self.extraction.type_part_kinds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any
@@ -57,10 +57,8 @@ def from_json(text: str) -> FileFacts:
 def _decode_rows(record_type: type[Any], cells: list[int], strings: list[str]) -> Any:
     types = [str(field.type) for field in fields(record_type)]
     width = len(types)
-    readers = [
-        bool if kind == "bool" else (lambda value: value) if kind == "int" else strings.__getitem__
-        for kind in types
-    ]
+    by_type: dict[str, Callable[[int], Any]] = {"bool": bool, "int": int}
+    readers = [by_type.get(kind, strings.__getitem__) for kind in types]
     for start in range(0, len(cells), width):
         row = cells[start : start + width]
         yield record_type(*(read(cell) for read, cell in zip(readers, row, strict=True)))

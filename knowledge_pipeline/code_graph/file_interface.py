@@ -58,7 +58,6 @@ def _base_names(facts: FileFacts) -> set[tuple[str, str]]:
 
 
 def _binding_key(binding: Binding) -> tuple[str, str]:
-    """The scope and the name that a binding is of."""
     if binding.path.startswith("@in "):
         scope, _, path = binding.path[4:].partition("@")
         return scope, first_segment(path)

@@ -70,7 +70,9 @@ class _IndexBuilder:
         while definition.exported and around:
             self.names.setdefault((BY_PARENT, around), []).append(definition.name)
             around = parent_scope(around)
-        if self.language.constructors_named_after_type and _is_constructor(definition):
+        of, _, name = definition.name.rpartition(".")
+        is_constructor = definition.kind == "method" and name == last_segment(of)
+        if is_constructor and self.language.constructors_named_after_type:
             return
         if "." not in definition.name:
             self.names.setdefault((BY_PARENT, ""), []).append(definition.name)
@@ -109,8 +111,10 @@ class _IndexBuilder:
             return binding.scope, binding.path
         head = self.language.receiver_keywords.get(steps[0], steps[0])
         if head in ("@self", "@class") or self._is_self(binding.scope, head):
-            owner = self._enclosing_class(binding.scope)
-            if owner is not None:
+            owner = binding.scope
+            while owner and self.kinds.get(owner) not in CLASS_KINDS:
+                owner = parent_scope(owner)
+            if owner:
                 return owner, "".join(steps[1:])[1:]
         return binding.scope, binding.path
 
@@ -120,13 +124,3 @@ class _IndexBuilder:
                 return False
             scope = parent_scope(scope)
         return True
-
-    def _enclosing_class(self, scope: str) -> str | None:
-        while scope and self.kinds.get(scope) not in CLASS_KINDS:
-            scope = parent_scope(scope)
-        return scope or None
-
-
-def _is_constructor(definition: Definition) -> bool:
-    of, _, name = definition.name.rpartition(".")
-    return definition.kind == "method" and name == last_segment(of)

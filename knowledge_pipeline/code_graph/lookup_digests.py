@@ -10,7 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from hashlib import blake2b
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 from zlib import crc32
 
 from knowledge_pipeline.code_graph.access_paths import first_segment
@@ -78,7 +78,10 @@ def digest_answers(index: FileIndex) -> AnswerDigests:
     for name in _TABLES:
         table: Mapping[str | ScopedName, Any] = getattr(index, name)
         for key, answer in table.items():
-            parts.setdefault(_hash_key(key), []).append(f"{name} {key!r} {_to_comparable(answer)!r}")
+            comparable = (
+                list(map(_to_comparable, cast(list[Any], answer))) if isinstance(answer, list) else answer
+            )
+            parts.setdefault(_hash_key(key), []).append(f"{name} {key!r} {comparable!r}")
     texts = {key: "\n".join(sorted(each)).encode(errors="replace") for key, each in parts.items()}
     return {key: int.from_bytes(_digest(text, 8), "big") for key, text in texts.items()}
 
@@ -116,11 +119,7 @@ def _file_properties(index: FileIndex) -> str:
     return repr((facts.language, facts.module, settings, index.has_star_imports, index.has_export_list))
 
 
-def _to_comparable(answer: Any) -> Any:
-    return [_to_comparable_item(each) for each in answer] if isinstance(answer, list) else answer  # pyright: ignore
-
-
-def _to_comparable_item(item: Any) -> Any:
+def _to_comparable(item: Any) -> Any:
     if isinstance(item, Binding):
         return item.scope, item.path, item.value, item.declared
     if isinstance(item, Import):

@@ -37,13 +37,9 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
 
 
 def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
-    """Whether a method's class extends that of another one."""
-    others: Meanings = {_owning_class(each): 1.0 for each in methods if each != method}
+    classes = (DefinitionRef(each.path, each.name.rpartition(".")[0]) for each in methods if each != method)
+    others: Meanings = dict.fromkeys(classes, 1.0)
     return evaluator.is_subclass_method(method, others)
-
-
-def _owning_class(method: DefinitionRef) -> DefinitionRef:
-    return DefinitionRef(method.path, method.name.rpartition(".")[0])
 
 
 def _list_methods(name: str, view: TracedView) -> list[DefinitionRef]:

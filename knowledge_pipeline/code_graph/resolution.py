@@ -165,7 +165,13 @@ class _Resolver:
         yield from self._prefix_edges(use, scope)
         found = self.evaluator.resolve_path(self.view.path, scope, use.path)
         if extends:
-            yield from self._extends_edges(use, found)
+            types = self._select_types(found)
+            protocols = self._select_interfaces(use, types)
+            yield from build_edges(replace(use, kind="implements"), protocols)
+            yield from build_edges(use, {each: sure for each, sure in types.items() if each not in protocols})
+            if not types:
+                yield from build_external_edges(use, found, self.index.language)
+                yield from build_unresolved_edges(use, found, self.index.language)
         elif use.kind == "calls":
             yield from self._call_edges(use, scope, found)
         else:
@@ -181,15 +187,6 @@ class _Resolver:
                 path = "".join(steps[:end])
                 found = self.evaluator.resolve_path(self.view.path, scope, path)
                 yield from self._reference_edges(Use("references", path, use.scope, use.line), found)
-
-    def _extends_edges(self, use: Use, meanings: Meanings) -> Iterator[Edge]:
-        types = self._select_types(meanings)
-        protocols = self._select_interfaces(use, types)
-        yield from build_edges(replace(use, kind="implements"), protocols)
-        yield from build_edges(use, {each: sure for each, sure in types.items() if each not in protocols})
-        if not types:
-            yield from build_external_edges(use, meanings, self.index.language)
-            yield from build_unresolved_edges(use, meanings, self.index.language)
 
     def _select_interfaces(self, use: Use, types: Meanings) -> Meanings:
         """Those of a type's bases that are interfaces, where its syntax does not tell them from others."""
@@ -227,7 +224,6 @@ class _Resolver:
         return {entity: sure for entity, sure in meanings.items() if self._kind_of(entity) in types}
 
     def _find_call_methods(self, meanings: Meanings) -> Meanings:
-        """The methods that calling an instance calls."""
         method = self.index.language.call_method
         instances: Meanings = {
             entity: sure for entity, sure in meanings.items() if isinstance(entity, Instance)

@@ -8,7 +8,7 @@ Carte", ICFP 2018, section 4.2.2.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -84,10 +84,14 @@ class ProjectIndex:
         """A digest of a question's answer; not of what was asked of another file."""
         if question not in self._digests:
             kind, _, rest = question.partition("\t")
-            named = kind == "name"
-            self._digests[question] = (
-                self._full_name(*rest.split("\t")) if named else _digest_lines(self.answer_question(question))
-            )
+            if kind == "name":
+                language, path = rest.split("\t")
+                known = path in self.layout.paths
+                answer = get_language(language).full_name(path, "", self.layout) if known else ""
+            else:
+                lines = "\n".join(self.answer_question(question)).encode(errors="replace")
+                answer = hashlib.blake2b(lines, digest_size=8).hexdigest()
+            self._digests[question] = answer
         return self._digests[question]
 
     def trace_entry(self, path: str, encoded_keys: str) -> str:
@@ -115,9 +119,6 @@ class ProjectIndex:
                 del self._files[next(iter(self._files))]
         self._files[path] = found
         return found
-
-    def _full_name(self, language: str, path: str) -> str:
-        return get_language(language).full_name(path, "", self.layout) if path in self.layout.paths else ""
 
     def _compute_answer(self, kind: str, *rest: str) -> tuple[str, ...]:
         if kind == "defining":
@@ -189,7 +190,3 @@ def project_index_of(project: Project) -> ProjectIndex:
     if project not in _PROJECT_INDEXES:
         _PROJECT_INDEXES[project] = ProjectIndex(project)
     return _PROJECT_INDEXES[project]
-
-
-def _digest_lines(parts: Iterable[str]) -> str:
-    return hashlib.blake2b("\n".join(parts).encode(errors="replace"), digest_size=8).hexdigest()

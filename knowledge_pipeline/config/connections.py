@@ -126,9 +126,8 @@ class GithubConnection(ServiceConnection):
     @property
     def web_url(self) -> str:
         """The URL that people open."""
-        return (
-            "https://github.com" if self.url == _GITHUB_API else self.url.rstrip("/").removesuffix("/api/v3")
-        )
+        is_public = self.url == _GITHUB_API
+        return "https://github.com" if is_public else self.url.rstrip("/").removesuffix("/api/v3")
 
     @property
     def location(self) -> str:

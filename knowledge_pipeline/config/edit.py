@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from knowledge_pipeline.config.file import check_config, format_problems, read_config
 from knowledge_pipeline.config.yaml_edit import insert_entry, remove_entry
@@ -70,8 +70,7 @@ def remove_source(path: Path, source_id: str) -> None:
 
 
 def _require_valid(text: str, path: Path) -> None:
-    _, problems = check_config(text, path, allow_unset=True)
-    if problems:
+    if problems := check_config(text, path, allow_unset=True)[1]:
         raise ConfigError(format_problems(problems, path))
 
 
@@ -120,7 +119,8 @@ def _replace_file(path: Path, text: str, *, expected: str) -> None:
 def _to_plain(value: Any) -> Any:
     """Only what YAML and JSON know. `Any`: an entry may hold paths, tuples and read-only mappings."""
     if isinstance(value, Mapping):
-        return {str(key): _to_plain(inner) for key, inner in value.items()}
+        entries = cast("Mapping[Any, Any]", value).items()
+        return {str(key): _to_plain(inner) for key, inner in entries}
     if isinstance(value, (list, tuple)):
-        return [_to_plain(inner) for inner in value]
+        return [_to_plain(inner) for inner in cast("Sequence[Any]", value)]
     return str(value) if isinstance(value, Path) else value

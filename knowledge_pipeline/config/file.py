@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import SecretStr, ValidationError
 
@@ -34,23 +34,14 @@ _WRITTEN_OUT = "found a secret written in the file; allowed: ${NAME}, with the s
 _INSIDE_URL = "found a password or token inside a URL; allowed: a URL without one, and `token: ${NAME}`"
 
 _PATH_KEYS = {("connection", "path"), ("metadata", "coverage"), ("context", "templates")}
-_GOLDEN_KEYS = ("evaluation", "questions")
 _OPTIONAL_PATH_KEYS = {  # `./x`, if it exists
-    ("connection", "url"),
-    ("embedding", "model"),
-    ("rerank", "model"),
-    ("context", "tokenizer"),
+    *(("connection", "url"), ("embedding", "model"), ("rerank", "model"), ("context", "tokenizer"))
 }
 _CONSEQUENT_ERROR = "default_factory_not_called"  # because of another error, which is reported
-_API_MODEL, _API_DIMENSIONS = "text-embedding-3-small", 1536
 
 
 def find_config(start: Path) -> Path:
-    """The file to use: `KNOWLEDGE_CONFIG`, else the one in `start` or its nearest parent.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The file to use: `KNOWLEDGE_CONFIG`, or in `start` or its nearest parent; else raises ConfigError."""
     if named := os.environ.get("KNOWLEDGE_CONFIG"):
         path = Path(named).expanduser().absolute()
         if not path.is_file():
@@ -68,10 +59,7 @@ def load_settings(path: Path, *, allow_unset: bool = False) -> Settings:
 
     Paths become absolute: those in the file are relative to its folder, the one in
     `KNOWLEDGE_STORE` to the working directory. With `allow_unset`, variables may be missing,
-    for what needs no secret.
-
-    Raises:
-        ConfigError: the file is missing, unreadable or invalid; one line per problem.
+    for what needs no secret. Raises ConfigError, with one line per problem.
     """
     settings, problems = check_config(read_config(path), path, allow_unset=allow_unset)
     if settings is None or problems:
@@ -80,11 +68,7 @@ def load_settings(path: Path, *, allow_unset: bool = False) -> Settings:
 
 
 def read_config(path: Path) -> str:
-    """The text of the file, with its line ends.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+    """The text of the file, with its line ends; raises ConfigError if it cannot be read."""
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -102,16 +86,14 @@ def check_config(
     """Validate a text as the content of `path`: its settings, or all of its problems.
 
     With `allow_unset`, variables may be missing, for edits on a machine without the secrets.
-
-    Raises:
-        ConfigError: the text is not YAML.
+    Raises ConfigError if the text is not YAML.
     """
     parsed = parse_config(text, name=path.name)
     rename_keys(parsed, name=path.name)
     resolver = _ValueResolver(parsed, path.absolute().parent, allow_unset)
     values = resolver.resolve_value(parsed.value, ())
     if isinstance(values, dict):
-        values = _apply_defaults(values, resolver.folder)
+        values = _apply_defaults(cast("dict[str, Any]", values), resolver.folder)
         _report_duplicate_ids(parsed)
     settings = None
     try:
@@ -142,9 +124,8 @@ def _report_duplicate_ids(parsed: ParsedConfig) -> None:
         key_path: ConfigPath = ("sources", index, "id")
         name, line = parsed.value_at(key_path), parsed.line_of(key_path)
         if isinstance(name, str) and first.setdefault(name, line) != line:
-            parsed.add_problem(
-                key_path, f"found the id of the source on line {first[name]}; allowed: one that is new"
-            )
+            text = f"found the id of the source on line {first[name]}; allowed: one that is new"
+            parsed.add_problem(key_path, text)
 
 
 def format_problems(problems: list[ConfigProblem], path: Path) -> str:
@@ -159,13 +140,15 @@ class _ValueResolver:
     parsed: ParsedConfig
     folder: Path
     allow_unset: bool
-    unset_keys: set[ConfigPath] = field(default_factory=set)
+    unset_keys: set[ConfigPath] = field(default_factory=set[ConfigPath])
 
     def resolve_value(self, value: Any, key_path: ConfigPath) -> Any:
         if isinstance(value, dict):
-            return {key: self.resolve_value(inner, (*key_path, key)) for key, inner in value.items()}
+            entries = cast("dict[str, Any]", value).items()
+            return {key: self.resolve_value(inner, (*key_path, key)) for key, inner in entries}
         if isinstance(value, list):
-            return [self.resolve_value(inner, (*key_path, index)) for index, inner in enumerate(value)]
+            items = enumerate(cast("list[Any]", value))
+            return [self.resolve_value(inner, (*key_path, index)) for index, inner in items]
         return self._resolve_text(value, key_path) if isinstance(value, str) else value
 
     def _resolve_text(self, written: str, key_path: ConfigPath) -> str:
@@ -175,9 +158,8 @@ class _ValueResolver:
         if _PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text):
             self.parsed.add_problem(key_path, _INSIDE_URL)
         if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-            self.parsed.add_problem(
-                key_path, "found a character that cannot be stored; allowed: Unicode text"
-            )
+            found = "found a character that cannot be stored; allowed: Unicode text"
+            self.parsed.add_problem(key_path, found)
             return ""
         return text if key_path in self.unset_keys else self._resolve_path(text, key_path)
 
@@ -186,9 +168,8 @@ class _ValueResolver:
         if match[0] == "$${":
             return "${"
         if name is None:
-            self.parsed.add_problem(
-                key_path, "found '${' without a variable's name; allowed: ${NAME}, or $${ for '${'"
-            )
+            found = "found '${' without a variable's name; allowed: ${NAME}, or $${ for '${'"
+            self.parsed.add_problem(key_path, found)
         elif name in os.environ:
             return os.environ[name]
         elif not self.allow_unset:
@@ -200,19 +181,15 @@ class _ValueResolver:
         if key_path == ("store",) and "://" in text:
             return text
         is_optional = key_path[-2:] in _OPTIONAL_PATH_KEYS and text.startswith(("./", "../"))
-        is_path = (
-            key_path in (("store",), ("store_folder",))
-            or key_path[-2:] in _PATH_KEYS
-            or key_path[:2] == _GOLDEN_KEYS
-        )
+        is_store = key_path in (("store",), ("store_folder",))
+        is_path = is_store or key_path[-2:] in _PATH_KEYS or key_path[:2] == ("evaluation", "questions")
         if not text or not (is_path or is_optional):
             return text
         try:
             path = (self.folder / Path(text).expanduser()).resolve()
         except (OSError, RuntimeError):  # a loop of links, a `~user` that does not exist
-            self.parsed.add_problem(
-                key_path, "found a path that leads nowhere; allowed: an existing folder or file"
-            )
+            found = "found a path that leads nowhere; allowed: an existing folder or file"
+            self.parsed.add_problem(key_path, found)
             return text
         return str(path) if is_path or path.exists() else text
 
@@ -226,15 +203,13 @@ def _apply_environment(settings: Settings) -> Settings:
         raise ConfigError("KNOWLEDGE_EMBEDDING_MODE must be `local` or `api`: correct it or unset it")
     if not mode:
         return settings
-    sources = tuple(
-        source.model_copy(update={"embedding": _switch_provider(source.embedding, mode)})
-        if source.embedding
-        else source
-        for source in settings.sources
-    )
-    return settings.model_copy(
-        update={"embedding": _switch_provider(settings.embedding, mode), "sources": sources}
-    )
+    sources = list(settings.sources)
+    for index, source in enumerate(sources):
+        if source.embedding:
+            switched = _switch_provider(source.embedding, mode)
+            sources[index] = source.model_copy(update={"embedding": switched})
+    embedding = _switch_provider(settings.embedding, mode)
+    return settings.model_copy(update={"embedding": embedding, "sources": tuple(sources)})
 
 
 def _override_store(settings: Settings, store: str) -> dict[str, Any]:
@@ -260,8 +235,8 @@ def _switch_provider(embedding: EmbeddingSettings, mode: str) -> EmbeddingSettin
     key = os.environ.get("OPENAI_API_KEY")
     changes: dict[str, Any] = {
         "provider": "openai",
-        "model": _API_MODEL,
-        "dimensions": _API_DIMENSIONS,
+        "model": "text-embedding-3-small",
+        "dimensions": 1536,
         "base_url": os.environ.get("OPENAI_BASE_URL") or embedding.base_url,
         "api_key": embedding.api_key or (SecretStr(key) if key else None),
         "ray": None,

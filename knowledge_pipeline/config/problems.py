@@ -18,8 +18,6 @@ from pydantic_core import ErrorDetails
 from knowledge_pipeline.config.settings import Settings, SettingsModel
 from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig
 
-_MAX_SHOWN_CHARS = 60
-
 _ALLOWED_BY_KEY = {
     "id": "a-z, 0-9, - and _, at most 64, a letter or digit first",
     "custom": "package.module:function",
@@ -35,13 +33,9 @@ _ALLOWED_BY_KIND = {
     "string_too_short": "text that is not empty",
     "tuple_type": "a list",
     "path_type": "a path",
-    "model_type": "a mapping of keys to values",
-    "model_attributes_type": "a mapping of keys to values",
-    "dict_type": "a mapping of keys to values",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "float_type": "a number",
-    "float_parsing": "a number",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a mapping of keys to values"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
 }
 
 
@@ -71,11 +65,8 @@ SECRET_KEYS = frozenset(
 
 def list_models(annotation: Any) -> list[type[SettingsModel]]:
     """The settings that a field holds: none for a plain value, several for a tagged union."""
-    return [
-        leaf
-        for leaf in _list_leaf_types(annotation)
-        if isinstance(leaf, type) and issubclass(leaf, SettingsModel)
-    ]
+    leaves = _list_leaf_types(annotation)
+    return [leaf for leaf in leaves if isinstance(leaf, type) and issubclass(leaf, SettingsModel)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +84,8 @@ def to_problem(
     """Translate one of pydantic's errors about a file that `model` describes."""
     location = _locate_error(error["loc"], model)
     key_path = (*location.key_path, "type") if error["type"].startswith("union_tag") else location.key_path
-    return ConfigProblem(
-        parsed.line_of(key_path), key_path, _describe_error(error, location, key_path, parsed)
-    )
+    text = _describe_error(error, location, key_path, parsed)
+    return ConfigProblem(parsed.line_of(key_path), key_path, text)
 
 
 def _describe_error(
@@ -154,7 +144,7 @@ def _describe_found(key_path: ConfigPath, value: Any) -> str:
         return "a list" if isinstance(value, list) else "a mapping"
     if SECRET_KEYS.intersection(key_path) or "@" in value or "://" in value:
         return "text"
-    return ascii(value if len(value) <= _MAX_SHOWN_CHARS else value[:_MAX_SHOWN_CHARS] + "...")
+    return ascii(value if len(value) <= 60 else f"{value[:60]}...")
 
 
 def _describe_allowed(error: ErrorDetails, key_path: ConfigPath) -> str:

@@ -39,14 +39,7 @@ from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptio
 from knowledge_pipeline.contract.types import SourceType
 
 ChunkingStrategy = Literal[
-    "fixed_size",
-    "sentence",
-    "paragraph",
-    "semantic",
-    "ast_aware",
-    "endpoint",
-    "commit",
-    "conversation",
+    "fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit", "conversation"
 ]
 SanitizeAction = Literal["off", "redact", "drop"]
 Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
@@ -55,16 +48,9 @@ Owner = Annotated[str, Field(pattern=r"^(team:[\w-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$"
 SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
-    "code": "on_commit",
-    "markdown": "on_commit",
-    "openapi": "on_commit",
+    **dict.fromkeys(("code", "markdown", "openapi"), "on_commit"),
+    **dict.fromkeys(("github_pr", "github_issues", "jira", "confluence", "slack", "files"), "daily"),
     "git_history": "weekly",
-    "github_pr": "daily",
-    "github_issues": "daily",
-    "jira": "daily",
-    "confluence": "daily",
-    "slack": "daily",
-    "files": "daily",
     "archive": "realtime",
 }
 
@@ -86,12 +72,9 @@ Connection = Annotated[
 _GIT_CONNECTIONS: tuple[str, ...] = ("local", "git", "github", "gitlab")
 _BUCKET_CONNECTIONS: tuple[str, ...] = ("s3", "gcs")
 _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
-    "code": (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS),
-    "markdown": (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS),
-    "openapi": (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS),
+    **dict.fromkeys(("code", "markdown", "openapi"), (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS)),
     "git_history": _GIT_CONNECTIONS,
-    "github_pr": ("github", "gitlab"),
-    "github_issues": ("github", "gitlab"),
+    **dict.fromkeys(("github_pr", "github_issues"), ("github", "gitlab")),
     "jira": ("jira",),
     "confluence": ("confluence",),
     "slack": ("slack", "slack_export"),
@@ -209,9 +192,8 @@ def resolve_sanitize(source: SourceConfig) -> SanitizeSettings:
     """What happens to secrets and personal data: as configured, or by the default of the type."""
     if source.sanitize.personal_data is not None:
         return source.sanitize
-    return source.sanitize.model_copy(
-        update={"personal_data": "redact" if source.type in _CONVERSATION_TYPES else "off"}
-    )
+    usual = "redact" if source.type in _CONVERSATION_TYPES else "off"
+    return source.sanitize.model_copy(update={"personal_data": usual})
 
 
 def resolve_trigger(source: SourceConfig) -> Trigger:
@@ -263,11 +245,7 @@ class Settings(SettingsModel):
         return self
 
     def with_store_options(self, store: Path | ObjectStore) -> Path | ObjectStore:
-        """A store with the options and the local folder of these settings.
-
-        Raises:
-            ValueError: the store takes none.
-        """
+        """A store with these settings' options and local folder; raises ValueError if it takes none."""
         given = self.store_options != StoreOptions()
         if not isinstance(store, ObjectStore):
             if given or self.store_folder:

@@ -10,14 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    SecretStr,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, SecretStr, field_validator
 from pydantic_core import CoreSchema, core_schema
 
 from knowledge_pipeline.config.connections import S3Access

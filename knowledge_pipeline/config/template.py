@@ -19,8 +19,7 @@ _MAX_FILES = 50_000
 _MAX_SPECIFICATIONS = 2_000  # YAML and JSON files that are opened
 _HEAD_BYTES = 4096
 _SKIPPED_FOLDERS = {
-    *("node_modules", "vendor", "venv", "site-packages"),
-    *("__pycache__", "dist", "build", "target"),
+    *("node_modules", "vendor", "venv", "site-packages", "__pycache__", "dist", "build", "target")
 }
 _MARKDOWN_SUFFIXES = {".md", ".markdown", ".mdx", ".rst"}
 _PAGED_SUFFIXES = {".pdf", ".docx"}
@@ -42,13 +41,9 @@ _DESCRIPTIONS = {
     "git_history": "Commits: message, author, changed files; the newest 1,000 unless `depth` says more.",
     "files": "PDF and Word files, with page numbers.",
 }
-_SOURCE_IDS = {
-    "code": "code",
-    "markdown": "docs",
-    "openapi": "api",
-    "git_history": "history",
-    "files": "files",
-}
+USUAL_IDS = {"markdown": "docs", "openapi": "api", "git_history": "history"}
+"""The ids of sources, or their last part, by type; those of other types are named as the type."""
+
 _NO_SOURCES = """
 # Nothing to index was found here yet. An example:
 #   - id: code
@@ -66,21 +61,27 @@ def render_initial_config(
     """The text of a new file that declares what `folder` holds.
 
     `config_folder` is where the file will be (None: `folder` itself). With `repository`,
-    a git URL, the sources read that repository instead, whatever it holds.
-
-    Raises:
-        ConfigError: `folder` is not a folder.
+    a git URL, the sources read that repository instead, whatever it holds. Raises ConfigError
+    if `folder` is not a folder.
     """
     if repository is not None:
         where = f"      type: git\n      url: {_quote_yaml(repository)}\n"
         types = ["code", "markdown", "openapi", "git_history"]
     else:
-        path = _relative_path(folder, config_folder or folder)
+        try:
+            path = Path(os.path.relpath(folder.absolute(), (config_folder or folder).absolute())).as_posix()
+        except ValueError:  # another drive
+            path = folder.absolute().as_posix()
         where = f"      type: local\n      path: {_quote_yaml(path)}\n"
         types = list(_detect_source_types(folder))
     if not types:
         return _HEADER + _NO_SOURCES
-    return f"{_HEADER}\nsources:\n" + "\n".join(_render_source(kind, where) for kind in types)
+    entries = [
+        f"  # {_DESCRIPTIONS[kind]}\n  - id: {USUAL_IDS.get(kind, kind)}\n    type: {kind}\n"
+        f"    connection:\n{where}" + ('    include: ["*.pdf", "*.docx"]\n' if kind == "files" else "")
+        for kind in types
+    ]
+    return f"{_HEADER}\nsources:\n" + "\n".join(entries)
 
 
 def write_initial_config(path: Path, folder: Path, *, repository: str | None = None) -> None:
@@ -102,23 +103,10 @@ def write_initial_config(path: Path, folder: Path, *, repository: str | None = N
         raise ConfigError(f"{path} cannot be written ({error.strerror}): check its folder") from None
 
 
-def _render_source(kind: str, connection_yaml: str) -> str:
-    head = f"  # {_DESCRIPTIONS[kind]}\n  - id: {_SOURCE_IDS[kind]}\n    type: {kind}\n"
-    include = '    include: ["*.pdf", "*.docx"]\n' if kind == "files" else ""
-    return f"{head}    connection:\n{connection_yaml}{include}"
-
-
 def _quote_yaml(text: str) -> str:
     """The text as a YAML value in which nothing is taken for a variable."""
     is_plain = re.fullmatch(r"[\w./][\w./:@-]*", text, re.ASCII)
     return text if is_plain else to_flow_yaml(text.replace("${", "$${"))
-
-
-def _relative_path(folder: Path, config_folder: Path) -> str:
-    try:
-        return Path(os.path.relpath(folder.absolute(), config_folder.absolute())).as_posix()
-    except ValueError:  # another drive
-        return folder.absolute().as_posix()
 
 
 def _detect_source_types(folder: Path) -> Iterator[str]:
@@ -145,9 +133,7 @@ def _walk_files(folder: Path) -> Iterator[Path]:
     """Up to a bound, without links, hidden folders, and folders of dependencies and build results."""
     left = _MAX_FILES
     for root, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")
-        )
+        folders[:] = sorted(each for each in folders if each not in _SKIPPED_FOLDERS and each[0] != ".")
         for name in names[:left]:
             yield Path(root, name)
         left -= len(names)

@@ -5,6 +5,8 @@ parser's events place them, so every other character stays (docs/decisions/0027 
 ruamel.yaml's round trip cannot do this). Pure; the caller checks the result.
 """
 
+# ruamel.yaml leaves its events untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import io
@@ -40,11 +42,7 @@ _FLOW_LINE_REST = re.compile(r"[ \t]*,?[ \t]*(?:#[^\n]*)?(?:\n|\Z)")
 
 
 def insert_entry(text: str, entry: Mapping[str, Any]) -> str:
-    """The text with one more source at the end of the list.
-
-    Raises:
-        ConfigError: the list is written in a way that must be edited by hand.
-    """
+    """The text with one more source at the end of the list; raises ConfigError if only a person can do it."""
     sources = _locate_sources(text)
     if sources.is_flow and sources.items:
         at = sources.items[-1][1]
@@ -52,19 +50,14 @@ def insert_entry(text: str, entry: Mapping[str, Any]) -> str:
     line_end = "\r\n" if "\r\n" in text else "\n"
     text, at, column = _prepare_insertion(text, sources, line_end)
     before = text[:at] if not at or text[at - 1] == "\n" else text[:at] + line_end
-    is_separated = len(sources.items) > 1 and _BLANK_LINE.search(
-        text, sources.items[-2][1] - 1, sources.items[-1][0]
-    )
-    gap = line_end if is_separated else ""
+    gap = ""
+    if len(sources.items) > 1 and _BLANK_LINE.search(text, sources.items[-2][1] - 1, sources.items[-1][0]):
+        gap = line_end
     return before + gap + _render_block(entry, column, line_end) + text[at:]
 
 
 def remove_entry(text: str, index: int) -> str:
-    """The text without the source at an index, and without the comments that describe it.
-
-    Raises:
-        ConfigError: the list is written in a way that must be edited by hand.
-    """
+    """The text without a source and the comments that describe it; raises ConfigError as `insert_entry`."""
     sources = _locate_sources(text)
     start, end = sources.items[index]
     if sources.is_flow:
@@ -223,8 +216,7 @@ def _remove_flow_item(text: str, start: int, end: int) -> str:
 
 
 def _find_next_line(text: str, at: int) -> int:
-    found = text.find("\n", at)
-    return len(text) if found < 0 else found + 1
+    return text.find("\n", at) + 1 or len(text)
 
 
 def _is_comment(line: str) -> bool:

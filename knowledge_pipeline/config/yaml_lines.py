@@ -5,6 +5,8 @@ file holds, and every scalar stays the text as written (`since: 2024-01-31` is n
 date, `branch: 1.10` not a number); the schema decides what it means. Never prints values.
 """
 
+# ruamel.yaml leaves its nodes untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import re
@@ -47,8 +49,8 @@ class ParsedConfig:
     """Dicts, lists, text and None, as written; `lines` counts from 1."""
 
     value: Any = None
-    lines: dict[ConfigPath, int] = field(default_factory=dict)
-    problems: list[ConfigProblem] = field(default_factory=list)
+    lines: dict[ConfigPath, int] = field(default_factory=dict[ConfigPath, int])
+    problems: list[ConfigProblem] = field(default_factory=list[ConfigProblem])
 
     def line_of(self, key_path: ConfigPath) -> int:
         """Line of a key, or of the nearest parent that the file has."""
@@ -136,8 +138,7 @@ class _NodeConverter:
     """Turns nodes into plain values, following aliases within bounds."""
 
     def __init__(self, last_line: int) -> None:
-        self.parsed = ParsedConfig(lines={(): 1})
-        self.last_line = last_line
+        self.parsed, self.last_line = ParsedConfig(lines={(): 1}), last_line
         self.remaining_values = MAX_VALUES
 
     def convert(self, root: Node | None) -> ParsedConfig:
@@ -185,14 +186,12 @@ class _NodeConverter:
     def _merge_mapping(self, node: Node, key_path: ConfigPath, values: dict[str, Any]) -> None:
         self._check_bounds(key_path)
         if not isinstance(node, MappingNode):
-            return self.parsed.add_problem(
-                key_path, "found '<<' with a value that is not a mapping; allowed: *ANCHOR"
-            )
+            found = "found '<<' with a value that is not a mapping; allowed: *ANCHOR"
+            return self.parsed.add_problem(key_path, found)
         plain = [pair for pair in node.value if pair[0].tag != _TAG_PREFIX + "merge"]
         if len(plain) < len(node.value):
-            self.parsed.add_problem(
-                key_path, "found '<<' inside a merged mapping; allowed: one level of '<<'"
-            )
+            found = "found '<<' inside a merged mapping; allowed: one level of '<<'"
+            self.parsed.add_problem(key_path, found)
         for key, value in plain:
             if key.value not in values:
                 self._add_entry(key, value, key_path, values)

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, ClassVar, get_args
 
-from knowledge_pipeline.contract.types import MAX_VALUES, DocumentType, Name, SourceType, TicketType
+from knowledge_pipeline.contract.types import (
+    MAX_VALUES,
+    DocumentType,
+    Name,
+    SourceType,
+    TicketType,
+    described,
+)
 from knowledge_pipeline.errors import InvalidQuery
 
 
@@ -20,54 +27,34 @@ class Filters:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
-    languages: tuple[Name, ...] = field(
-        default=(), metadata={"description": "Programming languages: `python`, or a file extension: `py`."}
+    languages: tuple[Name, ...] = described(
+        "Programming languages: `python`, or a file extension: `py`.", default=()
     )
-    extensions: tuple[Name, ...] = field(
-        default=(), metadata={"description": "File extensions: `py`, with or without the dot."}
+    extensions: tuple[Name, ...] = described("File extensions: `py`, with or without the dot.", default=())
+    sources: tuple[Name, ...] = described("Sources, by id, as results name them.", default=())
+    source_types: tuple[SourceType, ...] = described(
+        "Types of sources; `markdown` and `files` are documents.", default=(), max_length=MAX_VALUES
     )
-    sources: tuple[Name, ...] = field(
-        default=(), metadata={"description": "Sources, by id, as results name them."}
+    repos: tuple[Name, ...] = described(
+        "Repositories: `pallets/flask`, or the last part: `flask`.", default=()
     )
-    source_types: tuple[SourceType, ...] = field(
-        default=(),
-        metadata={
-            "description": "Types of sources; `markdown` and `files` are documents.",
-            "max_length": MAX_VALUES,
-        },
+    branches: tuple[Name, ...] = described("Branches.", default=())
+    paths: tuple[Name, ...] = described(
+        "Paths: `src/auth` and all below it, or globs: `**/*_test.go`.", default=()
     )
-    repos: tuple[Name, ...] = field(
-        default=(), metadata={"description": "Repositories: `pallets/flask`, or the last part: `flask`."}
+    authors: tuple[Name, ...] = described(
+        "Authors, by whole words of a name or address, ignoring letter case.", default=()
     )
-    branches: tuple[Name, ...] = field(default=(), metadata={"description": "Branches."})
-    paths: tuple[Name, ...] = field(
-        default=(),
-        metadata={"description": "Paths: `src/auth` and all below it, or globs: `**/*_test.go`."},
+    tags: tuple[Name, ...] = described("Tags of sources.", default=())
+    labels: tuple[Name, ...] = described("Labels of tickets, pull requests and pages.", default=())
+    projects: tuple[Name, ...] = described("Projects of tickets, by key: `PAY`.", default=())
+    statuses: tuple[Name, ...] = described(
+        "Statuses of tickets and pull requests: `In Progress`.", default=()
     )
-    authors: tuple[Name, ...] = field(
-        default=(),
-        metadata={"description": "Authors, by whole words of a name or address, ignoring letter case."},
-    )
-    tags: tuple[Name, ...] = field(default=(), metadata={"description": "Tags of sources."})
-    labels: tuple[Name, ...] = field(
-        default=(), metadata={"description": "Labels of tickets, pull requests and pages."}
-    )
-    projects: tuple[Name, ...] = field(
-        default=(), metadata={"description": "Projects of tickets, by key: `PAY`."}
-    )
-    statuses: tuple[Name, ...] = field(
-        default=(), metadata={"description": "Statuses of tickets and pull requests: `In Progress`."}
-    )
-    spaces: tuple[Name, ...] = field(default=(), metadata={"description": "Spaces of a wiki, by key: `OPS`."})
-    since: datetime | None = field(
-        default=None, metadata={"description": "Last modified then or later; UTC without a time zone."}
-    )
-    until: datetime | None = field(
-        default=None, metadata={"description": "Last modified before then; UTC without a time zone."}
-    )
-    include_archived: bool = field(
-        default=False, metadata={"description": "Include what its source no longer has."}
-    )
+    spaces: tuple[Name, ...] = described("Spaces of a wiki, by key: `OPS`.", default=())
+    since: datetime | None = described("Last modified then or later; UTC without a time zone.", default=None)
+    until: datetime | None = described("Last modified before then; UTC without a time zone.", default=None)
+    include_archived: bool = described("Include what its source no longer has.", default=False)
 
     def __post_init__(self) -> None:
         """Raise `InvalidQuery` for more than `MAX_VALUES` values."""

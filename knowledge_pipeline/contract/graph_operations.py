@@ -51,10 +51,7 @@ GRAPH_OPERATIONS: Mapping[GraphMethod, GraphOperation] = {
         default_depth=5,
     ),
     "get_dependencies": GraphOperation(
-        "dependencies",
-        "Show dependencies",
-        "What a definition, file or folder depends on.",
-        default_depth=1,
+        "dependencies", "Show dependencies", "What a definition, file or folder depends on.", default_depth=1
     ),
     "analyze_dependencies": GraphOperation(
         "impact",

@@ -25,6 +25,7 @@ from knowledge_pipeline.contract.types import (
     Name,
     SearchType,
     TaskKind,
+    described,
 )
 from knowledge_pipeline.errors import InvalidQuery
 
@@ -61,12 +62,10 @@ class QueryRequest:
 class SearchRequest(QueryRequest):
     """A query, and how to search for it."""
 
-    type: SearchType = field(
+    type: SearchType = described(
+        "semantic: everything; code: source code; similar: what is like a text; "
+        "historical: commits and pull requests.",
         default="semantic",
-        metadata={
-            "description": "semantic: everything; code: source code; similar: what is like a text; "
-            "historical: commits and pull requests."
-        },
     )
 
 
@@ -97,17 +96,13 @@ class SimilarRequest:
         },
     }
 
-    text: str | None = field(
+    text: str | None = described(
+        "Code or prose. With `path` too, the path says which file it is from.",
         default=None,
-        metadata={
-            "description": "Code or prose. With `path` too, the path says which file it is from.",
-            "min_length": 1,
-            "max_length": MAX_EXAMPLE_CHARS,
-        },
+        min_length=1,
+        max_length=MAX_EXAMPLE_CHARS,
     )
-    path: Name | None = field(
-        default=None, metadata={"description": "A file within its source.", "examples": ["src/auth.py"]}
-    )
+    path: Name | None = described("A file within its source.", default=None, examples=["src/auth.py"])
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
     filters: Filters = field(default_factory=Filters)
     limit: int | None = field(default=None, metadata=_LIMIT)
@@ -133,19 +128,13 @@ class Task:
             "max_length": MAX_TASK_CHARS,
         }
     )
-    kind: TaskKind = field(
-        default="code_generation", metadata={"description": "Decides which searches are run."}
-    )
-    file: Name | None = field(
-        default=None, metadata={"description": "The path of the file that the task is about, in its source."}
-    )
+    kind: TaskKind = described("Decides which searches are run.", default="code_generation")
+    file: Name | None = described("The path of the file that the task is about, in its source.", default=None)
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
-    snippet: str | None = field(
+    snippet: str | None = described(
+        "Code or prose that the task is about: a selection, a diff, a conflict.",
         default=None,
-        metadata={
-            "description": "Code or prose that the task is about: a selection, a diff, a conflict.",
-            "max_length": MAX_EXAMPLE_CHARS,
-        },
+        max_length=MAX_EXAMPLE_CHARS,
     )
     filters: Filters = field(default_factory=Filters)
 
@@ -164,22 +153,18 @@ class Task:
 class ContextRequest(Task):
     """A task that context is built for, and the size and shape of that context."""
 
-    max_tokens: int | None = field(
+    max_tokens: int | None = described(
+        "The budget of the whole text; by default the server's, usually 4,000.",
         default=None,
-        metadata={
-            "description": "The budget of the whole text; by default the server's, usually 4,000.",
-            "ge": 1,
-            "le": MAX_BUDGET_TOKENS,
-        },
+        ge=1,
+        le=MAX_BUDGET_TOKENS,
     )
-    template: str | None = field(
+    template: str | None = described(
+        "The name of a template; by default that of the task's kind.",
         default=None,
-        metadata={
-            "description": "The name of a template; by default that of the task's kind.",
-            "min_length": 1,
-            "max_length": 200,
-            "pattern": r"^\w[\w.-]*$",
-        },
+        min_length=1,
+        max_length=200,
+        pattern=r"^\w[\w.-]*$",
     )
 
 
@@ -221,14 +206,11 @@ class GraphTargetRequest:
             "source_types, repos, branches, paths and tags."
         },
     )
-    limit: int | None = field(
+    limit: int | None = described(
+        "At most this many nodes in addition to the target; by default 100, or 20 of related code.",
         default=None,
-        metadata={
-            "description": "At most this many nodes in addition to the target; by default 100, or 20 of "
-            "related code.",
-            "ge": 1,
-            "le": MAX_NODES,
-        },
+        ge=1,
+        le=MAX_NODES,
     )
 
 
@@ -236,14 +218,12 @@ class GraphTargetRequest:
 class GraphTraversalRequest(GraphTargetRequest):
     """A request that follows edges step by step."""
 
-    depth: int | None = field(
+    depth: int | None = described(
+        "At most this many steps from the target; by default 1, for a hierarchy 5, for "
+        "the impact of a change 3.",
         default=None,
-        metadata={
-            "description": "At most this many steps from the target; by default 1, for a hierarchy 5, for "
-            "the impact of a change 3.",
-            "ge": 1,
-            "le": MAX_DEPTH,
-        },
+        ge=1,
+        le=MAX_DEPTH,
     )
 
 
@@ -251,9 +231,8 @@ class GraphTraversalRequest(GraphTargetRequest):
 class CallGraphRequest(GraphTraversalRequest):
     """A request that follows calls."""
 
-    direction: CallDirection = field(
-        default="both",
-        metadata={"description": "callers: what calls the target; callees: what it calls."},
+    direction: CallDirection = described(
+        "callers: what calls the target; callees: what it calls.", default="both"
     )
 
 
@@ -276,6 +255,6 @@ class RefreshRequest:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
 
-    sources: tuple[Name, ...] = field(
-        default=(), metadata={"description": "By id; empty: all that the caller manages.", "max_length": 200}
+    sources: tuple[Name, ...] = described(
+        "By id; empty: all that the caller manages.", default=(), max_length=200
     )

@@ -177,8 +177,7 @@ class SearchResponse(QueryResponse):
     cached: bool = False  # whether the same search was run before
     steps: tuple[Step, ...] = field(default=(), metadata=_HIDDEN)  # for traces
     explain: Mapping[str, Any] | None = field(
-        default=None,
-        metadata={"description": "How the query was understood, on request.", "omit_none": True},
+        default=None, metadata={"description": "How the query was understood, on request.", "omit_none": True}
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import field
+from typing import Annotated, Any, Literal
 
 from annotated_types import Len
 
@@ -52,3 +53,11 @@ MAX_ID_CHARS = 4_000
 MAX_VALUES = 200  # in all fields of one `Filters` together
 
 Name = Annotated[str, Len(1, MAX_NAME_CHARS)]
+
+
+def described(description: str, *, default: Any, **schema: Any) -> Any:
+    """A dataclass field with a default; its type is `Any`, as that of `dataclasses.field` would be.
+
+    pydantic reads the description and what else the metadata say: limits, examples, an alias.
+    """
+    return field(default=default, metadata={"description": description, **schema})

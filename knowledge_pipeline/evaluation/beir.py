@@ -25,7 +25,14 @@ def read_beir(
     Raises:
         ConfigError: a file is missing or wrong; the message names file and line.
     """
-    texts = dict(_iter_queries(folder / "queries.jsonl"))
+    texts: dict[str, str] = {}
+    path = folder / "queries.jsonl"
+    for number, line in _iter_lines(path):
+        try:
+            entry = json.loads(line)
+            texts[str(entry["_id"])] = str(entry["text"])
+        except (ValueError, KeyError, TypeError):
+            raise ConfigError(f'{path}:{number}: no query; a line is {{"_id": …, "text": …}}') from None
     answers: dict[str, list[GoldenAnswer]] = {}
     tables = sorted((folder / "qrels").glob("*.tsv"))
     if not tables:
@@ -42,16 +49,6 @@ def read_beir(
     ]
 
 
-def _iter_queries(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in _iter_lines(path):
-        try:
-            entry = json.loads(line)
-            query, text = str(entry["_id"]), str(entry["text"])
-        except (ValueError, KeyError, TypeError):
-            raise ConfigError(f'{path}:{number}: no query; a line is {{"_id": …, "text": …}}') from None
-        yield query, text
-
-
 def _iter_judgements(path: Path, texts_by_query: Mapping[str, str]) -> Iterator[tuple[str, GoldenAnswer]]:
     """The id of a query and each document that is relevant to it."""
     for number, line in _iter_lines(path):
@@ -61,10 +58,8 @@ def _iter_judgements(path: Path, texts_by_query: Mapping[str, str]) -> Iterator[
         try:
             query, document, relevance = cells[0], cells[1], int(cells[2])
         except (IndexError, ValueError):
-            raise ConfigError(
-                f"{path}:{number}: no judgement; a line is query id, document id and a whole number, "
-                "with tabs between"
-            ) from None
+            problem = "no judgement; a line is query id, document id and a whole number, with tabs between"
+            raise ConfigError(f"{path}:{number}: {problem}") from None
         if query not in texts_by_query:
             raise ConfigError(f"{path}:{number}: the query {query!r} is not in queries.jsonl: add it there")
         if relevance > 0:
@@ -79,8 +74,7 @@ def _iter_lines(path: Path) -> Iterator[tuple[int, str]]:
                 if line.strip():
                     yield number, line.rstrip("\n")
     except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be read ({error.strerror}): it should have golden questions"
-        ) from None
+        problem = f"{path} cannot be read ({error.strerror}): it should have golden questions"
+        raise ConfigError(problem) from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8: save it as UTF-8") from None

@@ -89,12 +89,7 @@ def compare(before: Sequence[QuestionResponse], after: Sequence[QuestionResponse
     """
     groups = group_by_type(_pair_responses(before, after), lambda pair: pair[0].question.type)
     return [
-        Comparison(
-            type_,
-            len(pairs),
-            _compute_differences(pairs, judge_by_place),
-            _compute_differences(pairs, judge_by_file),
-        )
+        Comparison(type_, len(pairs), _compare_by(judge_by_place, pairs), _compare_by(judge_by_file, pairs))
         for type_, pairs in groups.items()
     ]
 
@@ -109,16 +104,11 @@ def list_changed_questions(
     """
     pairs = _pair_responses(before, after)
     judged = [[judge_by_place(response) for response in responses] for responses in (before, after)]
-    values = [score_questions(judgements)[QUALITY_MEASURE] for judgements in judged]
+    scores = [score_questions(judgements)[QUALITY_MEASURE].tolist() for judgements in judged]
+    ranks = [[find_first_rank(judgement) for judgement in judgements] for judgements in judged]
     changed = [
-        ChangedQuestion(
-            pair[0].question,
-            float(values[0][number]),
-            float(values[1][number]),
-            find_first_rank(judged[0][number]),
-            find_first_rank(judged[1][number]),
-        )
-        for number, pair in enumerate(pairs)
+        ChangedQuestion(first.question, scores[0][at], scores[1][at], ranks[0][at], ranks[1][at])
+        for at, (first, _) in enumerate(pairs)
     ]
     return sorted((each for each in changed if abs(each.change) > _MIN_CHANGE), key=lambda each: each.change)
 
@@ -131,9 +121,9 @@ def _pair_responses(
     return list(zip(before, after, strict=True))
 
 
-def _compute_differences(
-    pairs: Sequence[tuple[QuestionResponse, QuestionResponse]],
+def _compare_by(
     judge: Callable[[QuestionResponse], RetrievalJudgement],
+    pairs: Sequence[tuple[QuestionResponse, QuestionResponse]],
 ) -> dict[str, MeasureDifference]:
     before = score_questions([judge(response) for response, _ in pairs])
     after = score_questions([judge(response) for _, response in pairs])

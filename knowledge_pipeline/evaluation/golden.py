@@ -27,7 +27,7 @@ class GoldenQuestion:
     text: str
     answers: tuple[GoldenAnswer, ...]  # at least one
     type: SearchType = "semantic"
-    filters: Mapping[str, Any] = field(default_factory=dict)  # fields of `contract.filters.Filters`
+    filters: Mapping[str, Any] = field(default_factory=dict[str, Any])  # as in `contract.filters.Filters`
     file: str = ""  # that it comes from
 
 
@@ -40,11 +40,9 @@ class GoldenSet:
     @property
     def digest(self) -> str:
         """32 hex digits; equal if questions, answers, types and filters are, in any order."""
-        lines = sorted(map(_to_canonical_json, self.questions))
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
-
-
-def _to_canonical_json(question: GoldenQuestion) -> str:
-    answers = sorted((place.path, place.symbol or "", place.relevance) for place in question.answers)
-    values = [question.text, question.type, dict(question.filters), answers]
-    return json.dumps(values, sort_keys=True, default=str)
+        lines: list[str] = []
+        for question in self.questions:
+            answers = sorted((place.path, place.symbol or "", place.relevance) for place in question.answers)
+            values = [question.text, question.type, dict(question.filters), answers]
+            lines.append(json.dumps(values, sort_keys=True, default=str))
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32]

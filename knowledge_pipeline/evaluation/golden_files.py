@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from pydantic import Field, ValidationError, create_model, model_validator
 
@@ -48,7 +48,6 @@ class _QuestionDefaults(SettingsModel):
     filters: GoldenFilters = GoldenFilters()
 
     def to_filters(self) -> dict[str, Any]:
-        """The filters that are set."""
         given = {name: getattr(self.filters, name) for name in self.filters.model_fields_set}
         return {**given, "sources": (self.source,)} if self.source else given
 
@@ -111,9 +110,10 @@ def _read_question_file(path: Path) -> list[GoldenQuestion]:
 
 def _parse_file(path: Path) -> QuestionFile:
     parsed = parse_config(read_config(path), name=path.name)
-    if isinstance(parsed.value, list):  # of questions
+    value: Any = parsed.value
+    if isinstance(value, list):  # of questions
         parsed = ParsedConfig(
-            {"questions": parsed.value},
+            {"questions": cast("list[Any]", value)},
             {("questions", *key_path): line for key_path, line in parsed.lines.items()},
             [ConfigProblem(each.line, ("questions", *each.key_path), each.text) for each in parsed.problems],
         )
@@ -124,6 +124,5 @@ def _parse_file(path: Path) -> QuestionFile:
         parsed.problems += [to_problem(each, parsed, QuestionFile) for each in errors]
         file = None
     if file is None or parsed.problems:
-        problems = sorted(parsed.problems, key=lambda problem: problem.line)
-        raise ConfigError(format_problems(problems, path))
+        raise ConfigError(format_problems(sorted(parsed.problems, key=lambda each: each.line), path))
     return file

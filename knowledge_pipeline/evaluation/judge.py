@@ -42,11 +42,12 @@ class RetrievalJudgement:
 
 def judge_by_file(response: QuestionResponse) -> RetrievalJudgement:
     """A file's best chunk counts; each file that answers is one thing to find."""
-    answers = response.question.answers
     relevance: dict[str, int] = {}
-    for answer in answers:
+    for answer in response.question.answers:
         relevance[answer.path] = max(answer.relevance, relevance.get(answer.path, 0))
-    return RetrievalJudgement(relevance, _score_by_rank(_file_key(each, answers) for each in response.chunks))
+    # a chunk's path if an answer names it, else "source:uri", which an answer may name as well
+    files = (each.path if each.path in relevance else f"{each.source}:{each.uri}" for each in response.chunks)
+    return RetrievalJudgement(relevance, _score_by_rank(files))
 
 
 def judge_by_place(response: QuestionResponse) -> RetrievalJudgement:
@@ -72,11 +73,6 @@ def is_answered(response: QuestionResponse) -> bool:
 def _score_by_rank(places: Iterable[str]) -> dict[str, float]:
     """The first occurrence of each place, scored by its rank."""
     return {place: 1.0 / rank for rank, place in enumerate(dict.fromkeys(places), start=1)}
-
-
-def _file_key(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> str:
-    """The path if an answer names it, else "source:uri", which an answer may name as well."""
-    return chunk.path if chunk.path in {answer.path for answer in answers} else f"{chunk.source}:{chunk.uri}"
 
 
 def _matches_any_answer(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> bool:

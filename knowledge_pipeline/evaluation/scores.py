@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -55,8 +55,26 @@ class Summary:
 
 def summarize(responses: Sequence[QuestionResponse]) -> list[Summary]:
     """A summary of all questions, then one for each search type, by name; none of no responses."""
-    groups = group_by_type(responses, lambda response: response.question.type)
-    return [_summarize_group(type_, group) for type_, group in groups.items()]
+    summaries: list[Summary] = []
+    for type_, group in group_by_type(responses, lambda response: response.question.type).items():
+        p50_ms, p95_ms = np.percentile([response.took_ms for response in group], [50, 95])
+        times_by_step: dict[str, list[float]] = {}
+        for response in group:
+            for step, ms in response.timings_ms.items():
+                times_by_step.setdefault(step, []).append(ms)
+        summaries.append(
+            Summary(
+                type=type_,
+                questions=len(group),
+                by_place=_estimate_measures(group, judge_by_place),
+                by_file=_estimate_measures(group, judge_by_file),
+                p50_ms=round(float(p50_ms), 2),
+                p95_ms=round(float(p95_ms), 2),
+                timings_ms={step: round(float(np.median(ms)), 2) for step, ms in times_by_step.items()},
+                degraded=dict(Counter(step for response in group for step in response.degraded)),
+            )
+        )
+    return summaries
 
 
 def group_by_type(items: Sequence[ItemT], get_type: Callable[[ItemT], str]) -> dict[str, Sequence[ItemT]]:
@@ -71,11 +89,12 @@ def score_questions(judgements: Sequence[RetrievalJudgement]) -> dict[str, np.nd
     """Measure -> its value for each response, in their order: float64, shape (responses,)."""
     import ir_measures
 
-    measures = {ir_measures.parse_measure(name): name for name in MEASURES}
+    library: Any = ir_measures  # its types are partly unknown
+    measures = {library.parse_measure(name): name for name in MEASURES}
     qrels = {str(number): dict(each.qrels) for number, each in enumerate(judgements)}
     runs = {str(number): dict(each.run) for number, each in enumerate(judgements)}
     values = {name: np.zeros(len(judgements)) for name in MEASURES}
-    for metric in ir_measures.iter_calc(list(measures), qrels, runs):
+    for metric in library.iter_calc(list(measures), qrels, runs):
         values[measures[metric.measure]][int(metric.query_id)] = metric.value
     return values
 
@@ -89,24 +108,6 @@ def estimate_mean(values: np.ndarray) -> Estimate:
     means = values[draw.integers(count, size=(_RESAMPLES, count))].mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5])
     return Estimate(float(values.mean()), float(low), float(high))
-
-
-def _summarize_group(type_: str, responses: Sequence[QuestionResponse]) -> Summary:
-    p50_ms, p95_ms = np.percentile([response.took_ms for response in responses], [50, 95])
-    times_by_step: dict[str, list[float]] = {}
-    for response in responses:
-        for step, ms in response.timings_ms.items():
-            times_by_step.setdefault(step, []).append(ms)
-    return Summary(
-        type=type_,
-        questions=len(responses),
-        by_place=_estimate_measures(responses, judge_by_place),
-        by_file=_estimate_measures(responses, judge_by_file),
-        p50_ms=round(float(p50_ms), 2),
-        p95_ms=round(float(p95_ms), 2),
-        timings_ms={step: round(float(np.median(times)), 2) for step, times in times_by_step.items()},
-        degraded=dict(Counter(step for response in responses for step in response.degraded)),
-    )
 
 
 def _estimate_measures(

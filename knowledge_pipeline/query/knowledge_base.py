@@ -23,7 +23,6 @@ from knowledge_pipeline.contract.responses import (
 from knowledge_pipeline.contract.types import Judgement, SearchType
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.build import get_context
-from knowledge_pipeline.query.background_loop import BackgroundLoop, SyncFacade, blocking
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
 from knowledge_pipeline.query.health import check_health
@@ -35,6 +34,7 @@ from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.status import read_status
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 _NO_FILTERS = Filters()
 

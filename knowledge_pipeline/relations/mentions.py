@@ -31,9 +31,7 @@ _KIND_WORDS = tuple(
 )
 _KIND_WINDOW_CHARS = 40  # before a target, that may say how it is related
 _LIST_SEPARATOR = re.compile(r"^\)?\s*(?:,|;|&|and|,\s*and)\s*\(?$", re.I)
-_NUMBERED_SOURCE_TYPES = frozenset(
-    {"github_pr", "github_issues", "git_history", "markdown", "archive", "files"}
-)
+_NUMBERED_SOURCE_TYPES = ("github_pr", "github_issues", "git_history", "markdown", "archive", "files")
 _SOURCE_TYPES_WITHOUT_SHAS = frozenset({"code", "openapi"})
 _NUMBER_IN_CODE = re.compile(r"(?:issue|bug|pr|pull request|gh-?|see|clos\w+|fix\w*|resolv\w+)[\s:(]*$", re.I)
 
@@ -46,10 +44,11 @@ def extract_mentions(text: str, context: DocumentContext, links: Iterable[str] =
 
 def extract_metadata_mentions(metadata: Metadata, context: DocumentContext) -> list[Mention]:
     """What a document's service or its front matter says of others, and the files that a commit changed."""
+    entries: list[dict[str, str] | str] = metadata.get("mentions") or []
     targets = [
         (each["kind"], each["target"])
-        for each in metadata.get("mentions") or ()
-        if isinstance(each, dict) and {"kind", "target"} <= set(each)
+        for each in entries
+        if isinstance(each, dict) and {"kind", "target"} <= each.keys()
     ]
     if context.source_type in ("git_history", "github_pr"):
         targets += [("changes", f"/{path}") for path in metadata.get("files") or ()]
@@ -62,7 +61,7 @@ def extract_front_matter_mentions(matter: Mapping[str, Any], context: DocumentCo
     """The relations that a document's front matter names."""
     targets: list[tuple[str, str]] = []
     for kind in (*KINDS, "related"):
-        value = matter.get(kind)
+        value: Sequence[Any] | None = matter.get(kind)
         values = value if isinstance(value, (list, tuple)) else [] if value in (None, "") else [value]
         targets += [("references" if kind == "related" else kind, str(target)) for target in values]
     return _resolve_mentions(targets, context)
@@ -90,7 +89,6 @@ def _is_reference(found: re.Match[str], before: str, context: DocumentContext) -
 
 
 def _resolve_mentions(targets: Sequence[tuple[str, str]], context: DocumentContext) -> list[Mention]:
-    """Mentions of kinds and targets, each name once."""
     return keep_most_specific(
         Mention(kind if kind in KINDS else "references", target, name)
         for kind, target in targets[:MAX_MENTIONS]

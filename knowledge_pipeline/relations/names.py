@@ -129,7 +129,7 @@ def _iter_file_names(context: DocumentContext, title: str, metadata: Metadata) -
     yield _format_file_name(context, context.path)
     stem = posixpath.basename(context.path).partition(".")[0]
     number = stem[: len(stem) - len(stem.lstrip("0123456789"))]  # "0007-lance": a decision's
-    matter: Any = metadata.get("front_matter")
+    matter: dict[str, Any] | str | None = metadata.get("front_matter")
     ids = [metadata.get("id"), matter.get("id") if isinstance(matter, dict) else None]
     for name in filter(None, (stem, number, title, *map(str, filter(None, ids)))):
         yield f"key:{name}" if _KEY.match(name) else f"called:{context.source}/{name}".lower()

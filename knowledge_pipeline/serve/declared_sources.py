@@ -34,14 +34,20 @@ class DeclaredSources:
         Raises:
             ConfigError: there is no file, or it is wrong.
         """
-        mark = self._file_stamp()
+        try:
+            stat = self.path.stat()
+        except OSError:
+            raise ConfigError("the server's knowledge.yaml cannot be read") from None
+        mark = stat.st_mtime_ns, stat.st_size
         if self._cached is None or self._cached[0] != mark:
             self._cached = mark, file.load_settings(self.path, allow_unset=True).sources
         return self._cached[1]
 
     def list_managed(self, access: Access) -> tuple[SourceConfig, ...]:
         """Those that a caller may have refreshed; raises as `sources` does."""
-        return tuple(each for each in self.sources() if _can_manage(access, each))
+        return tuple(
+            each for each in self.sources() if access.everything or each.access.tenant == access.tenant
+        )
 
     def find_managed(self, access: Access, name: str) -> tuple[SourceConfig, ...]:
         """The one of an id, else all of a type, of those that a caller manages.
@@ -51,26 +57,14 @@ class DeclaredSources:
             ConfigError: see `sources`.
         """
         managed = self.list_managed(access)
-        found = [each for each in managed if each.id == name] or [
-            each for each in managed if each.type == name
-        ]
+        found = [each for each in managed if each.id == name]
+        found = found or [each for each in managed if each.type == name]
         if not found:
             raise NotFound(f"there is no source, and no type with a source, called {name[:200]!r}")
         return tuple(found)
-
-    def _file_stamp(self) -> tuple[int, int]:
-        try:
-            stat = self.path.stat()
-        except OSError:
-            raise ConfigError("the server's knowledge.yaml cannot be read") from None
-        return stat.st_mtime_ns, stat.st_size
 
 
 def require_manage_all(access: Access) -> None:
     """Raise `Forbidden` unless a caller may declare and remove sources."""
     if not access.everything:
         raise Forbidden("sources are declared and removed with a token that sees everything: `--everything`")
-
-
-def _can_manage(access: Access, source: SourceConfig) -> bool:
-    return access.everything or source.access.tenant == access.tenant

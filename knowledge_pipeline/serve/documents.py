@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from knowledge_pipeline.contract.responses import (
     Citation,
     DocumentChunk,
@@ -36,6 +33,11 @@ async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> Do
     answer = await get_document_chunks(base, id, access)
     results = answer.results
     first, excerpts = results[0], build_excerpts(map(ChunkPart.from_result, results))
+    shared = {
+        name: value
+        for name, value in first.metadata.items()
+        if all(each.metadata.get(name) == value for each in results)
+    }
     return DocumentResponse(
         query_id=answer.query_id,
         took_ms=answer.took_ms,
@@ -49,14 +51,12 @@ async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> Do
         url=document_url_of(first.citation),
         text=_GAP.join(excerpt.text for excerpt in excerpts),
         complete=len(excerpts) == 1,
-        metadata=_common_metadata([result.metadata for result in results]),
+        metadata=shared,
         chunks=tuple(
             DocumentChunk(
-                result.id,
-                result.citation.lines,
-                result.metadata.get("section") or result.metadata.get("symbol"),
+                each.id, each.citation.lines, each.metadata.get("section") or each.metadata.get("symbol")
             )
-            for result in results
+            for each in results
         ),
         related=tuple(dict.fromkeys(relation for result in results for relation in result.related)),
     )
@@ -70,8 +70,3 @@ def document_id_of(result: SearchResult) -> str:
 def document_url_of(citation: Citation) -> str | None:
     """The address of a cited document, without the lines."""
     return citation.url.removesuffix(f"#{citation.lines}") if citation.url else None
-
-
-def _common_metadata(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    first, *others = metadata
-    return {name: value for name, value in first.items() if all(each.get(name) == value for each in others)}

@@ -86,22 +86,13 @@ class Observers:
             self.notify(lambda each: each.on_ended(caller, outcome, took_s))
 
     @contextmanager
-    def count_queued(self) -> Iterator[None]:
-        """Report that the query inside waits for its turn."""
-        self.notify(lambda each: each.on_queued(1))
+    def count(self, change: Callable[[Observer, int], None]) -> Iterator[None]:
+        """Report one query more, and at the end one less, by `on_queued` or `on_running`."""
+        self.notify(lambda each: change(each, 1))
         try:
             yield
         finally:
-            self.notify(lambda each: each.on_queued(-1))
-
-    @contextmanager
-    def count_running(self) -> Iterator[None]:
-        """Report that the query inside is being answered."""
-        self.notify(lambda each: each.on_running(1))
-        try:
-            yield
-        finally:
-            self.notify(lambda each: each.on_running(-1))
+            self.notify(lambda each: change(each, -1))
 
 
 def outcome_of(error: BaseException) -> Outcome:

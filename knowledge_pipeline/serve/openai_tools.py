@@ -62,14 +62,7 @@ def call_tool(
     base: KnowledgeBase, arguments: str | Mapping[str, Any], *, access: Access | None = None
 ) -> str:
     """The results of a call as text for the model, or one sentence that says what was wrong."""
-    try:
-        call = parse_arguments(arguments)
-        answer = base.search(
-            call.query, type=call.type, filters=call.to_filters(), limit=call.limit, access=access
-        )
-        return render_answer(answer)
-    except KnowledgeError as error:
-        return f"Error: {error}"
+    return base.call(acall_tool, arguments, access=access)
 
 
 async def acall_tool(

@@ -143,10 +143,10 @@ class Service:
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
         """Wait for one of the slots of queries that run at once, and hold it."""
-        with self._observers.count_queued():
+        with self._observers.count(lambda each, delta: each.on_queued(delta)):
             await self._concurrency.acquire()
         try:
-            with self._observers.count_running():
+            with self._observers.count(lambda each, delta: each.on_running(delta)):
                 yield
         finally:
             self._concurrency.release()

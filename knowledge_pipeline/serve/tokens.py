@@ -95,14 +95,14 @@ class TokenStore:
         )
         _validate_token(token)
         secret = f"{_PREFIX}_{token.id}_{secrets.token_urlsafe(32)}"
-        rows.upsert_token(self._lake, _token_to_row(token, _hash_secret(secret)))
+        row: dict[str, Any] = {name: getattr(token, name) for name in Token.__dataclass_fields__}
+        row |= {"principals": list(token.principals), "scopes": sorted(token.scopes)}
+        rows.upsert_token(self._lake, {**row, "digest": _hash_secret(secret)})
         return token, secret
 
     def list_all(self) -> list[Token]:
         """Every token ever made, oldest first."""
-        return sorted(
-            (_token_from_row(row) for row in rows.list_tokens(self._lake)), key=lambda token: token.created_at
-        )
+        return sorted(map(_token_from_row, rows.list_tokens(self._lake)), key=lambda token: token.created_at)
 
     def revoke(self, id_or_name: str) -> Token:
         """End a token; a running server refuses it within a second.
@@ -170,11 +170,6 @@ def _token_from_row(row: dict[str, Any]) -> Token:
     given = {key: value for key, value in row.items() if key != "digest"}
     given |= {"principals": tuple(row["principals"]), "scopes": frozenset(row["scopes"])}
     return Token(**given)
-
-
-def _token_to_row(token: Token, digest: str) -> dict[str, Any]:
-    row = {name: getattr(token, name) for name in Token.__dataclass_fields__}
-    return row | {"digest": digest, "principals": list(token.principals), "scopes": sorted(token.scopes)}
 
 
 def _validate_token(token: Token) -> None:

@@ -130,14 +130,19 @@ def parse_input(model: type[_InputT], arguments: object) -> _InputT:
     """The arguments of a call.
 
     Raises:
-        QuestionRefused: one sentence with every name that is wrong, and why.
+        InvalidQuery: one sentence with every name that is wrong, and why.
     """
     if arguments is not None and not isinstance(arguments, Mapping):
         raise InvalidQuery(f"the arguments are not an object: send one with {', '.join(model.model_fields)}")
     try:
         return model.model_validate(arguments or {})
     except ValidationError as error:
-        raise InvalidQuery(_format_validation_error(error, model)) from None
+        errors = error.errors(include_url=False, include_input=False)
+        messages = [_format_field_error(each["loc"], each["msg"], each["type"]) for each in errors]
+        message = "; ".join(dict.fromkeys(messages))
+        if any(each["type"] == "extra_forbidden" for each in errors):
+            message += f"; allowed: {', '.join(model.model_fields)}"
+        raise InvalidQuery(message) from None
 
 
 def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
@@ -150,16 +155,6 @@ def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
 def output_schema_of(response: type[JsonResponse]) -> dict[str, Any]:
     """The JSON schema of a response, without titles."""
     return _strip_titles(TypeAdapter(response).json_schema(mode="serialization"))
-
-
-def _format_validation_error(error: ValidationError, model: type[ToolInput]) -> str:
-    errors = error.errors(include_url=False, include_input=False)
-    message = "; ".join(
-        dict.fromkeys(_format_field_error(each["loc"], each["msg"], each["type"]) for each in errors)
-    )
-    if any(each["type"] == "extra_forbidden" for each in errors):
-        return f"{message}; allowed: {', '.join(model.model_fields)}"
-    return message
 
 
 def _format_field_error(location: tuple[int | str, ...], message: str, error_type: str) -> str:

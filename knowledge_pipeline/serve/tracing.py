@@ -131,33 +131,25 @@ class TracingObserver(Observer):
 def _build_provider(settings: TraceSettings) -> TracerProvider:
     if settings.endpoint is None:
         raise ConfigError("serve.traces.endpoint is not set: no traces can be sent")
-    provider = TracerProvider(
-        sampler=ParentBasedTraceIdRatio(settings.sample_ratio),
-        resource=_build_resource(),
-        shutdown_on_exit=False,
-        span_limits=SpanLimits(max_span_attributes=_MAX_ATTRIBUTES),
-    )
-    exporter = OTLPSpanExporter(settings.endpoint, headers=_parse_headers(settings), timeout=EXPORT_TIMEOUT_S)
-    if not settings.include_content:
-        provider.add_span_processor(_RedactingProcessor())
-    provider.add_span_processor(BatchSpanProcessor(exporter))
-    return provider
-
-
-def _parse_headers(settings: TraceSettings) -> dict[str, str]:
-    """Headers by name, from OpenTelemetry's format."""
-    given = settings.headers.get_secret_value() if settings.headers else ""
-    return dict(parse_env_headers(given, liberal=True))
-
-
-def _build_resource() -> Resource:
-    """The resource of the traces; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override it."""
     ours = {
         "service.name": SERVICE_NAME,
         "service.version": version("knowledge-pipeline"),
         ResourceAttributes.PROJECT_NAME: SERVICE_NAME,
     }
-    return Resource.create().merge(Resource(ours)).merge(OTELResourceDetector().detect())
+    provider = TracerProvider(
+        sampler=ParentBasedTraceIdRatio(settings.sample_ratio),
+        # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override ours
+        resource=Resource.create().merge(Resource(ours)).merge(OTELResourceDetector().detect()),
+        shutdown_on_exit=False,
+        span_limits=SpanLimits(max_span_attributes=_MAX_ATTRIBUTES),
+    )
+    given = settings.headers.get_secret_value() if settings.headers else ""
+    headers = dict(parse_env_headers(given, liberal=True))
+    exporter = OTLPSpanExporter(settings.endpoint, headers=headers, timeout=EXPORT_TIMEOUT_S)
+    if not settings.include_content:
+        provider.add_span_processor(_RedactingProcessor())
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
 
 class _RedactingProcessor(SpanProcessor):

@@ -59,7 +59,6 @@ def open_api_source(source: SourceConfig) -> ApiSource:
             from knowledge_pipeline.sources.slack.channels import SlackChannels
             from knowledge_pipeline.sources.slack.threads import ChannelFilters
 
-            return SlackChannels(
-                connection, ChannelFilters(source.channels, source.since, source.max_results)
-            )
+            channels = ChannelFilters(source.channels, source.since, source.max_results)
+            return SlackChannels(connection, channels)
     raise AssertionError(source.connection.type)  # `SourceConfig` allows no other

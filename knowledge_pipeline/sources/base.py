@@ -7,13 +7,15 @@ comes back short must raise, because documents that are not listed are archived.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
+
+Sleep = Callable[[float], None]
 
 DELETED_REASON = "deleted while it was read"
 """Why a document is skipped that was deleted after it was listed."""

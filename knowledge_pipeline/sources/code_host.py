@@ -157,7 +157,9 @@ class ConversationSource(ApiSource, Generic[BatchT]):
     def build_document(self, uri: str, node: Node) -> Document:
         """The document of a complete node; `listedAt` is its update time as listed."""
         title = f"{node['title'].strip()} ({self.number_prefix}{node['number']})"
-        text, segments = format_conversation(title, self._iter_turns(node))
+        body, created = self.clean_text(node["body"] or ""), parse_time(node["createdAt"])
+        description = Turn("description", body, author_name(node), created, url=node["url"])
+        text, segments = format_conversation(title, [description, *self.iter_reply_turns(node)])
         known = {name: value for name, value in self.build_metadata(node).items() if value is not None}
         return Document(
             uri=uri,
@@ -199,11 +201,6 @@ class ConversationSource(ApiSource, Generic[BatchT]):
 
     def _oldest_update(self) -> datetime:
         return parse_since(self._filters.since or self.default_since)
-
-    def _iter_turns(self, node: Node) -> Iterator[Turn]:
-        written = self.clean_text(node["body"] or "")
-        yield Turn("description", written, author_name(node), parse_time(node["createdAt"]), url=node["url"])
-        yield from self.iter_reply_turns(node)
 
 
 def author_name(node: Node) -> str | None:

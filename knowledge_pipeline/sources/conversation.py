@@ -42,7 +42,9 @@ def format_conversation(title: str, turns: Iterable[Turn]) -> tuple[str, list[di
         if not segments and not first:  # a title without a description is a segment of its own
             segments.append({"start_char": 0, "kind": "title"})
             start = length + 2
-        segments.append(_build_segment(turn, start))
+        known = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
+        segment = {name: value for name, value in known.items() if value}
+        segments.append({"start_char": start, "kind": turn.kind, **segment})
         parts.append(part)
         length += 2 + len(part)
     return "\n\n".join(parts), segments or [{"start_char": 0, "kind": "title"}]
@@ -54,12 +56,3 @@ def _format_turn_header(turn: Turn) -> str:
     on = f" on {turn.location}" if turn.location else ""
     day = f", {turn.at.date().isoformat()}" if turn.at else ""
     return f"{turn.kind[:1].upper()}{turn.kind[1:]}{by}{on}{day}:"
-
-
-def _build_segment(turn: Turn, start: int) -> dict[str, Any]:
-    optional = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
-    return {
-        "start_char": start,
-        "kind": turn.kind,
-        **{name: value for name, value in optional.items() if value},
-    }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +19,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.times import parse_retry_after
 
 TIMEOUT_S = 30.0  # for connecting, and between two bytes of a response
@@ -48,7 +49,7 @@ class RetryAdapter(HTTPAdapter):
             not retried.
     """
 
-    def __init__(self, service: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, service: str, *, sleep: Sleep = time.sleep) -> None:
         super().__init__()
         self.no_retry_statuses: frozenset[int] = frozenset()
         """Statuses that are returned at once, to a caller that would rather send a smaller query."""
@@ -80,9 +81,7 @@ class RetryAdapter(HTTPAdapter):
         return response
 
 
-def mount_retries(
-    session: requests.Session, service: str, *, sleep: Callable[[float], None] = time.sleep
-) -> requests.Session:
+def mount_retries(session: requests.Session, service: str, *, sleep: Sleep = time.sleep) -> requests.Session:
     """The session, sending through a `RetryAdapter`."""
     adapter = RetryAdapter(service, sleep=sleep)
     for scheme in ("https://", "http://"):
@@ -114,7 +113,7 @@ def shorten_reason(message: str) -> str:
     return " ".join(message.split())[:200] or "it gave no reason"
 
 
-def wait_or_raise(service: str, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+def wait_or_raise(service: str, wait_s: float, sleep: Sleep = time.sleep) -> None:
     """Wait as long as the service asks for; SourceUnavailable where that is longer than `MAX_WAIT_S`."""
     if wait_s > MAX_WAIT_S:
         until = datetime.fromtimestamp(math.ceil((time.time() + wait_s) / 60) * 60, UTC)
@@ -127,31 +126,18 @@ def wait_or_raise(service: str, wait_s: float, sleep: Callable[[float], None] = 
 
 def compute_wait_s(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
     """Seconds to wait before the next attempt; None: this response is final."""
-    limited = status == 403 and (_is_quota_spent(headers) or "retry-after" in _lowercase_names(headers))
+    known = {name.lower(): value for name, value in headers.items()}
+    is_quota_spent = any(known.get(name, "").strip() in ("0", "0.0") for name in _REMAINING_HEADERS)
+    limited = status == 403 and (is_quota_spent or "retry-after" in known)
     if status not in _RETRY_STATUSES and not limited:
         return None
-    requested_s = _parse_requested_wait_s(headers, limited=limited or status == 429)
-    return requested_s or compute_backoff_s(attempt)  # 0 counts as no wait given: all attempts would be spent
-
-
-def _parse_requested_wait_s(headers: Mapping[str, str], *, limited: bool) -> float | None:
-    """The wait that the service asks for."""
-    known = _lowercase_names(headers)
-    if requested := known.get("retry-after"):
-        return parse_retry_after(requested)
-    reset = next((known[name] for name in _RESET_HEADERS if name in known), None)
-    # calls remain: another limit was hit, which has no reset time
-    other_limit = not _is_quota_spent(headers) and any(name in known for name in _REMAINING_HEADERS)
-    return parse_retry_after(reset) if limited and not other_limit else None
-
-
-def _is_quota_spent(headers: Mapping[str, str]) -> bool:
-    known = _lowercase_names(headers)
-    return any(known.get(name, "").strip() in ("0", "0.0") for name in _REMAINING_HEADERS)
-
-
-def _lowercase_names(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+    requested = known.get("retry-after")
+    # where calls remain, another limit was hit, which has no reset time
+    other_limit = not is_quota_spent and any(name in known for name in _REMAINING_HEADERS)
+    if not requested and (limited or status == 429) and not other_limit:
+        requested = next((known[name] for name in _RESET_HEADERS if name in known), None)
+    # 0 counts as no wait given: all attempts would be spent
+    return parse_retry_after(requested) or compute_backoff_s(attempt)
 
 
 def compute_backoff_s(attempt: int) -> float:

@@ -54,8 +54,7 @@ def _replace_token(text: str, match: re.Match[str], links: list[str], unclosed: 
         return text[match.start() : stop], stop
     if ticks := match["ticks"]:
         if ticks not in unclosed:
-            end = re.compile(rf"(?<!`){ticks}(?!`)").search(text, match.end())
-            if end:
+            if end := re.compile(rf"(?<!`){ticks}(?!`)").search(text, match.end()):
                 return text[match.start() : end.end()], end.end()
             unclosed.add(ticks)
         return ticks, match.end()
@@ -74,7 +73,11 @@ def _render_tag(match: re.Match[str], links: list[str]) -> str:
     if name in _PAIRED_TAGS:
         return _PAIRED_TAGS[name]
     if name == "a":
-        return _render_link(match["attributes"], closes, links)
+        if closes:
+            return links.pop() if links else ""
+        target = _get_attribute(match["attributes"], "href")
+        links.append(f"]({target})" if target else "")
+        return "[" if target else ""
     if name == "img" and not closes:
         source = _get_attribute(match["attributes"], "src")
         return f"![{_get_attribute(match['attributes'], 'alt')}]({source})" if source else ""
@@ -84,14 +87,6 @@ def _render_tag(match: re.Match[str], links: list[str]) -> str:
     if name in _BLOCK_TAGS:
         return "\n\n"
     return "" if name in _INLINE_TAGS else match[0]
-
-
-def _render_link(attributes: str, closes: bool, links: list[str]) -> str:
-    if closes:
-        return links.pop() if links else ""
-    target = _get_attribute(attributes, "href")
-    links.append(f"]({target})" if target else "")
-    return "[" if target else ""
 
 
 def _get_attribute(attributes: str, name: str) -> str:

@@ -61,7 +61,7 @@ def format_list_item(marker: str, text: str) -> str:
 
 def format_table(rows: Sequence[Sequence[str]]) -> str:
     """A pipe table, its first row the header; every cell becomes one line."""
-    lines = [[_format_cell(text) for text in row] for row in rows if row]
+    lines = [[" ".join(text.split()).replace("|", "\\|") for text in row] for row in rows if row]
     if not any(any(row) for row in lines):
         return ""
     width = max(len(row) for row in lines)
@@ -106,10 +106,6 @@ def parse_span(attribute: str, maximum: int = _MAX_SPAN) -> int:
 
 def _format_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _format_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _longest_backtick_run(text: str) -> int:

@@ -156,7 +156,13 @@ def build_selection(source: SourceConfig) -> FileSelection:
     Raises:
         ConfigError: a pattern is not one that gitignore knows, or a language is unknown.
     """
-    _check_languages(source)
+    for name in source.languages:
+        if name not in LANGUAGES:
+            near = get_close_matches(name.lower(), LANGUAGES, n=3, cutoff=0.5) or sorted(PARSED_LANGUAGES)
+            raise ConfigError(
+                f"source {source.id!r}: languages has {name!r}, which is not known: "
+                f"did you mean {', '.join(near)}?"
+            )
     include = _build_spec(source, "include", source.include) if source.include else None
     return FileSelection(
         defaults=SELECTION_DEFAULTS[source.type],
@@ -165,16 +171,6 @@ def build_selection(source: SourceConfig) -> FileSelection:
         languages=frozenset(source.languages) if source.type == "code" else frozenset(),
         accepts_scripts=source.type == "code" and include is None,
     )
-
-
-def _check_languages(source: SourceConfig) -> None:
-    for name in source.languages:
-        if name not in LANGUAGES:
-            near = get_close_matches(name.lower(), LANGUAGES, n=3, cutoff=0.5) or sorted(PARSED_LANGUAGES)
-            raise ConfigError(
-                f"source {source.id!r}: languages has {name!r}, which is not known: "
-                f"did you mean {', '.join(near)}?"
-            )
 
 
 def _build_spec(source: SourceConfig, key: str, patterns: Sequence[str]) -> GitIgnoreSpec:

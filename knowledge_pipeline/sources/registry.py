@@ -52,12 +52,11 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
     if isinstance(source.connection, ServiceConnection):
         return open_api_source(source)
     if isinstance(source.connection, SlackExportConnection):
-        return SlackExport(
-            source.connection, ChannelFilters(source.channels, source.since, source.max_results)
-        )
-    return (
-        _open_git_history(source, cache) if source.type == "git_history" else _open_file_source(source, cache)
-    )
+        filters = ChannelFilters(source.channels, source.since, source.max_results)
+        return SlackExport(source.connection, filters)
+    if source.type == "git_history":
+        return _open_git_history(source, cache)
+    return _open_file_source(source, cache)
 
 
 def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:

@@ -16,17 +16,11 @@ _NAME_TYPES = frozenset(
     {"identifier", "name", "simple_identifier", "type_identifier", "variable_declaration"}
 )
 _IMPLICIT_NAMES = {
-    "init_declaration": "init",
-    "deinit_declaration": "deinit",
-    "subscript_declaration": "subscript",
-    "secondary_constructor": "constructor",
-    "companion_object": "Companion",
-    "indexer_declaration": "this",
-    "given_definition": "given",
-    "extension_definition": "extension",
-    "conversion_operator_declaration": "operator",
-    "package_object": "package",
-}
+    "init_declaration": "init", "deinit_declaration": "deinit", "subscript_declaration": "subscript",
+    "secondary_constructor": "constructor", "companion_object": "Companion", "indexer_declaration": "this",
+    "given_definition": "given", "extension_definition": "extension",
+    "conversion_operator_declaration": "operator", "package_object": "package",
+}  # fmt: skip
 _BODY_TYPES = frozenset(
     {"class_body", "enum_class_body", "function_body", "field_declaration_list", "block", "getter"}
 )
@@ -50,7 +44,10 @@ def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
     if named.type == "computed_property_name":  # [Symbol.iterator]
         return "", text
     if named.type == "member_expression":
-        return _split_member(text)
+        # `Cart.prototype.clear` belongs to `Cart`, `exports.total` to nobody
+        *owners, name = text.split(".")
+        owners = [owner for owner in owners if owner not in _NOT_OWNERS]
+        return (owners[-1] if owners else ""), name
     if text.startswith("operator"):
         return "", text
     owner, _, name = _strip_generics(text).rpartition("::")
@@ -103,13 +100,6 @@ def _unwrap_declarator(node: Node) -> Node:
             return node
         node = inner
     return node
-
-
-def _split_member(text: str) -> tuple[str, str]:
-    """`Cart.prototype.clear` belongs to `Cart`, `exports.total` to nobody."""
-    *owners, name = text.split(".")
-    owners = [owner for owner in owners if owner not in _NOT_OWNERS]
-    return (owners[-1] if owners else ""), name
 
 
 def _receiver_type(tree: SyntaxTree, node: Node) -> str:

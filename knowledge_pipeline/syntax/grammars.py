@@ -97,7 +97,9 @@ def parse(text: str, language: str) -> SyntaxTree | None:
     root = _parse_root(source, language)
     if root is None or not _is_sound(root):
         return None
-    chars = None if len(source) == len(text) else _compute_char_offsets(source)
+    chars: Sequence[int] | None = None
+    if len(source) != len(text):  # for every byte and the end: how many characters start before it
+        chars = array("L", accumulate(source.translate(_STARTS_CHAR), initial=0))
     return SyntaxTree(text, language, root, _run_language_query(root, language), chars)
 
 
@@ -166,11 +168,6 @@ def _is_sound(root: Node) -> bool:
             loose += node.end_byte - node.start_byte - sum(each.end_byte - each.start_byte for each in kept)
         waiting.extend(child for child in children if child.has_error and child.child_count)
     return loose <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
-
-
-def _compute_char_offsets(source: bytes) -> Sequence[int]:
-    """For every byte and the end: how many characters start before it."""
-    return array("L", accumulate(source.translate(_STARTS_CHAR), initial=0))
 
 
 @cache

@@ -41,7 +41,10 @@ def parse_import(statement: str, language: str) -> Iterator[ImportBinding]:
     headers, wildcards, Ruby's and Bash's files).
     """
     if language == "go":
-        yield from _parse_go(statement)
+        for alias, path in _GO.findall(statement):
+            parts = [part for part in path.split("/") if not _VERSION.match(part)]
+            name = parts[-1] if parts else path
+            yield ImportBinding(path, frozenset({alias if alias not in ("", "_", ".", "import") else name}))
     elif language == "python":
         yield from _parse_python(statement)
     elif language == "bash":
@@ -49,18 +52,15 @@ def parse_import(statement: str, language: str) -> Iterator[ImportBinding]:
     elif language in _QUOTED_MODULE_LANGUAGES and (quoted := _QUOTED.search(statement)):
         yield ImportBinding(quoted[1], _find_bound_names(_QUOTED.sub("", statement)))
     else:
-        yield from _parse_dotted(statement)
+        # `use std::fmt;`, `import java.util.List;`, `using Json = System.Text.Json;`
+        clause = statement.split("=", 1)[-1] if re.search(r"\w\s*=\s", statement) else statement
+        paths = (path for path in _PATH.findall(clause) if path not in _KEYWORDS)
+        if (module := next(paths, None)) is not None:
+            yield ImportBinding(module, _find_bound_names(statement))
 
 
 def _find_bound_names(clause: str) -> frozenset[str]:
     return frozenset(name for name in _BOUND_NAME.findall(clause) if name not in _KEYWORDS)
-
-
-def _parse_go(statement: str) -> Iterator[ImportBinding]:
-    for alias, path in _GO.findall(statement):
-        parts = [part for part in path.split("/") if not _VERSION.match(part)]
-        name = parts[-1] if parts else path
-        yield ImportBinding(path, frozenset({alias if alias not in ("", "_", ".", "import") else name}))
 
 
 def _parse_python(statement: str) -> Iterator[ImportBinding]:
@@ -70,11 +70,3 @@ def _parse_python(statement: str) -> Iterator[ImportBinding]:
     for clause in statement.removeprefix("import").split(","):
         if words := clause.split():
             yield ImportBinding(words[0], frozenset({words[-1] if "as" in words else words[0].split(".")[0]}))
-
-
-def _parse_dotted(statement: str) -> Iterator[ImportBinding]:
-    """`use std::fmt;`, `import java.util.List;`, `using Json = System.Text.Json;`."""
-    clause = statement.split("=", 1)[-1] if re.search(r"\w\s*=\s", statement) else statement
-    paths = (path for path in _PATH.findall(clause) if path not in _KEYWORDS)
-    if (module := next(paths, None)) is not None:
-        yield ImportBinding(module, _find_bound_names(statement))

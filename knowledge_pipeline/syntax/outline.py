@@ -12,7 +12,7 @@ from tree_sitter import Node
 
 from knowledge_pipeline.syntax.definition_names import body_start, head_start, name_of
 from knowledge_pipeline.syntax.grammars import SyntaxTree
-from knowledge_pipeline.syntax.imports import ImportBinding, parse_import
+from knowledge_pipeline.syntax.imports import parse_import
 
 TYPE_KINDS = frozenset({"class", "interface", "struct", "enum", "trait", "impl", "object", "extension"})
 """Kinds whose functions are methods."""
@@ -91,7 +91,8 @@ class Outline:
                 definition.bases = [*definition.bases, *parse_base_names(tree.slice(node))][:_MAX_BASES]
         self._decisions = sorted(map(tree.start, tree.captures.get("decision", ())))
         self.import_starts = {tree.start(node) for node in tree.captures.get("import", ())}
-        self.bindings = tuple(self._iter_bindings())
+        statements = (tree.slice(node) for node in tree.captures.get("import", ()))
+        self.bindings = tuple(chain.from_iterable(parse_import(each, tree.language) for each in statements))
         self.export_list = frozenset(
             chain.from_iterable(map(self._exported_names, tree.captures.get("export", ())))
         )
@@ -131,10 +132,6 @@ class Outline:
         )
         named = (key or child for key, child in zip(keys, node.children, strict=True) if child.is_named)
         return [self.tree.slice(key) for key in named]
-
-    def _iter_bindings(self) -> Iterator[ImportBinding]:
-        for node in self.tree.captures.get("import", ()):
-            yield from parse_import(self.tree.slice(node), self.tree.language)
 
 
 def parse_base_names(clause: str) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import knowledge_pipeline
 from knowledge_pipeline.cli import exit_codes
 from knowledge_pipeline.cli.session import WrongUsage
 from knowledge_pipeline.errors import Busy, ConfigError, InvalidQuery, NotFound, SourceRefused, StoreError
@@ -23,6 +24,13 @@ HEAVY = {
     *("torch", "sentence_transformers", "transformers", "lancedb", "lance", "pyarrow", "pandas", "numpy"),
     *("dagster", "duckdb", "rich", "tree_sitter", "httpx", "ruamel.yaml"),
 }
+
+
+def test_programs_that_tests_start_run_the_package_under_test(tmp_path: Path):
+    """Another checkout's program writes other fingerprints, which a refresh by this one replaces."""
+    command = [sys.executable, "-c", "import knowledge_pipeline; print(knowledge_pipeline.__file__)"]
+    done = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), check=True, capture_output=True)
+    assert os.fsdecode(done.stdout).strip() == knowledge_pipeline.__file__
 
 
 def test_help_imports_nothing_heavy():

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from knowledge_pipeline import Filters, errors
-from knowledge_pipeline.client import KnowledgeClient
+from knowledge_pipeline.client import AsyncKnowledgeClient, KnowledgeClient
 from knowledge_pipeline_tests.client.scripted_server import Scripted, ScriptedServer
 
 ANSWER = {"query_id": "q", "results": []}
@@ -23,8 +23,8 @@ def problem(status: int, code: str, **headers: str) -> Scripted:
 
 def searched(url: str, *, asynchronous: bool, tries: int = 4, timeout_s: float = 60.0):
     async def awaited():
-        async with KnowledgeClient(url, "secret", tries=tries, timeout_s=timeout_s) as client:
-            return await client.asearch("payments")
+        async with AsyncKnowledgeClient(url, "secret", tries=tries, timeout_s=timeout_s) as client:
+            return await client.search("payments")
 
     if asynchronous:
         return asyncio.run(awaited())

@@ -11,7 +11,7 @@ import typer
 from pydantic import TypeAdapter
 
 from knowledge_pipeline.cli.app import app
-from knowledge_pipeline.client import KnowledgeClient
+from knowledge_pipeline.client import AsyncKnowledgeClient, KnowledgeClient
 from knowledge_pipeline.client import responses as client_responses
 from knowledge_pipeline.config import file
 from knowledge_pipeline.contract import requests, responses
@@ -115,8 +115,8 @@ def test_openapi_has_no_hidden_field(openapi):
 )
 def test_the_client_has_a_parameter_for_every_field_of_a_request(method, request_type):
     asked = set(TypeAdapter(request_type).json_schema()["properties"])
-    for name in (method, f"a{method}"):
-        parameters = set(inspect.signature(getattr(KnowledgeClient, name)).parameters)
+    for client in (AsyncKnowledgeClient, KnowledgeClient):
+        parameters = set(inspect.signature(getattr(client, method)).parameters)
         assert parameters - {"self", "method"} == asked
 
 

@@ -8,7 +8,8 @@ import inspect
 import pytest
 
 from knowledge_pipeline import errors
-from knowledge_pipeline.client import KnowledgeClient
+from knowledge_pipeline.client import AsyncKnowledgeClient, KnowledgeClient
+from knowledge_pipeline.sync_facade import SyncFacade
 
 QUESTIONS = {
     "search": (("payment",), {"type": "code", "filters": {"languages": ["python"]}, "limit": 3}),
@@ -45,8 +46,8 @@ def test_each_question_is_answered_at_once_and_awaited(client, server, world, na
     given, how = QUESTIONS[name]
 
     async def awaited():
-        async with KnowledgeClient(server.url, world.tokens["acme"]) as other:
-            return await getattr(other, f"a{name}")(*given, **how)
+        async with AsyncKnowledgeClient(server.url, world.tokens["acme"]) as other:
+            return await getattr(other, name)(*given, **how)
 
     told = getattr(client, name)(*given, **how)
     assert told["release"] > 0
@@ -79,6 +80,10 @@ def test_what_is_not_there_and_what_makes_no_sense_are_our_errors(client, server
 
 
 def test_every_question_has_both_forms():
-    public = {name for name, _ in inspect.getmembers(KnowledgeClient, inspect.isfunction) if name[0] != "_"}
-    plain = {*QUESTIONS, "graph", "feedback", "close"}
-    assert public == plain | {f"a{name}" for name in plain}
+    def public(cls: type) -> set[str]:
+        return {name for name, _ in inspect.getmembers(cls, inspect.isfunction) if name[0] != "_"}
+
+    questions = {*QUESTIONS, "graph", "feedback"}
+    assert public(AsyncKnowledgeClient) == {*questions, "aclose"}
+    assert public(KnowledgeClient) - public(SyncFacade) == {*questions, "close"}
+    assert all(inspect.iscoroutinefunction(getattr(AsyncKnowledgeClient, name)) for name in questions)

@@ -17,11 +17,7 @@ import requests
 import trustme
 
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.sources.http_retry import (
-    MAX_ATTEMPTS,
-    compute_wait_s,
-    mount_retries,
-)
+from knowledge_pipeline.sources.http_retry import MAX_ATTEMPTS, compute_wait_s, mount_retries
 
 BODY = b'{"answer": 42}'
 

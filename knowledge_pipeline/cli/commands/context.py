@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.local_files import iter_index_locations, read_beginning
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
 """)
 def context(
     session: Session,
-    text: Annotated[str, typer.Argument(metavar="TASK", help="What to do; `-` reads it from stdin.")],
+    text: Annotated[str, Argument(metavar="TASK", help="What to do; `-` reads it from stdin.")],
     task: Annotated[
-        TaskKind, typer.Option("--task", "-t", help="The kind of task: its searches and its prompt.")
+        TaskKind, Option("--task", "-t", help="The kind of task: its searches and its prompt.")
     ] = "code_generation",
     max_tokens: Annotated[
         int | None,
-        typer.Option(
-            "--max-tokens",
+        Option(
             metavar="N",
             help="Token budget of the whole prompt.  [default: context.max_tokens]",
             min=1,
@@ -42,20 +41,13 @@ def context(
         ),
     ] = None,
     template: Annotated[
-        str | None,
-        typer.Option(
-            "--template", metavar="NAME_OR_FILE", help="Use another prompt: a name, or a Jinja2 file."
-        ),
+        str | None, Option(metavar="NAME_OR_FILE", help="Use another prompt: a name, or a Jinja2 file.")
     ] = None,
     file: Annotated[
-        str | None,
-        typer.Option("--file", metavar="PATH", help="The file that the task is about, indexed or not."),
+        str | None, Option(metavar="PATH", help="The file that the task is about, indexed or not.")
     ] = None,
     snippet: Annotated[
-        str | None,
-        typer.Option(
-            "--snippet", metavar="TEXT", help="Code that the task is about; `-` reads it from stdin."
-        ),
+        str | None, Option(metavar="TEXT", help="Code that the task is about; `-` reads it from stdin.")
     ] = None,
     *,
     filter_options: FilterOptions,
@@ -80,11 +72,9 @@ def context(
     is_path = template is not None and (Path(template).is_file() or "/" in template)
     with session.open_knowledge_base() as base:
         response = _build_context(base, request, max_tokens, Path(template or "") if is_path else template)
-    if session.as_json:
-        session.screen.print_json(response.as_json())
-    else:
-        show_searches(session.screen, response)
-        session.screen.print_text(response.text)
+    session.screen.print_json(response.as_json())
+    show_searches(session.screen, response)
+    session.screen.print_text(response.text)
 
 
 def _build_context(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.session import Session, example
@@ -16,13 +16,13 @@ from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType
 """)
 def debug(
     session: Session,
-    query: Annotated[str, typer.Option("--query", metavar="QUERY", help="The question to look into.")],
-    type: Annotated[SearchType, typer.Option("--type", "-t", help="What to look for.")] = "semantic",
+    query: Annotated[str, Option(metavar="QUERY", help="The question to look into.")],
+    type: Annotated[SearchType, Option("--type", "-t", help="What to look for.")] = "semantic",
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", help="How many candidates.", min=1, max=MAX_RESULTS)
+        int, Option("--limit", "-n", metavar="N", help="How many candidates.", min=1, max=MAX_RESULTS)
     ] = 20,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Accepted for scripts; this command always explains.")
+        bool, Option("--explain", help="Accepted for scripts; this command always explains.")
     ] = True,
     *,
     filter_options: FilterOptions,

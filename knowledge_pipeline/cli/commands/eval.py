@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
-import typer
+from typer import Option
 
+from knowledge_pipeline.cli.options import Names
 from knowledge_pipeline.cli.render.progress import show_progress
 from knowledge_pipeline.cli.session import Session, WrongUsage, example, require_config
 from knowledge_pipeline.contract.types import SearchType
@@ -32,11 +33,8 @@ class _EvaluationTarget:
         """What is asked, and which index, for programs."""
         from knowledge_pipeline.stages.evaluate import evaluation_key
 
-        return {
-            "golden": evaluation_key(golden, self.settings),
-            "tables": dict(self.tables),
-            "release": self.release,
-        }
+        key = evaluation_key(golden, self.settings)
+        return {"golden": key, "tables": dict(self.tables), "release": self.release}
 
 
 @example("""
@@ -53,15 +51,13 @@ def eval_(
     session: Session,
     questions: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--questions",
-            metavar="PATH",
-            help="A YAML file or BEIR folder, in place of evaluation.questions (repeatable).",
+        Option(
+            metavar="PATH", help="A YAML file or BEIR folder, in place of evaluation.questions (repeatable)."
         ),
     ] = None,
     type: Annotated[
-        list[str] | None,
-        typer.Option(
+        Names,
+        Option(
             "--type",
             "-t",
             metavar=f"[{'|'.join(get_args(SearchType))}]",
@@ -69,27 +65,22 @@ def eval_(
         ),
     ] = None,
     release: Annotated[
-        int | None,
-        typer.Option("--release", metavar="N", help="Ask this release instead of the newest index.", min=1),
+        int | None, Option(metavar="N", help="Ask this release instead of the newest index.", min=1)
     ] = None,
-    misses: Annotated[bool, typer.Option("--misses", help="List the questions without an answer.")] = False,
+    misses: Annotated[bool, Option("--misses", help="List the questions without an answer.")] = False,
     steps: Annotated[
-        bool,
-        typer.Option(
-            "--steps", help="Score vector search, BM25, their fusion, and each further active step."
-        ),
+        bool, Option("--steps", help="Score vector search, BM25, their fusion, and each further active step.")
     ] = False,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a query setting for this run (repeatable)."),
+        Names,
+        Option("--set", metavar="KEY=VALUE", help="Change a query setting for this run (repeatable)."),
     ] = None,
     against_release: Annotated[
-        int | None, typer.Option("--against-release", metavar="N", help="Compare with this release.", min=1)
+        int | None, Option(metavar="N", help="Compare with this release.", min=1)
     ] = None,
     against_config: Annotated[
         Path | None,
-        typer.Option(
-            "--against-config",
+        Option(
             metavar="PATH",
             help="Compare with the query settings of this knowledge.yaml, over the same store.",
         ),
@@ -105,6 +96,7 @@ def eval_(
     from knowledge_pipeline.cli.render.eval import show_comparison, show_scores, show_step_scores
     from knowledge_pipeline.cli.setting_overrides import apply_overrides
     from knowledge_pipeline.evaluation.golden_files import load_golden_set
+    from knowledge_pipeline.stages.ablation import run_steps
 
     compares = against_release is not None or against_config is not None
     if steps + misses + compares > 1:
@@ -121,7 +113,9 @@ def eval_(
     target = _EvaluationTarget(settings, _find_index_versions(session, release), release)
     metadata = target.as_json(golden)
     if steps:
-        show_step_scores(session.screen, _ask_steps(session, target, asked), metadata, combined=not type)
+        with show_progress(session.screen) as report_for:
+            by_step = run_steps(session.lake, settings, asked, target.tables, progress_for=report_for)
+        show_step_scores(session.screen, by_step, metadata, combined=not type)
     elif compares:
         against = _EvaluationTarget(
             _load_comparable_settings(session, settings, against_config),
@@ -146,15 +140,6 @@ def _ask_questions(
         return run_questions(session.lake, target.settings, questions, target.tables, report=report)
 
 
-def _ask_steps(
-    session: Session, target: _EvaluationTarget, questions: Sequence[GoldenQuestion]
-) -> dict[str, list[QuestionResponse]]:
-    from knowledge_pipeline.stages.ablation import run_steps
-
-    with show_progress(session.screen) as report_for:
-        return run_steps(session.lake, target.settings, questions, target.tables, progress_for=report_for)
-
-
 def _load_comparable_settings(session: Session, settings: Settings, other_config: Path | None) -> Settings:
     """The settings of another file, which must use the same index; or else `settings`."""
     from knowledge_pipeline.config.file import load_settings
@@ -163,10 +148,8 @@ def _load_comparable_settings(session: Session, settings: Settings, other_config
         return settings
     path = require_config(other_config, option="--against-config")
     found = load_settings(path)
-    for key, ours, theirs in (
-        ("store", str(settings.store), str(found.store)),
-        ("embedding", _format_spaces(settings), _format_spaces(found)),
-    ):
+    spaces = ("embedding", _format_spaces(settings), _format_spaces(found))
+    for key, ours, theirs in (("store", str(settings.store), str(found.store)), spaces):
         if ours != theirs:
             raise ConfigError(
                 f"{path.name} has the {key} {theirs}, {session.config_path.name} has {ours}: only settings "

@@ -6,15 +6,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.exit_codes import FAILED
-from knowledge_pipeline.cli.options import Source
+from knowledge_pipeline.cli.options import Names, Source
 from knowledge_pipeline.cli.render.terminal_text import escape_controls
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.stages.export import ExportedDocument, ExportResult
+    from knowledge_pipeline.stages.export import ExportResult
 
 
 @example("""
@@ -25,16 +25,13 @@ if TYPE_CHECKING:
 def export(
     session: Session,
     source: Source,
-    uri: Annotated[
-        list[str] | None, typer.Option("--uri", metavar="URI", help="Only this document (repeatable).")
-    ] = None,
+    uri: Annotated[Names, Option(metavar="URI", help="Only this document (repeatable).")] = None,
     to: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="FOLDER", help="Write files here, instead of one document to stdout."),
+        Path | None, Option(metavar="FOLDER", help="Write files here, instead of one document to stdout.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files that differ.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite existing files that differ.")] = False,
     include_archived: Annotated[
-        bool, typer.Option("--include-archived", help="Include documents that the source no longer has.")
+        bool, Option("--include-archived", help="Include documents that the source no longer has.")
     ] = False,
 ) -> int | None:
     """Write stored documents to files.
@@ -48,16 +45,15 @@ def export(
 
     if to is None and (len(uri or ()) != 1 or session.as_json):
         raise WrongUsage("give --to FOLDER, or one --uri without --json for stdout")
-    found = iter_documents(
-        session.lake,
-        session.settings_without_secrets,
-        source,
-        uris=tuple(uri or ()),
-        include_archived=include_archived,
-    )
+    uris, settings = tuple(uri or ()), session.settings_without_secrets
+    found = iter_documents(session.lake, settings, source, uris=uris, include_archived=include_archived)
     if to is None:
-        for document in found:
-            _write_to_stdout(session, document)
+        for document in found:  # as it is, but with control characters escaped on a terminal
+            if session.screen.is_terminal:
+                sys.stdout.write(escape_controls(document.content.decode("utf-8", "replace")))
+            else:
+                sys.stdout.buffer.write(document.content)
+            sys.stdout.flush()
         return None
     folder = to.expanduser()
     archived = 0
@@ -67,13 +63,3 @@ def export(
         archived += document.archived_at is not None
     show_export(session.screen, source, folder, results, archived)
     return FAILED if any(each.outcome in ("differs", "failed") for each in results) else None
-
-
-def _write_to_stdout(session: Session, document: ExportedDocument) -> None:
-    """The bytes as they are; on a terminal, with control characters escaped."""
-    if session.screen.is_terminal:
-        sys.stdout.write(escape_controls(document.content.decode("utf-8", "replace")))
-    else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(document.content)
-    sys.stdout.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
@@ -16,12 +16,12 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 def feedback(
     session: Session,
     query_id: Annotated[
-        str, typer.Argument(metavar="QUERY_ID", help="The answer's `query_id`; --json and --explain show it.")
+        str, Argument(metavar="QUERY_ID", help="The answer's `query_id`; --json and --explain show it.")
     ],
-    result_id: Annotated[str, typer.Argument(metavar="RESULT_ID", help="The result's id.")],
-    clicked: Annotated[bool, typer.Option("--clicked", help="The result was opened.")] = False,
-    useful: Annotated[bool, typer.Option("--useful", help="The result helped.")] = False,
-    useless: Annotated[bool, typer.Option("--useless", help="The result did not help.")] = False,
+    result_id: Annotated[str, Argument(metavar="RESULT_ID", help="The result's id.")],
+    clicked: Annotated[bool, Option("--clicked", help="The result was opened.")] = False,
+    useful: Annotated[bool, Option("--useful", help="The result helped.")] = False,
+    useless: Annotated[bool, Option("--useless", help="The result did not help.")] = False,
 ) -> None:
     """Record whether a result was opened, useful or useless.
 
@@ -32,7 +32,5 @@ def feedback(
     judgement = "clicked" if clicked else "useful" if useful else "useless"
     with session.open_knowledge_base(session.settings_without_secrets) as base:
         base.feedback(query_id, result_id, judgement)
-    if session.as_json:
-        session.screen.print_json({"query_id": query_id, "result_id": result_id, "judgement": judgement})
-    else:
-        session.screen.print_text(f"Noted: {judgement}.")
+    session.screen.print_json({"query_id": query_id, "result_id": result_id, "judgement": judgement})
+    session.screen.print_text(f"Noted: {judgement}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from knowledge_pipeline.cli.session import Session, example
 
@@ -15,7 +15,7 @@ from knowledge_pipeline.cli.session import Session, example
 """)
 def get(
     session: Session,
-    id: Annotated[str, typer.Argument(metavar="ID", help="A chunk's id, or SOURCE:URI of a document.")],
+    id: Annotated[str, Argument(metavar="ID", help="A chunk's id, or SOURCE:URI of a document.")],
 ) -> None:
     """Show one chunk, or all chunks of a document, in full."""
     from knowledge_pipeline.cli.render.search_results import show_results

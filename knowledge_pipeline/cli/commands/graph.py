@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from knowledge_pipeline.cli.exit_codes import WRONG_USAGE
 from knowledge_pipeline.cli.local_files import iter_index_locations
-from knowledge_pipeline.cli.options import complete_source_ids
+from knowledge_pipeline.cli.options import Names, complete_source_ids
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import MAX_DEPTH, MAX_NODES, CallDirection
@@ -21,38 +21,30 @@ if TYPE_CHECKING:
     from knowledge_pipeline.query.code_graph.interface import Graph
 
 Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help="A name, a path, PATH:LINE or PATH:NAME, or a folder.")
+    str, Argument(metavar="TARGET", help="A name, a path, PATH:LINE or PATH:NAME, or a folder.")
 ]
-Depth = Annotated[
-    int, typer.Option("--depth", "-d", metavar="N", help="How many steps.", min=1, max=MAX_DEPTH)
-]
-Direction = Annotated[CallDirection, typer.Option("--direction", help="Which way to follow calls.")]
-Limit = Annotated[
-    int, typer.Option("--limit", "-n", metavar="N", help="How many nodes.", min=1, max=MAX_NODES)
-]
+Depth = Annotated[int, Option("--depth", "-d", metavar="N", help="How many steps.", min=1, max=MAX_DEPTH)]
+Direction = Annotated[CallDirection, Option("--direction", help="Which way to follow calls.")]
+Limit = Annotated[int, Option("--limit", "-n", metavar="N", help="How many nodes.", min=1, max=MAX_NODES)]
 
 
-def _scope(flag: str, metavar: str, description: str, **extra: Any) -> Any:
+def _scope(metavar: str, description: str, **extra: Any) -> Any:
     """`Any`: Typer types its options so."""
-    return typer.Option(
-        flag, metavar=metavar, help=f"Look for TARGET in {description} (repeatable).", **extra
-    )
+    return Option(metavar=metavar, help=f"Look for TARGET in {description} (repeatable).", **extra)
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
     """The options that all graph commands share."""
 
-    source: Annotated[
-        list[str] | None, _scope("--source", "ID", "this source", autocompletion=complete_source_ids)
-    ] = None
-    language: Annotated[list[str] | None, _scope("--language", "NAME", "this language")] = None
-    repo: Annotated[list[str] | None, _scope("--repo", "NAME", "this repository")] = None
-    path: Annotated[list[str] | None, _scope("--path", "GLOB", "these files")] = None
-    mermaid: Annotated[
-        bool, typer.Option("--mermaid", help="Print a Mermaid flowchart, for Markdown pages.")
-    ] = False
-    dot: Annotated[bool, typer.Option("--dot", help="Print a graph for Graphviz.")] = False
+    source: Annotated[Names, _scope("ID", "this source", autocompletion=complete_source_ids)] = None
+    language: Annotated[Names, _scope("NAME", "this language")] = None
+    repo: Annotated[Names, _scope("NAME", "this repository")] = None
+    path: Annotated[Names, _scope("GLOB", "these files")] = None
+    mermaid: Annotated[bool, Option("--mermaid", help="Print a Mermaid flowchart, for Markdown pages.")] = (
+        False
+    )
+    dot: Annotated[bool, Option("--dot", help="Print a graph for Graphviz.")] = False
 
 
 @example("""
@@ -66,12 +58,7 @@ def usages(session: Session, target: Target, limit: Limit = 100, *, options: Gra
     Lists the functions, classes and files that call, name, extend or import it, with their lines,
     in all sources, including other repositories.
     """
-    return _answer(
-        session,
-        target,
-        options,
-        lambda graph, name, filters: graph.find_usages(name, filters=filters, limit=limit),
-    )
+    return _answer(session, target, options, lambda it: it.find_usages, limit=limit)
 
 
 @example("""
@@ -80,12 +67,7 @@ def usages(session: Session, target: Target, limit: Limit = 100, *, options: Gra
 """)
 def references(session: Session, target: Target, limit: Limit = 100, *, options: GraphOptions) -> int | None:
     """Show every place that names this very definition or file."""
-    return _answer(
-        session,
-        target,
-        options,
-        lambda graph, name, filters: graph.find_references(name, filters=filters, limit=limit),
-    )
+    return _answer(session, target, options, lambda it: it.find_references, limit=limit)
 
 
 @example("""
@@ -110,9 +92,10 @@ def calls(
         session,
         target,
         options,
-        lambda graph, name, filters: graph.get_call_graph(
-            name, filters=filters, depth=depth, direction=direction, limit=limit
-        ),
+        lambda it: it.get_call_graph,
+        depth=depth,
+        direction=direction,
+        limit=limit,
     )
 
 
@@ -124,14 +107,7 @@ def hierarchy(
     session: Session, target: Target, depth: Depth = 5, limit: Limit = 100, *, options: GraphOptions
 ) -> int | None:
     """Show what a class extends or implements, and what extends or implements it."""
-    return _answer(
-        session,
-        target,
-        options,
-        lambda graph, name, filters: graph.get_class_hierarchy(
-            name, filters=filters, depth=depth, limit=limit
-        ),
-    )
+    return _answer(session, target, options, lambda it: it.get_class_hierarchy, depth=depth, limit=limit)
 
 
 @example("""
@@ -146,12 +122,7 @@ def dependencies(
 
     For a file: other files, and the names that it imports from outside.
     """
-    return _answer(
-        session,
-        target,
-        options,
-        lambda graph, name, filters: graph.get_dependencies(name, filters=filters, depth=depth, limit=limit),
-    )
+    return _answer(session, target, options, lambda it: it.get_dependencies, depth=depth, limit=limit)
 
 
 @example("""
@@ -162,14 +133,7 @@ def impact(
     session: Session, target: Target, depth: Depth = 3, limit: Limit = 100, *, options: GraphOptions
 ) -> int | None:
     """Show what a change could break, directly and indirectly, and what it depends on."""
-    return _answer(
-        session,
-        target,
-        options,
-        lambda graph, name, filters: graph.analyze_dependencies(
-            name, filters=filters, depth=depth, limit=limit
-        ),
-    )
+    return _answer(session, target, options, lambda it: it.analyze_dependencies, depth=depth, limit=limit)
 
 
 @example("""
@@ -181,19 +145,15 @@ def related(session: Session, target: Target, limit: Limit = 20, *, options: Gra
 
     Related definitions use it, are used by it, or use the same rare names.
     """
-    return _answer(
-        session,
-        target,
-        options,
-        lambda graph, name, filters: graph.find_related_code(name, filters=filters, limit=limit),
-    )
+    return _answer(session, target, options, lambda it: it.find_related_code, limit=limit)
 
 
 def _answer(
     session: Session,
     target: str,
     options: GraphOptions,
-    query: Callable[[Graph, str, Filters], GraphResponse],
+    choose_query: Callable[[Graph], Callable[..., GraphResponse]],
+    **arguments: int | str,
 ) -> int | None:
     from knowledge_pipeline.cli.render.graph import show_candidates, show_ranked, show_tree
     from knowledge_pipeline.query.code_graph.diagrams import render_dot, render_mermaid
@@ -201,11 +161,11 @@ def _answer(
     if options.mermaid and options.dot:
         raise WrongUsage("give --mermaid or --dot, not both")
     with session.open_knowledge_base() as base:
-        response = query(base.graph, *_resolve_target(session, target, options))
+        name, filters = _resolve_target(session, target, options)
+        response = choose_query(base.graph)(name, filters=filters, **arguments)
     screen = session.screen
-    if screen.as_json:
-        screen.print_json(response.as_json())
-    elif response.candidates:
+    screen.print_json(response.as_json())
+    if response.candidates:
         show_candidates(screen, response)
     elif options.mermaid or options.dot:
         screen.print_text((render_mermaid if options.mermaid else render_dot)(response).rstrip("\n"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.commands.refresh import run_refresh
 from knowledge_pipeline.cli.options import Dagster, TokenVariable
@@ -19,11 +19,10 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 def index(
     session: Session,
     repo: Annotated[
-        str | None,
-        typer.Option("--repo", metavar="PATH_OR_URL", help="Add this repository's sources first."),
+        str | None, Option(metavar="PATH_OR_URL", help="Add this repository's sources first.")
     ] = None,
     branch: Annotated[
-        str | None, typer.Option("--branch", metavar="NAME", help="Read this branch of --repo, as committed.")
+        str | None, Option(metavar="NAME", help="Read this branch of --repo, as committed.")
     ] = None,
     token_env: TokenVariable = None,
     dagster: Dagster = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from knowledge_pipeline.cli.session import Session, example, resolve_config
 
@@ -17,7 +17,7 @@ from knowledge_pipeline.cli.session import Session, example, resolve_config
 def init(
     session: Session,
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The folder to index.", show_default=False)
+        Path, Argument(metavar="FOLDER", help="The folder to index.", show_default=False)
     ] = Path(),
 ) -> None:
     """Write a knowledge.yaml that declares what a folder holds.
@@ -30,19 +30,10 @@ def init(
     path = resolve_config(session.config) if session.config else folder / "knowledge.yaml"
     write_initial_config(path, folder)
     sources = load_settings(path).sources
-    screen = session.screen
-    if screen.as_json:
-        screen.print_json(
-            {
-                "config": str(path.absolute()),
-                "sources": [{"id": source.id, "type": source.type} for source in sources],
-            }
-        )
-        return
-    screen.print_text(f"Wrote {path}")
-    screen.print_table([{"source": source.id, "type": source.type} for source in sources])
-    if sources:
-        option = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
-        screen.print_text(f"Next: knowledge index{option}")
-    else:
-        screen.print_text("Found nothing to index. Next: knowledge index --repo PATH_OR_URL")
+    declared = [{"id": source.id, "type": source.type} for source in sources]
+    session.screen.print_json({"config": str(path.absolute()), "sources": declared})
+    session.screen.print_text(f"Wrote {path}")
+    session.screen.print_table([{"source": source.id, "type": source.type} for source in sources])
+    option = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
+    step = f"knowledge index{option}" if sources else "knowledge index --repo PATH_OR_URL"
+    session.screen.print_text(f"{'' if sources else 'Found nothing to index. '}Next: {step}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.render.progress import ProgressLines
 from knowledge_pipeline.cli.session import Session, example
@@ -17,18 +17,15 @@ from knowledge_pipeline.cli.session import Session, example
 """)
 def maintain(
     session: Session,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be done.")] = False,
     grace: Annotated[
         float,
-        typer.Option(
-            "--grace",
-            metavar="MINUTES",
-            min=0,
-            help="How long to keep a replaced version for those who still read it.",
+        Option(
+            metavar="MINUTES", min=0, help="How long to keep a replaced version for those who still read it."
         ),
     ] = 10.0,
     keep_vectors: Annotated[
-        bool, typer.Option("--keep-vectors", help="Keep vectors of texts that no longer exist.")
+        bool, Option("--keep-vectors", help="Keep vectors of texts that no longer exist.")
     ] = False,
 ) -> None:
     """Make the store small and fast again.
@@ -49,7 +46,4 @@ def maintain(
         options=MaintenanceOptions(collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run),
         report=lambda stage, count, total: lines.report("maintenance", stage, count, total),
     )
-    if session.as_json:
-        session.screen.print_json(report.as_metadata())
-    else:
-        show_maintenance(session.screen, report)
+    show_maintenance(session.screen, report)

@@ -6,7 +6,7 @@ import os
 from importlib.util import find_spec
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import ConfigError
@@ -23,8 +23,7 @@ def mcp(
     session: Session,
     token_env: Annotated[
         str | None,
-        typer.Option(
-            "--token-env",
+        Option(
             metavar="NAME",
             help="Answer with the access of the token in this environment variable.  "
             f"[default: {TOKEN_ENV}, if it is set]",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.exit_codes import FAILED
 from knowledge_pipeline.cli.options import Source, Yes
@@ -21,9 +21,9 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 def purge(
     session: Session,
     source: Source,
-    uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help="Only this document.")] = None,
+    uri: Annotated[str | None, Option(metavar="URI", help="Only this document.")] = None,
     archived: Annotated[
-        bool, typer.Option("--archived", help="Only documents that the source no longer has.")
+        bool, Option("--archived", help="Only documents that the source no longer has.")
     ] = False,
     yes: Yes = False,
 ) -> int | None:
@@ -44,8 +44,6 @@ def purge(
         count = purge_documents(session.lake, session.settings_without_secrets, source, uri=uri)
     else:
         count = purge_source(session.lake, session.settings_without_secrets, source)
-    if session.as_json:
-        session.screen.print_json({"source": source, "documents": count})
-    else:
-        session.screen.print_text(f"Erased {format_count(count, 'document')} of {source}.")
+    session.screen.print_json({"source": source, "documents": count})
+    session.screen.print_text(f"Erased {format_count(count, 'document')} of {source}.")
     return None

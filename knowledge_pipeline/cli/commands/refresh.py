@@ -39,12 +39,7 @@ def run_refresh(
     dagster: bool = False,
     declared: Sequence[str] = (),
 ) -> int:
-    """Refresh sources, or all without ids, and return the exit code; `declared` ids are reported to programs.
-
-    Raises:
-        ConfigError: no source is declared.
-        NotFound: an id is unknown.
-    """
+    """Refresh sources (all without ids), and return the exit code; programs see the `declared` ids."""
     from knowledge_pipeline.cli.render.progress import show_progress
     from knowledge_pipeline.cli.render.refresh_outcome import show_outcome
     from knowledge_pipeline.stages import pipeline
@@ -58,14 +53,9 @@ def run_refresh(
     if dagster:
         from knowledge_pipeline.cli.dagster_refresh import run_recorded_refresh
 
-        source_ids = [source.id for source in sources]
-        return run_recorded_refresh(session, source_ids, options)
+        return run_recorded_refresh(session, [source.id for source in sources], options)
     with show_progress(session.screen) as report_for:
         outcome = pipeline.refresh(
-            session.lake,
-            session.settings,
-            sources,
-            options,
-            report=lambda source: report_for(source.id),
+            session.lake, session.settings, sources, options, report=lambda source: report_for(source.id)
         )
     return show_outcome(session, outcome, declared=list(declared))

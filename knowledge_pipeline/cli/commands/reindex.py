@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.commands.refresh import run_refresh
 from knowledge_pipeline.cli.options import AllowEmpty, Dagster, Sources
@@ -19,9 +19,9 @@ def reindex(
     session: Session,
     source: Sources = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Accepted for scripts; this command is always full.")
+        bool, Option("--full", help="Accepted for scripts; this command is always full.")
     ] = False,
-    reembed: Annotated[bool, typer.Option("--reembed", help="Compute every vector again as well.")] = False,
+    reembed: Annotated[bool, Option("--reembed", help="Compute every vector again as well.")] = False,
     dagster: Dagster = False,
     allow_empty: AllowEmpty = False,
 ) -> int:

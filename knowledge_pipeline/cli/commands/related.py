@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from knowledge_pipeline.cli.session import Session, example
 
@@ -19,12 +19,10 @@ def related(
     session: Session,
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="TARGET", help="A ticket's key, owner/name#12, a commit, a URL, a path, or an ID."
-        ),
+        Argument(metavar="TARGET", help="A ticket's key, owner/name#12, a commit, a URL, a path, or an ID."),
     ],
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", help="How many relations to show.", min=1)
+        int, Option("--limit", "-n", metavar="N", help="How many relations to show.", min=1)
     ] = 50,
 ) -> None:
     """Show what a document closes, implements, references or changes, and what does so to it.

@@ -16,11 +16,7 @@ def releases(session: Session) -> None:
 
     found = list_releases(session.lake)[::-1]
     rows = [release_json(release, live=release is found[0]) for release in found]
-    if session.as_json:
-        session.screen.print_json({"releases": rows})
-    elif not rows:
+    session.screen.print_json({"releases": rows})
+    session.screen.print_table([format_release_row(row) for row in rows], right_aligned=("release", "rows"))
+    if not rows:
         session.screen.print_text("Nothing is released yet: run `knowledge index`.")
-    else:
-        session.screen.print_table(
-            [format_release_row(row) for row in rows], right_aligned=("release", "rows")
-        )

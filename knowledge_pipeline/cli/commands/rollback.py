@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from knowledge_pipeline.cli.render.releases import release_json
 from knowledge_pipeline.cli.session import Session, example
@@ -15,8 +15,7 @@ from knowledge_pipeline.cli.session import Session, example
     knowledge rollback 3
 """)
 def rollback(
-    session: Session,
-    release: Annotated[int, typer.Argument(metavar="N", help="The release to return to.", min=1)],
+    session: Session, release: Annotated[int, Argument(metavar="N", help="The release to return to.", min=1)]
 ) -> None:
     """Make an earlier release live again, at once.
 
@@ -26,10 +25,8 @@ def rollback(
     from knowledge_pipeline.stages.release import roll_back_release
 
     restored = roll_back_release(session.lake, session.settings_without_secrets, release)
-    if session.as_json:
-        session.screen.print_json(release_json(restored, live=True))
-    else:
-        session.screen.print_text(
-            f"Release {restored.release} is live: the content of release {release} ({restored.rows:,} rows)."
-        )
-        session.screen.print_text("The next refresh publishes the newest content again.")
+    session.screen.print_json(release_json(restored, live=True))
+    session.screen.print_text(
+        f"Release {restored.release} is live: the content of release {release} ({restored.rows:,} rows).\n"
+        "The next refresh publishes the newest content again."
+    )

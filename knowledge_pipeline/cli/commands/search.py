@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.local_files import iter_index_locations, read_beginning
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
 Limit = Annotated[
-    int | None, typer.Option("--limit", "-n", metavar="N", help="How many results.", min=1, max=MAX_RESULTS)
+    int | None, Option("--limit", "-n", metavar="N", help="How many results.", min=1, max=MAX_RESULTS)
 ]
 Lines = Annotated[
-    int,
-    typer.Option("--lines", metavar="N", help="Lines to show of each result; 0: only its location.", min=0),
+    int, Option("--lines", metavar="N", help="Lines to show of each result; 0: only its location.", min=0)
 ]
-Explain = Annotated[bool, typer.Option("--explain", help="Explain each score, and show timings.")]
+Explain = Annotated[bool, Option("--explain", help="Explain each score, and show timings.")]
 File = Annotated[
-    str | None,
-    typer.Option("--file", metavar="PATH", help="Find what is similar to this file, indexed or not."),
+    str | None, Option("--file", metavar="PATH", help="Find what is similar to this file, indexed or not.")
 ]
 
 
@@ -42,12 +40,10 @@ def search(
     session: Session,
     query: Annotated[
         str | None,
-        typer.Argument(
-            metavar="QUERY", help="A question, keywords, or a name; `lang:go path:src/` narrow it."
-        ),
+        Argument(metavar="QUERY", help="A question, keywords, or a name; `lang:go path:src/` narrow it."),
     ] = None,
     type: Annotated[
-        SearchType | None, typer.Option("--type", "-t", help="What to look for.  [default: semantic]")
+        SearchType | None, Option("--type", "-t", help="What to look for.  [default: semantic]")
     ] = None,
     file: File = None,
     limit: Limit = None,
@@ -72,9 +68,8 @@ def search(
         if file is not None or type == "similar":
             response = search_similar(base, query, file, filters, limit=limit, explain=explain)
         else:
-            response = base.search(
-                query or "", type=type or "semantic", filters=filters, limit=limit, explain=explain
-            )
+            kind = type or "semantic"
+            response = base.search(query or "", type=kind, filters=filters, limit=limit, explain=explain)
     show_results(session.screen, response, lines=lines)
 
 

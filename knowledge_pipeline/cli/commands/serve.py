@@ -6,7 +6,7 @@ import socket
 from importlib.util import find_spec
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.errors import ConfigError
@@ -20,13 +20,10 @@ from knowledge_pipeline.errors import ConfigError
 def serve(
     session: Session,
     host: Annotated[
-        str | None, typer.Option("--host", metavar="NAME", help="Where to listen.  [default: serve.host]")
+        str | None, Option(metavar="NAME", help="Where to listen.  [default: serve.host]")
     ] = None,
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", metavar="N", help="Port; 0: any free.  [default: serve.port]", min=0, max=65535
-        ),
+        int | None, Option(metavar="N", help="Port; 0: any free.  [default: serve.port]", min=0, max=65535)
     ] = None,
 ) -> None:
     """Serve over HTTP until interrupted.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from knowledge_pipeline.cli.commands.search import Explain, File, Limit, Lines, search_similar
 from knowledge_pipeline.cli.filter_options import FilterOptions
@@ -21,7 +21,7 @@ from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS
 def similar(
     session: Session,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="Code or prose; `-` reads it from stdin.")
+        str | None, Argument(metavar="TEXT", help="Code or prose; `-` reads it from stdin.")
     ] = None,
     file: File = None,
     limit: Limit = None,

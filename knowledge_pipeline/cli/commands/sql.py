@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
@@ -31,16 +32,14 @@ def complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
 def sql(
     session: Session,
     model: Annotated[
-        str | None,
-        typer.Argument(metavar="MODEL", help="The model to run.", autocompletion=complete_model_names),
+        str | None, Argument(metavar="MODEL", help="The model to run.", autocompletion=complete_model_names)
     ] = None,
     query: Annotated[
-        str | None,
-        typer.Option("--query", metavar="SELECT", help="Run this select over models and raw tables."),
+        str | None, Option(metavar="SELECT", help="Run this select over models and raw tables.")
     ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Print the model's SQL, and do not run it.")] = False,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Rows to print; 0: all.", min=0)] = 100,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header line.")] = False,
+    show: Annotated[bool, Option("--show", help="Print the model's SQL, and do not run it.")] = False,
+    limit: Annotated[int, Option(metavar="N", help="Rows to print; 0: all.", min=0)] = 100,
+    as_csv: Annotated[bool, Option("--csv", help="Print CSV with a header line.")] = False,
 ) -> None:
     """Answer questions about the pipeline: cost, freshness, duplicates, links, quality.
 
@@ -60,14 +59,12 @@ def sql(
         raise WrongUsage("give --csv or --json, not both")
     loaded = load_models()
     if query is not None:
-        show_rows(
-            session.screen, run.run_query(session.lake, loaded, query, limit=limit or None), as_csv=as_csv
-        )
+        answer = run.run_query(session.lake, loaded, query, limit=limit or None)
+        show_rows(session.screen, answer, as_csv=as_csv)
     elif model is None:
         show_models(session.screen, loaded)
     elif show:
         show_sql(session.screen, select_required_models(loaded, [model])[-1])
     else:
-        show_rows(
-            session.screen, run.query_model(session.lake, loaded, model, limit=limit or None), as_csv=as_csv
-        )
+        answer = run.query_model(session.lake, loaded, model, limit=limit or None)
+        show_rows(session.screen, answer, as_csv=as_csv)

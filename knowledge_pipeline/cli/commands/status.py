@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.session import Session, example
 
@@ -16,7 +16,7 @@ from knowledge_pipeline.cli.session import Session, example
 def status(
     session: Session,
     detailed: Annotated[
-        bool, typer.Option("--detailed", help="Also show disk use, versions, spaces, and reasons of skips.")
+        bool, Option("--detailed", help="Also show disk use, versions, spaces, and reasons of skips.")
     ] = False,
 ) -> None:
     """Show what is live and what is stored of every source."""
@@ -31,7 +31,7 @@ def status(
 
     lake, settings = session.lake, session.settings_without_secrets
     release = find_live_release(lake)
-    found = {
+    found: dict[str, Any] = {
         "config": str(session.config_path),
         "store": str(settings.store),
         "release": {
@@ -48,7 +48,4 @@ def status(
         found["spaces"] = summarize_spaces(lake)
         found["code_graph"] = summarize_code_graph(lake)
         found["disk_bytes"] = compute_size(lake.root)
-    if session.as_json:
-        session.screen.print_json(found)
-    else:
-        show_status(session.screen, found, detailed=detailed)
+    show_status(session.screen, found, detailed=detailed)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
+from typer import Argument, Option
 
+from knowledge_pipeline.cli.options import Names
 from knowledge_pipeline.cli.render.terminal_text import format_time
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.times import parse_duration
@@ -22,37 +23,33 @@ if TYPE_CHECKING:
 """)
 def create(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, or its purpose.")],
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="NAME", help="Grant what this tenant may see.")
-    ] = None,
+    name: Annotated[str, Argument(metavar="NAME", help="Whose token it is, or its purpose.")],
+    tenant: Annotated[str | None, Option(metavar="NAME", help="Grant what this tenant may see.")] = None,
     principal: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--principal", metavar="NAME", help="Grant this principal's private documents (repeatable)."
-        ),
+        Names,
+        Option(metavar="NAME", help="Grant this principal's private documents (repeatable)."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--everything", help="Grant all tenants and all private documents.")
+        bool, Option("--everything", help="Grant all tenants and all private documents.")
     ] = False,
     scope: Annotated[
-        list[str] | None,
-        typer.Option("--scope", metavar="NAME", help="query or admin (repeatable).  [default: query]"),
+        Names, Option(metavar="NAME", help="query or admin (repeatable).  [default: query]")
     ] = None,
     rate: Annotated[
         int | None,
-        typer.Option(
-            "--rate", metavar="N", help="Requests per minute.  [default: serve.requests_per_minute]", min=1
-        ),
+        Option(metavar="N", help="Requests per minute.  [default: serve.requests_per_minute]", min=1),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="SPAN", help="How long it is valid: 12h, 90d, 52w.")
+        str | None, Option(metavar="SPAN", help="How long it is valid: 12h, 90d, 52w.")
     ] = None,
 ) -> None:
     """Create a token for a server's clients, and print it once.
 
     Only its digest is stored. Without --tenant and --everything it grants public documents only.
     """
+    expires_in = parse_duration((expires or "").strip().lower(), {"h": 1 / 24, "d": 1.0, "w": 7.0})
+    if expires and not expires_in:
+        raise WrongUsage(f"found --expires {expires!r}; allowed: hours, days or weeks, such as 12h, 90d, 52w")
     token, secret = _open_tokens(session).create(
         name,
         tenant=tenant,
@@ -60,13 +57,11 @@ def create(
         everything=everything,
         scopes=cast("list[Scope]", scope or ["query"]),
         requests_per_minute=rate,
-        expires_in=_parse_expiry(expires) if expires else None,
+        expires_in=expires_in,
     )
-    if session.as_json:
-        session.screen.print_json({**_token_row(token), "token": secret})
-    else:
-        session.screen.print_note(f"Token {token.id} for {token.name}. It is not shown again:")
-        session.screen.print_text(secret)
+    session.screen.print_json({**_token_row(token), "token": secret})
+    session.screen.print_note(f"Token {token.id} for {token.name}. It is not shown again:")
+    session.screen.print_text(secret)
 
 
 @example("""
@@ -76,11 +71,9 @@ def create(
 def list_(session: Session) -> None:
     """List all tokens, with what they grant."""
     rows = [_token_row(token) for token in _open_tokens(session).list_all()]
-    if session.as_json:
-        session.screen.print_json({"tokens": rows})
-    elif rows:
-        session.screen.print_table([_format_row(row) for row in rows])
-    else:
+    session.screen.print_json({"tokens": rows})
+    session.screen.print_table([_format_row(row) for row in rows])
+    if not rows:
         session.screen.print_text("There is no token yet: run `knowledge token create NAME`.")
 
 
@@ -89,27 +82,18 @@ def list_(session: Session) -> None:
     knowledge token revoke 3f2a9c01
 """)
 def revoke(
-    session: Session, token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, or its name.")]
+    session: Session, token: Annotated[str, Argument(metavar="TOKEN", help="Its id, or its name.")]
 ) -> None:
     """Revoke a token; a running server refuses it within a second."""
     revoked = _open_tokens(session).revoke(token)
-    if session.as_json:
-        session.screen.print_json(_token_row(revoked))
-    else:
-        session.screen.print_text(f"Token {revoked.id} ({revoked.name}) is revoked.")
+    session.screen.print_json(_token_row(revoked))
+    session.screen.print_text(f"Token {revoked.id} ({revoked.name}) is revoked.")
 
 
 def _open_tokens(session: Session) -> TokenStore:
     from knowledge_pipeline.serve.tokens import TokenStore
 
     return TokenStore(session.lake)
-
-
-def _parse_expiry(text: str) -> timedelta:
-    duration = parse_duration(text.strip().lower(), {"h": 1 / 24, "d": 1.0, "w": 7.0})
-    if not duration:
-        raise WrongUsage(f"found --expires {text!r}; allowed: hours, days or weeks, such as 12h, 90d, 52w")
-    return duration
 
 
 def _token_row(token: Token) -> dict[str, Any]:
@@ -133,9 +117,7 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
     sees = "everything" if row["everything"] else row["tenant"] or "what is public"
     principals = f" ({', '.join(row['principals'])})" if row["principals"] else ""
     return {
-        "id": row["id"],
-        "name": row["name"],
-        "state": row["state"],
+        **{name: row[name] for name in ("id", "name", "state")},
         "sees": sees + principals,
         "scopes": ", ".join(row["scopes"]),
         "created": format_time(row["created_at"]),

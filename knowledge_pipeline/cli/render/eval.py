@@ -25,23 +25,17 @@ _STEP_MEASURES = ("nDCG@10", "R@10", "RR@10")
 def show_scores(
     screen: Screen, responses: Responses, run_metadata: Json, *, combined: bool, misses: bool
 ) -> None:
-    """Show every measure with its interval, and how long a question took.
+    """Show every measure with its interval, how long a question took, and on demand the `misses`.
 
-    Args:
-        screen: where to.
-        responses: to all questions.
-        run_metadata: what was asked, and which index; for programs.
-        combined: whether to show all search types together as well.
-        misses: whether to list the questions without an answer.
+    `run_metadata` says what was asked, and which index, for programs. With `combined`, all
+    search types are shown together as well.
     """
     from knowledge_pipeline.evaluation.judge import is_answered
 
     summaries = _summarize(responses, combined=combined)
     missed = [_missed_question_json(each) for each in responses if not is_answered(each)] if misses else None
-    if screen.as_json:
-        types = {"types": {type_: asdict(summary) for type_, summary in summaries.items()}}
-        screen.print_json({**run_metadata, **types, **({} if missed is None else {"misses": missed})})
-        return
+    types = {"types": {type_: asdict(summary) for type_, summary in summaries.items()}}
+    screen.print_json({**run_metadata, **types, **({} if missed is None else {"misses": missed})})
     rows = [
         {
             "type": summary.type,
@@ -71,14 +65,9 @@ def show_scores(
 def show_comparison(
     screen: Screen, before: Responses, after: Responses, run_metadata: Json, *, combined: bool
 ) -> None:
-    """Show how every measure changed, and the questions that were won and lost.
+    """Show how every measure changed, and the questions that were won and lost; arguments as above.
 
-    Args:
-        screen: where to.
-        before: the responses to compare with.
-        after: responses to the same questions.
-        run_metadata: what was asked, and which index, with a key `against`; for programs.
-        combined: whether to show all search types together as well.
+    `run_metadata` has a key `against`, with the same of what answered `before`.
     """
     from knowledge_pipeline.evaluation.compare import compare, list_changed_questions
 
@@ -86,18 +75,16 @@ def show_comparison(
     summaries_after = _summarize(after, combined=combined)
     comparisons = [each for each in compare(before, after) if each.type in summaries_after]
     changed = list_changed_questions(before, after)
-    if screen.as_json:
-        types_before = {type_: asdict(summary) for type_, summary in summaries_before.items()}
-        screen.print_json(
-            {
-                **run_metadata,
-                "types": {type_: asdict(summary) for type_, summary in summaries_after.items()},
-                "against": {**run_metadata["against"], "types": types_before},
-                "changes": {each.type: _measures_json(each) for each in comparisons},
-                "changed_questions": [_changed_question_json(each) for each in changed],
-            }
-        )
-        return
+    types_before = {type_: asdict(summary) for type_, summary in summaries_before.items()}
+    screen.print_json(
+        {
+            **run_metadata,
+            "types": {type_: asdict(summary) for type_, summary in summaries_after.items()},
+            "against": {**run_metadata["against"], "types": types_before},
+            "changes": {each.type: _measures_json(each) for each in comparisons},
+            "changed_questions": [_changed_question_json(each) for each in changed],
+        }
+    )
     rows = [
         {
             "type": comparison.type,
@@ -134,16 +121,14 @@ def show_step_scores(
         step: {each.type: each for each in compare(responses[FUSED_STEP], of_step)}
         for step, of_step in responses.items()
     }
-    if screen.as_json:
-        steps = {
-            step: {
-                "types": {type_: asdict(summary) for type_, summary in of_step.items()},
-                "to_fused": {type_: _measures_json(changes[step][type_]) for type_ in of_step},
-            }
-            for step, of_step in summaries.items()
+    steps = {
+        step: {
+            "types": {type_: asdict(summary) for type_, summary in of_step.items()},
+            "to_fused": {type_: _measures_json(changes[step][type_]) for type_ in of_step},
         }
-        screen.print_json({**run_metadata, "steps": steps})
-        return
+        for step, of_step in summaries.items()
+    }
+    screen.print_json({**run_metadata, "steps": steps})
     rows: list[Json] = []
     for type_ in summaries[FUSED_STEP]:
         for step, of_step in summaries.items():
@@ -228,15 +213,8 @@ def _measures_json(comparison: Comparison) -> Json:
 
 def _changed_question_json(changed: ChangedQuestion) -> Json:
     question = changed.question
-    return {
-        "question": question.text,
-        "type": question.type,
-        "file": question.file,
-        "before": changed.before,
-        "after": changed.after,
-        "rank_before": changed.rank_before,
-        "rank_after": changed.rank_after,
-    }
+    outcome = {name: getattr(changed, name) for name in ("before", "after", "rank_before", "rank_after")}
+    return {"question": question.text, "type": question.type, "file": question.file, **outcome}
 
 
 def _missed_question_json(response: QuestionResponse) -> Json:

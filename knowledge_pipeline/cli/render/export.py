@@ -20,22 +20,19 @@ def show_export(
     from knowledge_pipeline.stages.export import count_outcomes
 
     counts = count_outcomes(written)
-    if screen.as_json:
-        problems = [
-            {
-                "uri": each.uri,
-                "outcome": each.outcome,
-                "file": str(each.file),
-                "stored": str(each.stored_copy) if each.stored_copy else None,
-                "why": each.error or None,
-            }
-            for each in written
-            if each.outcome in ("differs", "failed")
-        ]
-        screen.print_json(
-            {"source": source, "folder": str(folder), **counts, "archived": archived, "problems": problems}
-        )
-        return
+    problems = [
+        {
+            "uri": each.uri,
+            "outcome": each.outcome,
+            "file": str(each.file),
+            "stored": str(each.stored_copy) if each.stored_copy else None,
+            "why": each.error or None,
+        }
+        for each in written
+        if each.outcome in ("differs", "failed")
+    ]
+    place = {"source": source, "folder": str(folder)}
+    screen.print_json({**place, **counts, "archived": archived, "problems": problems})
     for each in written:
         if each.outcome == "differs":
             screen.print_text(f"{each.file} differs and is kept: the stored content is in {each.stored_copy}")

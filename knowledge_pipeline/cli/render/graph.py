@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.cli.render.screen import Screen, build_console
-from knowledge_pipeline.cli.render.terminal_text import escape_controls, format_count, one_line
+from knowledge_pipeline.cli.render.terminal_text import format_count, one_line
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
 
 _MAX_LINES_SHOWN = 5  # of one file
-_SIDES = ("used_by", "uses")
 _TITLES = {
     "usages": {"used_by": "used by"},
     "references": {"used_by": "named by"},
@@ -72,7 +71,7 @@ def _build_tree(answer: GraphResponse) -> _Branch | None:
     if others:
         root = _Branch(one_line(answer.target), format_count(len(answer.targets), "file"))
     own = {node.id for node in answer.nodes if node.role in ("target", "member")}
-    for side in _SIDES:
+    for side in ("used_by", "uses"):
         title = _TITLES.get(answer.operation, {}).get(side)
         grown = _TreeBuilder(answer, side).build_branches(own, own) if title else []
         if title and grown:
@@ -97,10 +96,8 @@ class _TreeBuilder:
             near, far = (link.target, link.source) if self._side == "used_by" else (link.source, link.target)
             if near in ids and far not in own:
                 found.setdefault(far, []).append(link)
-        ordered = sorted(
-            found, key=lambda id_: (self._nodes[id_].distance, self._nodes[id_].path or "~", id_)
-        )
-        return [self._build_branch(self._nodes[id_], found[id_], own) for id_ in ordered]
+        nodes = sorted((self._nodes[id_] for id_ in found), key=lambda n: (n.distance, n.path or "~", n.id))
+        return [self._build_branch(node, found[node.id], own) for node in nodes]
 
     def _build_branch(self, node: GraphNode, links: Sequence[GraphEdge], own: set[str]) -> _Branch:
         detail = f"{_format_detail(node)}  {self._format_links(links)}".strip()
@@ -139,9 +136,8 @@ def _iter_lines(branch: _Branch, indent: str = "", prefix: str = "") -> Iterator
     yield f"{prefix}{one_line(branch.name)}  {one_line(branch.detail)}".rstrip()
     for at, child in enumerate(branch.children, start=1):
         last = at == len(branch.children)
-        yield from _iter_lines(
-            child, f"{indent}{'   ' if last else '│  '}", f"{indent}{'└─ ' if last else '├─ '}"
-        )
+        below, prefix = ("   ", "└─ ") if last else ("│  ", "├─ ")
+        yield from _iter_lines(child, indent + below, indent + prefix)
 
 
 def _to_rich_tree(branch: _Branch) -> Tree:
@@ -149,11 +145,7 @@ def _to_rich_tree(branch: _Branch) -> Tree:
     from rich.tree import Tree
 
     def format_label(item: _Branch) -> Text:
-        return Text.assemble(
-            (escape_controls(one_line(item.name)), "bold"),
-            "  ",
-            (escape_controls(one_line(item.detail)), "dim"),
-        )
+        return Text.assemble((one_line(item.name), "bold"), "  ", (one_line(item.detail), "dim"))
 
     def add_children(tree: Tree, item: _Branch) -> Tree:
         for child in item.children:

@@ -23,6 +23,7 @@ _ACTION_LABELS: dict[Action, str] = {
 
 def show_maintenance(screen: Screen, maintained: MaintenanceReport) -> None:
     """Show what each action did, and how much space was freed."""
+    screen.print_json(maintained.as_metadata())
     rows = [
         {
             "what": _ACTION_LABELS[result.action],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def show_progress(screen: Screen) -> Iterator[ReportFactory]:
+def show_progress(screen: Screen) -> Generator[ReportFactory]:
     """Show progress on stderr while inside; yields what makes each source's report."""
     if screen.as_json or screen.quiet:
         yield lambda source: lambda stage, done, total: None
@@ -32,7 +32,7 @@ def show_progress(screen: Screen) -> Iterator[ReportFactory]:
 
 
 @contextmanager
-def _show_bars() -> Iterator[ReportFactory]:
+def _show_bars() -> Generator[ReportFactory]:
     """One bar at a time, of the stage that a source is in; it vanishes at the end."""
     from rich import progress
     from rich.console import Console

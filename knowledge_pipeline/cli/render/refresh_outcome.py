@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.cli.exit_codes import exit_code_of_failures, print_error
 from knowledge_pipeline.cli.render.terminal_text import one_line, truncate
-from knowledge_pipeline.errors import KnowledgeError, TransientError
+from knowledge_pipeline.errors import TransientError
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.session import Session
@@ -30,26 +30,24 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
     summaries = [_summarize_source(source, stages) for source, stages in by_source.items()]
     release, screen = outcome.release, session.screen
     if screen.as_json:
-        screen.print_json(
+        live = None
+        if release and release.version:
+            live = {"release": release.version, "new": release.has_changes, "rows": release.rows}
+        failures = [
             {
-                "config": str(session.config_path),
-                "declared": list(declared),
-                "sources": summaries,
-                "failures": [_failure_json(source, error) for source, error in outcome.failures.items()],
-                "release": {"release": release.version, "new": release.has_changes, "rows": release.rows}
-                if release and release.version
-                else None,
+                "source": source,
+                "error": str(error),
+                "kind": type(error).__name__,
+                "temporary": isinstance(error, TransientError),
             }
-        )
-    else:
-        rows = [
-            {
-                "source": each["source"],
-                **{name: each[name] for name in _NUMBERS},
-                "seconds": _format_seconds(each["seconds"]),
-            }
-            for each in summaries
+            for source, error in outcome.failures.items()
         ]
+        project = {"config": str(session.config_path), "declared": list(declared)}
+        screen.print_json({**project, "sources": summaries, "failures": failures, "release": live})
+    else:
+        columns = ("source", *_NUMBERS, "seconds")
+        shown = [{**each, "seconds": _format_seconds(each["seconds"])} for each in summaries]
+        rows = [{name: each[name] for name in columns} for each in shown]
         screen.print_table(rows, right_aligned=_NUMBERS)
         for summary in summaries:
             _show_notes(session, summary)
@@ -59,15 +57,6 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
     # a release is refused because of failed sources, so those decide
     of_sources = [error for source, error in outcome.failures.items() if source != _RELEASE_KEY]
     return exit_code_of_failures(of_sources or outcome.failures.values())
-
-
-def _failure_json(source: str, error: KnowledgeError) -> dict[str, Any]:
-    return {
-        "source": source,
-        "error": str(error),
-        "kind": type(error).__name__,
-        "temporary": isinstance(error, TransientError),
-    }
 
 
 def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any]:
@@ -111,9 +100,8 @@ def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
             screen.print_text(f"{source}: skipped {count:,}: {truncate(one_line(reason), 200)}")
         rest = list(reasons.values())[_MAX_REASONS_SHOWN:]
         if rest:
-            screen.print_text(
-                f"{source}: skipped {sum(rest):,} for {len(rest)} other reasons (--verbose lists all)"
-            )
+            others = f"{len(rest)} other reasons (--verbose lists all)"
+            screen.print_text(f"{source}: skipped {sum(rest):,} for {others}")
     for title, counts in (("sanitizer found", summary["found"]), ("note", summary["notes"])):
         if counts:
             listed = ", ".join(f"{one_line(name)} {count:,}" for name, count in counts.items())
@@ -125,7 +113,7 @@ def _list_skipped_documents(lake: Lake, source: str) -> list[tuple[str, str]]:
     from knowledge_pipeline.store.filters import is_null
 
     type_ = lake.list_stored_sources()[source]
-    tables = (lake.snapshot(type_, source), lake.chunks(type_, source))
+    tables: tuple[Any, ...] = (lake.snapshot(type_, source), lake.chunks(type_, source))
     rows = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
     return sorted((row["uri"], row["skipped"]) for each in rows for row in each)
 

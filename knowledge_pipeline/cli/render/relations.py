@@ -16,9 +16,7 @@ _MAX_NAME_CHARS = 80
 
 def show_relations(screen: Screen, target: str, found: RelationsResponse, *, limit: int) -> None:
     """Show the documents that `target` names and their first relations."""
-    if screen.as_json:
-        screen.print_json(found.as_json())
-        return
+    screen.print_json(found.as_json())
     if not found.documents:
         screen.print_note(f"note: {one_line(target)} is mentioned, but is not indexed itself")
     for document in found.documents:
@@ -28,9 +26,7 @@ def show_relations(screen: Screen, target: str, found: RelationsResponse, *, lim
             "relation": describe_relation(relation),
             "document": format_document_name(relation.document),
             "source": relation.document.source,
-            "modified": modified.date().isoformat()
-            if (modified := relation.document.last_modified)
-            else None,
+            "modified": (modified := relation.document.last_modified) and modified.date().isoformat(),
             "get": f"{relation.document.source}:{relation.document.uri}",
         }
         for relation in found.relations[:limit]
@@ -39,9 +35,8 @@ def show_relations(screen: Screen, target: str, found: RelationsResponse, *, lim
     if not rows:
         screen.print_text("No indexed document mentions it, and it mentions none.")
     if len(found.relations) > limit:
-        screen.print_note(
-            f"{format_count(len(found.relations) - limit, 'more relation')}: --limit shows them"
-        )
+        rest = format_count(len(found.relations) - limit, "more relation")
+        screen.print_note(f"{rest}: --limit shows them")
     if found.is_truncated:
         screen.print_note("note: more documents mention it than were read")
     if mentions := [each.target for each in found.unresolved_mentions if each.kind != "references"]:

@@ -39,7 +39,7 @@ class Screen:
         return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
     def print_json(self, value: Any) -> None:
-        """Write the one JSON value of a command."""
+        """With `--json`, write the one JSON value of a command; all other results are then silent."""
         self._write_json(value, indent=2)
 
     def print_json_line(self, value: Any) -> None:
@@ -47,6 +47,8 @@ class Screen:
         self._write_json(value, indent=None)
 
     def _write_json(self, value: Any, *, indent: int | None) -> None:
+        if not self.as_json:
+            return
         ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
         text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=str)
         _write(sys.stdout, escape_json(text) + "\n")
@@ -74,12 +76,13 @@ class Screen:
         if self.is_terminal:
             _print_rich_table(headings, cells, right_aligned)
         else:
-            _write(
-                sys.stdout, _format_aligned([[h.upper() for h in headings], *cells], headings, right_aligned)
-            )
+            rows_shown = [[heading.upper() for heading in headings], *cells]
+            _write(sys.stdout, _format_aligned(rows_shown, headings, right_aligned))
 
     def print_code(self, text: str, *, language: str | None, first_line: int) -> None:
         """Write lines of a document with their numbers, highlighted on a terminal."""
+        if self.as_json:
+            return
         if self.is_terminal:
             _print_rich_code(escape_controls(text), language, first_line)
             return
@@ -137,14 +140,11 @@ def _format_aligned(
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-_LEXERS = {"c_sharp": "csharp", "openapi": "yaml"}
-
-
 def _print_rich_code(text: str, language: str | None, first_line: int) -> None:
     from rich.padding import Padding
     from rich.syntax import Syntax
 
-    lexer = _LEXERS.get(language or "", language or "text")
+    lexer = {"c_sharp": "csharp", "openapi": "yaml"}.get(language or "", language or "text")
     syntax = Syntax(
         text, lexer, theme="ansi_dark", line_numbers=True, start_line=first_line, background_color="default"
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from knowledge_pipeline.cli.render.relations import format_document_name
 from knowledge_pipeline.cli.render.screen import Screen
@@ -20,17 +20,8 @@ _MAX_NEIGHBOURS = 3  # of each kind
 
 
 def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
-    """Show results in their order.
-
-    Args:
-        screen: where to.
-        answer: the results.
-        lines: how many lines of each result at most; None: all.
-        scores: whether to show scores.
-    """
-    if screen.as_json:
-        screen.print_json(answer.as_json())
-        return
+    """Show results in their order, each with at most so many `lines` (None: all)."""
+    screen.print_json(answer.as_json())
     for step in answer.degraded:
         note = describe_skipped_step(step).rstrip(".")
         why = answer.explain["degraded"].get(step) if answer.explain else None
@@ -63,23 +54,19 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
 
 def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     """Show how an answer was found: the question as understood, the steps, the candidates."""
-    if screen.as_json:
-        screen.print_json(answer.as_json())
-        return
+    screen.print_json(answer.as_json())
     explain = answer.explain or {}
     understood = {
         **explain.get("question", {}),
         **{name: explain.get(name) for name in ("generated", "filters", "degraded")},
     }
-    screen.print_table(
-        [{"understood": name, "as": _format_nested(value)} for name, value in understood.items() if value]
-    )
+    rows = [{"understood": name, "as": _format_nested(value)} for name, value in understood.items() if value]
+    screen.print_table(rows)
     steps = [{"step": step, "ms": spent} for step, spent in answer.timings_ms.items()]
     screen.print_table([*steps, {"step": "all", "ms": answer.took_ms}], right_aligned=("ms",))
     rows = [_candidate_row(rank, result) for rank, result in enumerate(answer.results, start=1)]
-    screen.print_table(
-        rows, right_aligned=("#", "score", "vector", "cosine", "words", "bm25", "fused", "rerank")
-    )
+    numbers = ("#", "score", "vector", "cosine", "words", "bm25", "fused", "rerank")
+    screen.print_table(rows, right_aligned=numbers)
     if not answer.results:
         screen.print_text("Nothing was found.")
 
@@ -111,15 +98,11 @@ def _show_content(screen: Screen, result: SearchResult, lines: int | None) -> No
     longest = _MAX_LINE_CHARS if lines is not None else _MAX_FULL_LINE_CHARS
     shown = [truncate(line, longest) for line in every[:lines]]
     first = re.search(r"\d+", result.citation.lines)
-    screen.print_code(
-        "\n".join(shown),
-        language=result.metadata.get("language"),
-        first_line=int(first[0]) if first else 1,
-    )
+    language, first_line = result.metadata.get("language"), int(first[0]) if first else 1
+    screen.print_code("\n".join(shown), language=language, first_line=first_line)
     if len(every) > len(shown):
-        screen.print_text(
-            f"   … {format_count(len(every) - len(shown), 'more line')}: knowledge get {result.id}"
-        )
+        rest = format_count(len(every) - len(shown), "more line")
+        screen.print_text(f"   … {rest}: knowledge get {result.id}")
 
 
 def _format_explanation(explanation: ScoreExplanation) -> str:
@@ -137,8 +120,10 @@ def _format_explanation(explanation: ScoreExplanation) -> str:
 
 def _format_nested(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{name}: {_format_nested(inner)}" for name, inner in value.items())
-    return ", ".join(map(_format_nested, value)) if isinstance(value, (list, tuple)) else str(value)
+        items = cast("Mapping[str, Any]", value).items()
+        return "; ".join(f"{name}: {_format_nested(inner)}" for name, inner in items)
+    is_list = isinstance(value, (list, tuple))
+    return ", ".join(map(_format_nested, cast("Sequence[Any]", value))) if is_list else str(value)
 
 
 def _candidate_row(rank: int, result: SearchResult) -> dict[str, Any]:

@@ -16,25 +16,14 @@ _MAX_LINES_SHOWN = 8
 
 def show_listing(screen: Screen, source: str, listed: int, skipped: Counter[str], document: Document) -> None:
     """Show how many documents a source lists and skips, and the beginning of one."""
-    if screen.as_json:
-        screen.print_json(
-            {
-                "source": source,
-                "listed": listed,
-                "skipped": dict(skipped.most_common()),
-                "document": {
-                    "uri": document.uri,
-                    "path": document.path,
-                    "title": document.title,
-                    "language": document.language,
-                    "author": document.author,
-                    "last_modified": document.last_modified.isoformat() if document.last_modified else None,
-                    "characters": len(document.text),
-                    "beginning": document.text[:500],
-                },
-            }
-        )
-        return
+    shown = {
+        **{name: getattr(document, name) for name in ("uri", "path", "title", "language", "author")},
+        "last_modified": document.last_modified.isoformat() if document.last_modified else None,
+        "characters": len(document.text),
+        "beginning": document.text[:500],
+    }
+    counts = {"listed": listed, "skipped": dict(skipped.most_common())}
+    screen.print_json({"source": source, **counts, "document": shown})
     screen.print_text(f"{source}: {format_count(listed, 'document')}, {skipped.total():,} to be skipped.")
     for reason, count in skipped.most_common(5):
         screen.print_text(f"  {count:,}: {one_line(reason)}")

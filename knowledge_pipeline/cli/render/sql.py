@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.render.screen import Screen
@@ -22,46 +22,43 @@ def show_models(screen: Screen, models: list[Model]) -> None:
         for model in sorted(models, key=lambda each: each.name)
         if model.layer == layer
     ]
-    if screen.as_json:
-        screen.print_json({"models": rows})
-    else:
-        screen.print_table(
-            [
-                {"model": row["model"], "layer": row["layer"], "answers": row["answers"] or row["about"]}
-                for row in rows
-            ]
-        )
+    screen.print_json({"models": rows})
+    screen.print_table(
+        [
+            {"model": row["model"], "layer": row["layer"], "answers": row["answers"] or row["about"]}
+            for row in rows
+        ]
+    )
 
 
 def show_sql(screen: Screen, model: Model) -> None:
     """Show the SQL of a model."""
-    if screen.as_json:
-        columns = {name: {"type": c.type, "comment": c.comment} for name, c in model.columns.items()}
-        screen.print_json({"model": model.name, "layer": model.layer, "sql": model.sql, "columns": columns})
-    else:
-        screen.print_text(model.sql)
+    columns = {name: {"type": c.type, "comment": c.comment} for name, c in model.columns.items()}
+    screen.print_json({"model": model.name, "layer": model.layer, "sql": model.sql, "columns": columns})
+    screen.print_text(model.sql)
 
 
 def show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:
     """Show the rows of a query."""
-    import pyarrow as pa
+    import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs] - it has none
 
-    rows = answer.rows.to_pylist()
+    table, types = cast("Any", answer).rows, cast("Any", pa.types)
+    rows: list[dict[str, Any]] = table.to_pylist()
     if screen.as_json:
-        columns = [{"name": field.name, "type": str(field.type)} for field in answer.rows.schema]
+        columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
         plain = [{name: _to_json_value(value) for name, value in row.items()} for row in rows]
         screen.print_json({"columns": columns, "rows": plain, "total": answer.total})
     elif as_csv:
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")
-        writer.writerow(answer.rows.schema.names)
-        columns = [[_to_json_value(value) for value in column.to_pylist()] for column in answer.rows.columns]
-        writer.writerows(zip(*columns, strict=True))
+        writer.writerow(table.schema.names)
+        values = [[_to_json_value(value) for value in column.to_pylist()] for column in table.columns]
+        writer.writerows(zip(*values, strict=True))
         screen.print_text(written.getvalue().removesuffix("\n"))
     elif rows:
         cells = [{name: _format_cell(value) for name, value in row.items()} for row in rows]
-        numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-        numbers = [field.name for field in answer.rows.schema if any(is_(field.type) for is_ in numeric)]
+        numeric = (types.is_integer, types.is_floating, types.is_decimal)
+        numbers = [field.name for field in table.schema if any(is_(field.type) for is_ in numeric)]
         screen.print_table(cells, right_aligned=numbers)
     else:
         screen.print_note("No rows.")
@@ -73,9 +70,7 @@ def _to_json_value(value: Any) -> Any:
     """A JSON value: ISO times, and None for NaN and infinity. `Any`: any value of DuckDB."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, date):  # a datetime is one, too
-        return value.isoformat()
-    return value
+    return value.isoformat() if isinstance(value, date) else value  # a datetime is a date, too
 
 
 def _format_cell(value: Any) -> Any:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> None:
     """Show what `status --json` prints."""
+    screen.print_json(found)
     release, sources = found["release"], found["sources"]
     if release:
         created = format_time(release["created"])

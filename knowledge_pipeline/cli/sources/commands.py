@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, get_args
 
-import typer
+from typer import Argument, Option
 
 from knowledge_pipeline.cli.exit_codes import FAILED
-from knowledge_pipeline.cli.options import TokenVariable, Yes, complete_source_ids
+from knowledge_pipeline.cli.options import Names, TokenVariable, Yes, complete_source_ids
 from knowledge_pipeline.cli.prompts import ask, confirm
 from knowledge_pipeline.cli.render.terminal_text import format_count
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
@@ -29,16 +29,7 @@ from knowledge_pipeline.cli.sources.source_entries import (
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import ConfigError, NotFound
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
-
-_ID_SUFFIXES = {
-    "code": "code",
-    "markdown": "docs",
-    "openapi": "api",
-    "git_history": "history",
-    "files": "files",
-    "archive": "archive",
-}
+Id = Annotated[str, Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
 
 
 @example("""
@@ -60,11 +51,9 @@ def list_(session: Session) -> None:
         }
         for source in session.settings_without_secrets.sources
     ]
-    if session.as_json:
-        session.screen.print_json({"config": str(session.config_path), "sources": rows})
-    elif rows:
-        session.screen.print_table(rows)
-    else:
+    session.screen.print_json({"config": str(session.config_path), "sources": rows})
+    session.screen.print_table(rows)
+    if not rows:
         session.screen.print_text(f"{session.config_path} declares no source: run `knowledge sources add`.")
 
 
@@ -78,35 +67,28 @@ def list_(session: Session) -> None:
 """)
 def add(
     session: Session,
-    type: Annotated[SourceType, typer.Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.")],
-    path: Annotated[
-        Path | None, typer.Option("--path", metavar="FOLDER", help="A folder on this machine.")
-    ] = None,
+    type: Annotated[SourceType, Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.")],
+    path: Annotated[Path | None, Option(metavar="FOLDER", help="A folder on this machine.")] = None,
     url: Annotated[
-        str | None,
-        typer.Option("--url", metavar="URL", help="A git repository, or the address of a service."),
+        str | None, Option(metavar="URL", help="A git repository, or the address of a service.")
     ] = None,
-    id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="By default, the name and the type.")
-    ] = None,
-    branch: Annotated[
-        str | None, typer.Option("--branch", metavar="NAME", help="The branch of --url.")
-    ] = None,
+    id: Annotated[str | None, Option(metavar="ID", help="By default, the name and the type.")] = None,
+    branch: Annotated[str | None, Option(metavar="NAME", help="The branch of --url.")] = None,
     include: Annotated[
-        list[str] | None,
-        typer.Option("--include", metavar="PATTERN", help="Only files that match, as in .gitignore."),
+        Names, Option(metavar="PATTERN", help="Only files that match, as in .gitignore.")
     ] = None,
     exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", metavar="PATTERN", help="No files that match, as in .gitignore."),
+        Names, Option(metavar="PATTERN", help="No files that match, as in .gitignore.")
     ] = None,
     token_env: TokenVariable = None,
     email: Annotated[
-        str | None,
-        typer.Option("--email", metavar="ADDRESS", help="Jira and Confluence Cloud: the token's account."),
+        str | None, Option(metavar="ADDRESS", help="Jira and Confluence Cloud: the token's account.")
     ] = None,
 ) -> None:
     """Add a source to knowledge.yaml, keeping its comments; nothing is indexed yet."""
+    from knowledge_pipeline.config.file import load_settings
+    from knowledge_pipeline.config.template import USUAL_IDS
+
     config = resolve_target_config(session)
     if type == "slack" and path is not None:
         name = "slack"
@@ -127,8 +109,10 @@ def add(
         entry = {"type": type, "connection": local if repository.is_local else repository.to_connection()}
         entry |= {"include": list(include)} if include else {}
         entry |= {"exclude": list(exclude)} if exclude else {}
-        name = f"{repository.slug}-{_ID_SUFFIXES[type]}"
-    _add_entry(session, config, {"id": id or choose_free_id(name, _list_declared_ids(config)), **entry})
+        name = f"{repository.slug}-{USUAL_IDS.get(type, type)}"
+    declared = load_settings(config, allow_unset=True).sources if config.exists() else ()
+    free_id = id or choose_free_id(name, {source.id for source in declared})
+    _add_entry(session, config, {"id": free_id, **entry})
 
 
 def _choose_repository(
@@ -157,13 +141,10 @@ def _add_entry(session: Session, config: Path, entry: SourceEntry) -> None:
     with open_source(validate_entry(entry, config, allow_unset=True), cache=config.parent):
         pass  # contacts no service
     add_entries(session, config, [entry])
-    if session.as_json:
-        session.screen.print_json({"config": str(config), "added": entry})
-        return
-    session.screen.print_text(f"Added {entry['id']} to {config}.")
-    session.screen.print_text(
-        f"Next: knowledge sources test {entry['id']}, then knowledge refresh --source {entry['id']}"
-    )
+    session.screen.print_json({"config": str(config), "added": entry})
+    id_ = entry["id"]
+    session.screen.print_text(f"Added {id_} to {config}.")
+    session.screen.print_text(f"Next: knowledge sources test {id_}, then knowledge refresh --source {id_}")
 
 
 @example("""
@@ -174,7 +155,7 @@ def remove(
     session: Session,
     id: Id,
     keep_content: Annotated[
-        bool, typer.Option("--keep-content", help="Remove it from knowledge.yaml only; keep what is indexed.")
+        bool, Option("--keep-content", help="Remove it from knowledge.yaml only; keep what is indexed.")
     ] = False,
     yes: Yes = False,
 ) -> int | None:
@@ -193,12 +174,10 @@ def remove(
         with suppress(NotFound):  # nothing was ever stored
             documents = purge_source(session.lake, session.settings_without_secrets, id)
     remove_source(session.config_path, id)
-    if session.as_json:
-        session.screen.print_json({"removed": id, "documents": documents})
-    else:
-        erased = f"and erased {format_count(documents, 'document')}"
-        rest = "its content stays until `knowledge purge`" if keep_content else erased
-        session.screen.print_text(f"Removed {id} from {session.config_path}, {rest}.")
+    session.screen.print_json({"removed": id, "documents": documents})
+    erased = f"and erased {format_count(documents, 'document')}"
+    rest = "its content stays until `knowledge purge`" if keep_content else erased
+    session.screen.print_text(f"Removed {id} from {session.config_path}, {rest}.")
     return None
 
 
@@ -212,14 +191,6 @@ def test(session: Session, id: Id) -> None:
 
     (source,) = select_sources(session.settings, [id])
     probe_source(session, source)
-
-
-def _list_declared_ids(config: Path) -> set[str]:
-    from knowledge_pipeline.config.file import load_settings
-
-    if not config.exists():
-        return set()
-    return {source.id for source in load_settings(config, allow_unset=True).sources}
 
 
 def _relative_path(path: Path, config: Path) -> str:

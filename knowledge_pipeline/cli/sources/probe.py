@@ -14,16 +14,9 @@ if TYPE_CHECKING:
     from knowledge_pipeline.records import Document, Item
     from knowledge_pipeline.sources.base import Source
 
-_MAX_TRIES = 20
-
 
 def probe_source(session: Session, source: SourceConfig) -> None:
-    """List a source and read one document.
-
-    Raises:
-        SourceRefused: it lists nothing, or none of the first documents can be read.
-        KnowledgeError: the source fails.
-    """
+    """List a source and read one document; raises SourceRefused if it lists none that can be read."""
     from knowledge_pipeline.sources.registry import open_source
 
     with open_source(source, cache=session.lake.cache) as opened:
@@ -35,7 +28,7 @@ def probe_source(session: Session, source: SourceConfig) -> None:
 
 def _read_first_document(source: str, opened: Source, items: list[Item]) -> Document:
     reason = "it lists no document: check its connection, include and exclude"
-    for item in items[:_MAX_TRIES]:
+    for item in items[:20]:
         try:
             return opened.fetch(item)
         except DocumentSkipped as skipped:

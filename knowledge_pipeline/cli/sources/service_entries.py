@@ -38,13 +38,7 @@ SERVICE_KINDS = {
 def build_service_entry(
     kind: str, address: str, *, email: str | None, token_variable: str | None
 ) -> SourceEntry:
-    """An entry without an id; it names the variable of the token, never the token.
-
-    Args:
-        kind: a key of `SERVICE_KINDS`.
-        address: of a site or a repository.
-        email: the token's account, if the service asks for one.
-        token_variable: the environment variable that holds the token; "" for none, None for the usual one.
+    """An entry without an id; it names the variable of the token ("": none, None: usual), never the token.
 
     Raises:
         WrongUsage: the address is invalid, or the service takes no e-mail.
@@ -68,9 +62,9 @@ def build_service_entry(
 
 def derive_service_name(entry: SourceEntry) -> str:
     """The first part of an id: the name of the repository or site."""
-    connection = entry["connection"]
+    connection: dict[str, str] = entry["connection"]
     if path := connection.get("repository") or connection.get("project"):
-        name = str(path).rpartition("/")[2]
+        name = path.rpartition("/")[2]
     else:
         name = (urlsplit(connection.get("url", "")).hostname or "workspace").partition(".")[0]
     return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "site"

@@ -41,9 +41,8 @@ class RepositoryLocation:
         if self.is_git is not None:
             return not self.is_git
         folder = self._local_path
-        is_bare = (
-            (folder / "HEAD").is_file() and (folder / "objects").is_dir() and not (folder / ".git").exists()
-        )
+        has_objects = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+        is_bare = has_objects and not (folder / ".git").exists()
         return self.branch is None and folder.is_dir() and not is_bare
 
     @property
@@ -89,9 +88,7 @@ class RepositoryLocation:
 def declare_sources(session: Session, repository: RepositoryLocation) -> tuple[list[str], list[str]]:
     """Declare the repository's sources in the file; returns the new ids, and all ids of its sources.
 
-    Raises:
-        ConfigError: it holds nothing to index, or the file is invalid.
-        SourceRefused, SourceUnavailable: the repository cannot be listed.
+    Raises ConfigError if it holds nothing to index, and what the source raises if it cannot be listed.
     """
     from knowledge_pipeline.config.file import load_settings
     from knowledge_pipeline.config.settings import Settings
@@ -183,9 +180,8 @@ def validate_entry(entry: Mapping[str, Any], path: Path, *, allow_unset: bool = 
     from knowledge_pipeline.config.file import check_config
     from knowledge_pipeline.config.yaml_edit import insert_entry
 
-    settings, problems = check_config(
-        insert_entry("version: 1\nsources: []\n", entry), path, allow_unset=allow_unset
-    )
+    text = insert_entry("version: 1\nsources: []\n", entry)
+    settings, problems = check_config(text, path, allow_unset=allow_unset)
     if settings is None or problems:
         raise ConfigError("; ".join(str(problem).partition("].")[2] or str(problem) for problem in problems))
     return settings.sources[0]

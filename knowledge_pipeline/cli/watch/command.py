@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import typer
+from typer import Option
 
 from knowledge_pipeline.cli.exit_codes import format_error, print_error
 from knowledge_pipeline.cli.options import Sources
@@ -38,15 +38,13 @@ def watch(
     session: Session,
     source: Sources = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Watch all sources, whatever their refresh.trigger.")
+        bool, Option("--all", help="Watch all sources, whatever their refresh.trigger.")
     ] = False,
     debounce: Annotated[
-        float,
-        typer.Option(min=0.05, max=60, metavar="SECONDS", help="Collect successive changes for this long."),
+        float, Option(min=0.05, max=60, metavar="SECONDS", help="Collect successive changes for this long.")
     ] = 1.0,
     poll: Annotated[
-        float,
-        typer.Option(min=1, metavar="SECONDS", help="How often to check remote git repositories."),
+        float, Option(min=1, metavar="SECONDS", help="How often to check remote git repositories.")
     ] = 30.0,
 ) -> None:
     """Refresh sources as their files change, until Ctrl-C.
@@ -77,34 +75,28 @@ class _Watcher:
                 due = {source.id for source in self._watched.sources}
             else:
                 due = self._watched.find_affected_sources(changed)
-                due |= self._list_moved_sources() | self._list_due_retries()
+                for source, error in self._poller.drain_changes().items():
+                    if error is None:
+                        due.add(source)
+                    else:
+                        self._report_error(source, error)
+                due |= self._list_due_retries()
             if due:
                 self._refresh_sources(due)
             if not is_ready:
                 is_ready = True
                 self._warm_up()
-            self._reload_config()
+            try:
+                if self._watched.reload_if_edited():
+                    self._session.screen.print_note("knowledge.yaml changed")
+                    self._poller.set_sources(self._watched.sources)
+                    self._last_errors.pop(_FILE, None)
+            except KnowledgeError as error:
+                self._report_error(_FILE, error)
         raise AssertionError("watching never ends by itself")
-
-    def _list_moved_sources(self) -> set[str]:
-        """Sources with new commits; reports those that cannot be checked."""
-        changes = self._poller.drain_changes()
-        for source, error in changes.items():
-            if error is not None:
-                self._report_error(source, error)
-        return {source for source, error in changes.items() if error is None}
 
     def _list_due_retries(self) -> set[str]:
         return {source for source, at in self._retries.items() if at <= time.monotonic()}
-
-    def _reload_config(self) -> None:
-        try:
-            if self._watched.reload_if_edited():
-                self._session.screen.print_note("knowledge.yaml changed")
-                self._poller.set_sources(self._watched.sources)
-                self._last_errors.pop(_FILE, None)
-        except KnowledgeError as error:
-            self._report_error(_FILE, error)
 
     def _refresh_sources(self, ids: Set[str]) -> None:
         """Refresh and release; reports every failure, and raises none."""
@@ -154,19 +146,15 @@ class _Watcher:
             return
         self._last_errors[source] = sentence
         if self._session.as_json:
-            is_temporary = isinstance(error, TransientError)
-            self._print_line(
-                source, {"error": sentence, "kind": type(error).__name__, "temporary": is_temporary}, ""
-            )
+            kind, is_temporary = type(error).__name__, isinstance(error, TransientError)
+            self._print_line(source, {"error": sentence, "kind": kind, "temporary": is_temporary}, "")
         else:
             print_error(f"{source}: {sentence}", kind="", code=0, as_json=False)
 
     def _print_line(self, source: str, values: dict[str, Any], text: str) -> None:
         now, screen = datetime.now().astimezone(), self._session.screen
-        if screen.as_json:
-            screen.print_json_line({"at": now.isoformat(timespec="milliseconds"), "source": source, **values})
-        else:
-            screen.print_text(f"{now:%H:%M:%S}  {source}: {text}")
+        screen.print_json_line({"at": now.isoformat(timespec="milliseconds"), "source": source, **values})
+        screen.print_text(f"{now:%H:%M:%S}  {source}: {text}")
 
     def _warm_up(self) -> None:
         """Load what the first change would wait for, and say that watching has begun."""

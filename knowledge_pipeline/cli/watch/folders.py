@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused
 
@@ -57,14 +57,11 @@ class WatchedSources:
 
         self._stamp = _read_stamp(self._path)
         settings = load_settings(self._path)
+        sources: Sequence[SourceConfig] = settings.sources
         if self._ids:
             sources = pipeline.select_sources(settings, dict.fromkeys(self._ids))
-        else:
-            sources = [
-                source
-                for source in settings.sources
-                if self._everything or resolve_trigger(source) in WATCHED_TRIGGERS
-            ]
+        elif not self._everything:
+            sources = [each for each in sources if resolve_trigger(each) in WATCHED_TRIGGERS]
         self.settings, self.lake, self.sources = settings, Lake(settings.store), sources
         self.idle = pipeline.IdleSources()
         self._generation += 1
@@ -145,8 +142,8 @@ class WatchedSources:
         @cache
         def load_paths() -> set[str]:
             """The documents at the last refresh, and their folders."""
-            snapshot = self.lake.snapshot(source.type, source.id)
-            uris = snapshot.read_rows(["uri"], is_null("archived_at"))["uri"].to_pylist()
+            snapshot: Any = self.lake.snapshot(source.type, source.id)  # pyarrow is untyped
+            uris: list[str] = snapshot.read_rows(["uri"], is_null("archived_at"))["uri"].to_pylist()
             files = [PurePosixPath(uri_to_path(uri)) for uri in uris]
             folders = {folder for file in files for folder in file.parents}
             return {path.as_posix() for path in folders.union(files)}
@@ -166,7 +163,11 @@ class WatchedSources:
 def _group_by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, list[str]]:
     """The changed paths in each folder; folders may be nested."""
     found: dict[Path, list[str]] = defaultdict(list)
-    list_around = cache(lambda folder: [each for each in (folder, *folder.parents) if each in folders])
+
+    @cache
+    def list_around(folder: Path) -> list[Path]:
+        return [each for each in (folder, *folder.parents) if each in folders]
+
     for path in changed:
         for folder in list_around(Path(path)) if Path(path) in folders else list_around(Path(path).parent):
             found[folder].append(path)

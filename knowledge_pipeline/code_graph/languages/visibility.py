@@ -15,13 +15,9 @@ from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline.syntax.nodes import children_of_type, part_of
 
 _MODIFIERS = (
-    "modifiers",
-    "modifier",
-    "visibility_modifier",
-    "access_modifier",
-    "accessibility_modifier",
+    "modifiers", "modifier", "visibility_modifier", "access_modifier", "accessibility_modifier",
     "method_modifiers",
-)
+)  # fmt: skip
 _MAX_UP = 3
 _BODIES = ("body", "block", "list", "file", "program", "compilation_unit", "template_body", "statements")
 _VISIBILITY_KEYWORDS = frozenset({"private", "public", "protected"})

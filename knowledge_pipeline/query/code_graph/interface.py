@@ -8,8 +8,8 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.contract.types import CallDirection
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.background_loop import SyncFacade, blocking
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
+from knowledge_pipeline.sync_facade import SyncFacade, blocking
 
 _ALL = Filters()
 

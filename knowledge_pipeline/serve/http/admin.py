@@ -92,7 +92,7 @@ async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
             tuple(each for each in refreshes if access.everything or set(each.sources) <= managed)
         )
 
-    return JSONResponse((await ctx.execute(load_refreshes, scope="admin")).as_json())
+    return await ctx.respond(load_refreshes, scope="admin")
 
 
 @routes.post(
@@ -120,7 +120,7 @@ async def list_sources(ctx: CurrentContext) -> JSONResponse:
         sources = await asyncio.to_thread(ctx.state.declared.list_managed, access)
         return SourceListResponse(tuple(map(_to_response, sources)))
 
-    return JSONResponse((await ctx.execute(load_sources, scope="admin")).as_json())
+    return await ctx.respond(load_sources, scope="admin")
 
 
 @routes.post(
@@ -140,7 +140,7 @@ async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
         await asyncio.to_thread(_edit_config, declared.path, config_edit.add_source, entry)
         return _to_response(next(each for each in declared.sources() if each.id == body.id))
 
-    return JSONResponse((await ctx.execute(add, scope="admin")).as_json(), 201)
+    return await ctx.respond(add, scope="admin", status=201)
 
 
 @routes.delete(
@@ -160,7 +160,7 @@ async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = Fa
         await asyncio.to_thread(_edit_config, declared.path, config_edit.remove_source, id)
         return SourceRemovedResponse(id, ctx.state.refreshes.submit_purge(id) if purge else None)
 
-    return JSONResponse((await ctx.execute(remove, scope="admin")).as_json())
+    return await ctx.respond(remove, scope="admin")
 
 
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:
@@ -173,7 +173,7 @@ async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONRespo
             raise NotFound("there is no source to refresh")
         return ctx.state.refreshes.submit(found, "sync")
 
-    return JSONResponse((await ctx.execute(start, scope="admin")).as_json(), 202)
+    return await ctx.respond(start, scope="admin", status=202)
 
 
 def _edit_config(path: Path, edit: Callable[[Path, ArgumentT], object], argument: ArgumentT) -> None:

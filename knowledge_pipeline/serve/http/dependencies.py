@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
+from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 
+from knowledge_pipeline.contract.responses import JsonResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.declared_sources import DeclaredSources
@@ -63,6 +65,16 @@ class RequestContext:
         """The result of an operation with the sender's access; see `Service.execute`."""
         base, access = self.service.base, self.identity.access
         return await self.service.execute(self.identity, lambda: operation(base, access), scope=scope)
+
+    async def respond(
+        self,
+        operation: Callable[[AsyncKnowledgeBase, Access], Awaitable[JsonResponse]],
+        *,
+        scope: Scope = "query",
+        status: int = 200,
+    ) -> JSONResponse:
+        """The result of an operation as JSON."""
+        return JSONResponse((await self.execute(operation, scope=scope)).as_json(), status)
 
 
 def build_origin(request: Request, interface: Interface = "http") -> Origin:

@@ -62,8 +62,7 @@ id_routes = APIRouter(prefix=PREFIX, tags=["documents"], responses=problem_respo
 @routes.post("/related", operation_id="related_documents", response_model=RelationsResponse)
 async def related(body: RelationsRequest, ctx: CurrentContext) -> JSONResponse:
     """How a document is related to others: what it closes, implements, references; what mentions it."""
-    found = await ctx.execute(lambda base, access: base.related(body.target, access=access))
-    return JSONResponse(found.as_json())
+    return await ctx.respond(lambda base, access: base.related(body.target, access=access))
 
 
 @id_routes.get(
@@ -85,12 +84,10 @@ async def export(id: KnowledgeId, ctx: CurrentContext) -> Response:
 @id_routes.get("/docs/{id:knowledge_id}", operation_id="get_document", response_model=DocumentResponse)
 async def document(id: KnowledgeId, ctx: CurrentContext) -> Response:
     """Return a document, assembled from its chunks; for a chunk's id, the document that holds it."""
-    found = await ctx.execute(lambda base, access: load_document(base, id, access))
-    return JSONResponse(found.as_json())
+    return await ctx.respond(lambda base, access: load_document(base, id, access))
 
 
 @id_routes.get("/{id:knowledge_id}", operation_id="get_chunk", response_model=SearchResponse)
 async def get_chunk(id: KnowledgeId, ctx: CurrentContext) -> JSONResponse:
     """Return one chunk, or all chunks of a document in order."""
-    found = await ctx.execute(lambda base, access: base.get(id, access=access))
-    return JSONResponse(found.as_json())
+    return await ctx.respond(lambda base, access: base.get(id, access=access))

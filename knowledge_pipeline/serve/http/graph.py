@@ -24,22 +24,18 @@ def _build_endpoint(
     method: GraphMethod, request_type: type[GraphTargetRequest]
 ) -> Callable[..., Awaitable[JSONResponse]]:
     async def endpoint(body: request_type, ctx: CurrentContext) -> JSONResponse:  # pyright: ignore[reportInvalidTypeForm]
-        request = _to_graph_request(method, body)
-        found = await ctx.execute(lambda base, access: base.graph.query(request, access=access))
-        return JSONResponse(found.as_json())
+        target_request: GraphTargetRequest = body
+        request = GraphRequest(
+            method,
+            target_request.target,
+            target_request.filters,
+            limit=target_request.limit,
+            depth=target_request.depth if isinstance(target_request, GraphTraversalRequest) else None,
+            direction=target_request.direction if isinstance(target_request, CallGraphRequest) else "both",
+        )
+        return await ctx.respond(lambda base, access: base.graph.query(request, access=access))
 
     return endpoint
-
-
-def _to_graph_request(method: GraphMethod, body: GraphTargetRequest) -> GraphRequest:
-    return GraphRequest(
-        method,
-        body.target,
-        body.filters,
-        limit=body.limit,
-        depth=body.depth if isinstance(body, GraphTraversalRequest) else None,
-        direction=body.direction if isinstance(body, CallGraphRequest) else "both",
-    )
 
 
 for _method, _operation in GRAPH_OPERATIONS.items():

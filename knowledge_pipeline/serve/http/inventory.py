@@ -26,14 +26,13 @@ _READ_RESPONSES = problem_responses(401, 403, 404, 421, 429, 503, 504)
 async def collections(ctx: CurrentContext) -> JSONResponse:
     """The sources that can be searched, with their size and the time of their last refresh."""
     settings = ctx.service.settings
-    found = await ctx.execute(lambda base, access: list_collections(settings, base, access))
-    return JSONResponse(found.as_json())
+    return await ctx.respond(lambda base, access: list_collections(settings, base, access))
 
 
 @routes.get("/status", operation_id="status", response_model=StatusResponse, responses=_READ_RESPONSES)
 async def status(ctx: CurrentContext) -> JSONResponse:
     """The live release, and its rows by source, type and space."""
-    return JSONResponse((await ctx.execute(lambda base, access: base.status(access=access))).as_json())
+    return await ctx.respond(lambda base, access: base.status(access=access))
 
 
 @routes.get(
@@ -45,8 +44,7 @@ async def status(ctx: CurrentContext) -> JSONResponse:
 async def stats(ctx: CurrentContext, hours: Hours = 24) -> JSONResponse:
     """How much is indexed, and the number and speed of recent queries."""
     settings = ctx.service.settings
-    found = await ctx.execute(lambda base, access: compute_stats(settings, base, access, hours=hours))
-    return JSONResponse(found.as_json())
+    return await ctx.respond(lambda base, access: compute_stats(settings, base, access, hours=hours))
 
 
 @routes.post(

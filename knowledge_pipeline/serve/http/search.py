@@ -92,23 +92,17 @@ async def query_docs(body: DocumentQueryRequest, ctx: CurrentContext) -> Respons
 @routes.post("/context", operation_id="context", response_model=ContextResponse)
 async def context(body: ContextRequest, ctx: CurrentContext) -> JSONResponse:
     """Build what an agent should read before a task: a prompt within a budget, with citations."""
-    built = await ctx.execute(
+    return await ctx.respond(
         lambda base, access: base.context(
             body, max_tokens=body.max_tokens, template=body.template, access=access
         )
     )
-    return JSONResponse(built.as_json())
 
 
 async def _run_search(ctx: RequestContext, body: QueryRequest, type: SearchType) -> Response:
     answer = await ctx.execute(
         lambda base, access: base.search(
-            body.query,
-            type=type,
-            filters=body.filters,
-            limit=body.limit,
-            explain=body.explain,
-            access=access,
+            body.query, type=type, filters=body.filters, limit=body.limit, explain=body.explain, access=access
         )
     )
     return to_response(ctx.request, answer)

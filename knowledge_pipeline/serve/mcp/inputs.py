@@ -19,6 +19,7 @@ from knowledge_pipeline.contract.types import (
 from knowledge_pipeline.serve.tool_inputs import (
     DatedQueryInput,
     FilterValues,
+    KnowledgeQueryInput,
     Limit,
     QueryInput,
     ToolInput,
@@ -84,6 +85,9 @@ class WikiSearchInput(DatedQueryInput):
     labels: FilterValues = filter_field("labels")
     authors: FilterValues = filter_field("authors")
     limit: Limit = 5
+
+
+SearchInput = KnowledgeQueryInput | CodeSearchInput | TicketSearchInput | WikiSearchInput
 
 
 class GraphTargetInput(ToolInput):

@@ -46,7 +46,10 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         try:
-            return _to_result(await _run_tool(service, resolve_identity(context), params))
+            output = await _run_tool(service, resolve_identity(context), params)
+            return CallToolResult(
+                content=[TextContent(type="text", text=output.text)], structured_content=output.structured
+            )
         except KnowledgeError as error:
             return _to_error_result(str(error))
         except Exception as error:  # noqa: BLE001 - a bug is reported, and the server goes on
@@ -80,12 +83,6 @@ def _to_listed_tool(name: str, tool: Tool) -> ListedTool:
         input_schema={**input_schema_of(tool.input_model), "description": f"Arguments of {name}."},
         output_schema=output_schema_of(tool.response),
         annotations=_READ_ONLY,
-    )
-
-
-def _to_result(output: ToolOutput) -> CallToolResult:
-    return CallToolResult(
-        content=[TextContent(type="text", text=output.text)], structured_content=output.structured
     )
 
 

@@ -13,8 +13,6 @@ from knowledge_pipeline.serve.logs import configure_logging
 from knowledge_pipeline.serve.mcp.server import IdentityResolver, create_server
 from knowledge_pipeline.serve.service import Identity, Origin, Service
 
-_STDIO_ORIGIN = Origin("mcp", None)
-
 
 def run(service: Service, *, token: str | None = None) -> None:
     """Answer until stdin ends, with the access of a token, or as the operator.
@@ -22,7 +20,14 @@ def run(service: Service, *, token: str | None = None) -> None:
     Raises:
         Unauthenticated: the token is not valid.
     """
-    resolve_identity = _operator_identity(service) if token is None else _token_identity(service, token)
+    per_minute = service.settings.serve.requests_per_minute
+    operator = Identity(Access.operator("mcp"), frozenset({"query"}), "operator", per_minute)
+
+    def resolve_identity(_: ServerRequestContext[Any] | None) -> Identity:
+        """Look a token up for every request: it may expire. The operator could read the files anyway."""
+        return operator if token is None else service.identify(token, Origin("mcp", None))
+
+    resolve_identity(None)
     with configure_logging(service.settings.serve):
         anyio.run(_serve, service, resolve_identity)
 
@@ -33,20 +38,3 @@ async def _serve(service: Service, resolve_identity: IdentityResolver) -> None:
         tasks.start_soon(service.warm)
         await server.run(reader, writer, server.create_initialization_options())
         tasks.cancel_scope.cancel()
-
-
-def _operator_identity(service: Service) -> IdentityResolver:
-    """Whoever starts the server can read the store's files, and sees everything."""
-    per_minute = service.settings.serve.requests_per_minute
-    identity = Identity(Access.operator("mcp"), frozenset({"query"}), "operator", per_minute)
-    return lambda _: identity
-
-
-def _token_identity(service: Service, token: str) -> IdentityResolver:
-    """Looks the token up for every request: it may expire while the server runs."""
-    service.identify(token, _STDIO_ORIGIN)
-
-    def resolve_identity(_: ServerRequestContext[Any]) -> Identity:
-        return service.identify(token, _STDIO_ORIGIN)
-
-    return resolve_identity

@@ -8,13 +8,8 @@ from typing import Any
 
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
 from knowledge_pipeline.contract.requests import Task
-from knowledge_pipeline.contract.responses import (
-    ContextResponse,
-    GraphResponse,
-    JsonResponse,
-    SearchResponse,
-)
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.contract.responses import ContextResponse, GraphResponse, JsonResponse, SearchResponse
+from knowledge_pipeline.contract.types import SearchType, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
@@ -50,34 +45,6 @@ class Tool:
     handler: ToolHandler
 
 
-async def _search_everything(
-    base: AsyncKnowledgeBase, access: Access, arguments: KnowledgeQueryInput
-) -> ToolOutput:
-    return _to_output(
-        await base.search(
-            arguments.query,
-            type=arguments.type,
-            filters=arguments.to_filters(),
-            limit=arguments.limit,
-            access=access,
-        )
-    )
-
-
-async def _search_code(
-    base: AsyncKnowledgeBase, access: Access, arguments: inputs.CodeSearchInput
-) -> ToolOutput:
-    return _to_output(
-        await base.search(
-            arguments.query,
-            type="code",
-            filters=arguments.to_filters(),
-            limit=arguments.limit,
-            access=access,
-        )
-    )
-
-
 async def _find_similar_code(
     base: AsyncKnowledgeBase, access: Access, arguments: inputs.SimilarCodeInput
 ) -> ToolOutput:
@@ -93,16 +60,18 @@ async def _find_similar_code(
     )
 
 
-def _search_source_type(source_type: SourceType) -> ToolHandler:
-    """Searches the sources of one type."""
+def _search(type: SearchType = "semantic", *, source_type: SourceType | None = None) -> ToolHandler:
+    """Searches by a type, unless the arguments have one; of the sources of one type, or of all."""
 
-    async def search(
-        base: AsyncKnowledgeBase, access: Access, arguments: inputs.TicketSearchInput | inputs.WikiSearchInput
-    ) -> ToolOutput:
-        filters = replace(arguments.to_filters(), source_types=(source_type,))
-        return _to_output(
-            await base.search(arguments.query, filters=filters, limit=arguments.limit, access=access)
+    async def search(base: AsyncKnowledgeBase, access: Access, arguments: inputs.SearchInput) -> ToolOutput:
+        filters = arguments.to_filters()
+        if source_type is not None:
+            filters = replace(filters, source_types=(source_type,))
+        search_type = arguments.type if isinstance(arguments, KnowledgeQueryInput) else type
+        answer = await base.search(
+            arguments.query, type=search_type, filters=filters, limit=arguments.limit, access=access
         )
+        return _to_output(answer)
 
     return search
 
@@ -165,14 +134,14 @@ def _to_output(answer: SearchResponse) -> ToolOutput:
 
 _SEARCH_TOOLS = {
     "knowledge_query": Tool(
-        "Search everything",
-        descriptions.QUERY,
-        KnowledgeQueryInput,
-        ToolSearchResponse,
-        _search_everything,
+        "Search everything", descriptions.QUERY, KnowledgeQueryInput, ToolSearchResponse, _search()
     ),
     "code_search": Tool(
-        "Search code by meaning", descriptions.CODE, inputs.CodeSearchInput, ToolSearchResponse, _search_code
+        "Search code by meaning",
+        descriptions.CODE,
+        inputs.CodeSearchInput,
+        ToolSearchResponse,
+        _search("code"),
     ),
     "search_code": Tool(
         "Find similar code",
@@ -186,28 +155,20 @@ _SEARCH_TOOLS = {
         descriptions.TICKETS,
         inputs.TicketSearchInput,
         ToolSearchResponse,
-        _search_source_type("jira"),
+        _search(source_type="jira"),
     ),
     "search_confluence": Tool(
         "Search Confluence pages",
         descriptions.CONFLUENCE_PAGES,
         inputs.WikiSearchInput,
         ToolSearchResponse,
-        _search_source_type("confluence"),
+        _search(source_type="confluence"),
     ),
     "get_document": Tool(
-        "Read a document",
-        descriptions.DOCUMENT,
-        inputs.DocumentInput,
-        DocumentPageResponse,
-        _read_document,
+        "Read a document", descriptions.DOCUMENT, inputs.DocumentInput, DocumentPageResponse, _read_document
     ),
     "build_context": Tool(
-        "Build context for a task",
-        descriptions.CONTEXT,
-        inputs.ContextInput,
-        ContextResponse,
-        _build_context,
+        "Build context for a task", descriptions.CONTEXT, inputs.ContextInput, ContextResponse, _build_context
     ),
 }
 
@@ -217,13 +178,7 @@ def _build_graph_tool(method: GraphMethod) -> Tool:
     input_model = inputs.GraphTargetInput
     if operation.default_depth is not None:
         input_model = inputs.CallGraphInput if operation.has_direction else inputs.GraphTraversalInput
-    return Tool(
-        operation.title,
-        descriptions.GRAPH[method],
-        input_model,
-        GraphResponse,
-        _query_graph(method),
-    )
+    return Tool(operation.title, descriptions.GRAPH[method], input_model, GraphResponse, _query_graph(method))
 
 
 TOOLS: Mapping[str, Tool] = {

@@ -57,6 +57,9 @@ async def document(request: Request, ctx: PageContext) -> Response:
     blocks = await asyncio.to_thread(
         _build_blocks, answer.results, line_range=line_range, matcher=TermMatcher(q), as_source=as_source
     )
+    other = {name: value for name, value in params.items() if name in ("id", "q", "lines")}
+    if not as_source:
+        other["view"] = "source"
     return render_page(
         request,
         "document.html.j2",
@@ -67,7 +70,7 @@ async def document(request: Request, ctx: PageContext) -> Response:
         source_url=links.web_url_of(document_url_of(first.citation)),
         blocks=blocks,
         outline=_build_outline(answer.results),
-        other_view=None if as_code else _other_view_url(request, as_source=as_source),
+        other_view=None if as_code else f"/doc?{urlencode(other)}",
         as_source=as_source,
     )
 
@@ -144,8 +147,3 @@ def _build_outline(results: Sequence[SearchResult]) -> list[tuple[str, int]]:
         if name and len(found) < _MAX_OUTLINE:
             found.setdefault(name, result.span.start_line)
     return list(found.items())
-
-
-def _other_view_url(request: Request, *, as_source: bool) -> str:
-    params = {name: value for name, value in request.query_params.items() if name in ("id", "q", "lines")}
-    return f"/doc?{urlencode(params if as_source else {**params, 'view': 'source'})}"

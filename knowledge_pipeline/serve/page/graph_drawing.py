@@ -62,13 +62,8 @@ def _layout_column(nodes: Sequence[GraphNode], column: int, height: int) -> Iter
     count = len(drawn) + (len(drawn) < len(nodes))
     x, top = column * (_WIDTH + _GAP_X), (height - count * (_HEIGHT + _GAP_Y) + _GAP_Y) // 2
     for row, node in enumerate(drawn):
-        yield Box(
-            node,
-            x,
-            top + row * (_HEIGHT + _GAP_Y),
-            _truncate_start(node.name, _NAME_CHARS),
-            _format_location(node),
-        )
+        y = top + row * (_HEIGHT + _GAP_Y)
+        yield Box(node, x, y, _truncate_start(node.name, _NAME_CHARS), _format_location(node))
     if len(drawn) < len(nodes):
         y = top + len(drawn) * (_HEIGHT + _GAP_Y)
         yield Box(None, x, y, f"{len(nodes) - len(drawn)} more", "in the list below")

@@ -56,7 +56,10 @@ class PageQuery:
         limit = params.get("limit", str(DEFAULT_LIMIT))
         if not (limit.isascii() and limit.isdecimal()):
             raise InvalidQuery("the limit is not a number")
-        lists: dict[str, Any] = {name: _distinct(params.getlist(name)) for name in _LIST_FILTERS}
+        lists: dict[str, Any] = {
+            name: tuple(dict.fromkeys(filter(None, map(str.strip, params.getlist(name)))))
+            for name in _LIST_FILTERS
+        }
         type_: Any = params.get("type") or "semantic"
         q, since = params.get("q", "").strip(), params.get("since", "").strip()
         return cls(q=q, type=type_, since=since, limit=int(limit[:9]), **lists)
@@ -94,7 +97,3 @@ class PageQuery:
         values: tuple[str, ...] = getattr(self, name)
         changed = tuple(each for each in values if each != value) if value in values else (*values, value)
         return self.url(**{name: changed, "limit": DEFAULT_LIMIT})
-
-
-def _distinct(values: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(stripped for value in values if (stripped := value.strip())))

@@ -25,12 +25,7 @@ TOKEN_COOKIE = "knowledge_token"  # noqa: S105 - a name
 CSRF_COOKIE = "knowledge_csrf"
 THEME_COOKIE = "knowledge_theme"
 
-_UNITS = (
-    ("second", 1, 60),
-    ("minute", 60, 3_600),
-    ("hour", 3_600, 86_400),
-    ("day", 86_400, 365 * 86_400),
-)
+_UNITS = (("second", 1, 60), ("minute", 60, 3_600), ("hour", 3_600, 86_400), ("day", 86_400, 365 * 86_400))
 _HEADERS: Mapping[str, str] = {  # in addition to those of every response
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'",

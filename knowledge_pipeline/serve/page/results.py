@@ -97,7 +97,10 @@ class ResultView:
 
 def build_result_views(answer: SearchResponse, matcher: TermMatcher, q: str) -> list[ResultView]:
     """The results of a search, in order. Takes milliseconds for each."""
-    best = _best_scores(answer.results)
+    best: dict[str, float] = {}
+    for result in answer.results:
+        for name, score, _ in _iter_scores(result):
+            best[name] = max(best.get(name, 0.0), score or 0.0)
     return [
         _build_result_view(number, each, matcher, best, q)
         for number, each in enumerate(answer.results, start=1)
@@ -200,13 +203,11 @@ def _select_preview_lines(html: Sequence[Markup]) -> list[bool]:
     wanted: dict[int, None] = {0: None, 1: None}
     for at, line in enumerate(html):
         if "<mark>" in line and len(wanted) < _PREVIEW_LINES:
-            wanted |= dict.fromkeys(
-                range(max(0, at - _CONTEXT_LINES), min(len(html), at + _CONTEXT_LINES + 1))
-            )
+            near = range(max(0, at - _CONTEXT_LINES), min(len(html), at + _CONTEXT_LINES + 1))
+            wanted |= dict.fromkeys(near)
     for at in range(len(html)):
-        if len(wanted) >= _PREVIEW_LINES:
-            break
-        wanted[at] = None
+        if len(wanted) < _PREVIEW_LINES:
+            wanted[at] = None
     return [at in wanted for at in range(len(html))]
 
 
@@ -220,14 +221,6 @@ def _iter_scores(result: SearchResult) -> Iterator[tuple[str, float | None, int 
         yield "fused", why.fused, None
         yield "reranked", why.rerank, None
     yield "score", result.score, None
-
-
-def _best_scores(results: Sequence[SearchResult]) -> dict[str, float]:
-    best: dict[str, float] = {}
-    for result in results:
-        for name, score, _ in _iter_scores(result):
-            best[name] = max(best.get(name, 0.0), score or 0.0)
-    return best
 
 
 def _iter_bars(result: SearchResult, best: dict[str, float]) -> Iterator[ScoreBar]:
@@ -247,8 +240,6 @@ def count_facets(results: Sequence[SearchResult]) -> dict[str, list[tuple[str, i
         "language": [each.metadata.get("language") for each in results],
     }
     return {
-        name: sorted(
-            Counter(str(value) for value in found if value).items(), key=lambda each: (-each[1], each[0])
-        )
+        name: sorted(Counter(map(str, filter(None, found))).items(), key=lambda each: (-each[1], each[0]))
         for name, found in values.items()
     }

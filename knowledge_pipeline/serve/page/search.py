@@ -123,23 +123,15 @@ async def _iter_hints(ctx: RequestContext, page_query: PageQuery) -> AsyncIterat
 
 
 def _suggest_filters(page_query: PageQuery, status: StatusResponse) -> list[Hint]:
-    known = {
-        "source": list(status.by_source),
-        "source_type": list(status.by_type),
-        "language": list(LANGUAGES),
-    }
+    known = {"source": status.by_source, "source_type": status.by_type, "language": LANGUAGES}
     found = list[Hint]()
     for name, names in known.items():
         given: tuple[str, ...] = getattr(page_query, name)
         for value in given:
-            for near in get_close_matches(value.lower(), names, n=2) if value not in names else ():
+            for near in get_close_matches(value.lower(), list(names), n=2) if value not in names else ():
                 changed = tuple(near if each == value else each for each in given)
-                found.append(
-                    Hint(
-                        f"Did you mean the {name.replace('_', ' ')} {near}?",
-                        page_query.url(**{name: changed}),
-                    )
-                )
+                text = f"Did you mean the {name.replace('_', ' ')} {near}?"
+                found.append(Hint(text, page_query.url(**{name: changed})))
     return found
 
 

@@ -51,17 +51,12 @@ def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
     """
     try:
         key, turns = _find_turns(record)
-        rest = {name: value for name, value in record.items() if name != key} if key else record
-        if turns:
-            introduction = (
-                "" if record is turns or isinstance(rest, list) else "\n".join(_iter_sections(rest, title))
-            )
-            all_turns = [Turn("description", introduction), *map(_build_turn, turns)]
-            text, segments = format_conversation(_remove_invalid_characters(title), all_turns)
-            return text, segments
-        return _remove_invalid_characters(
-            "\n".join([f"# {title}", "", *_iter_sections(record, title)])
-        ).rstrip() + "\n", []
+        if not turns:
+            lines = [f"# {title}", "", *_iter_sections(record, title)]
+            return _remove_invalid_characters("\n".join(lines)).rstrip() + "\n", []
+        rest = {name: value for name, value in record.items() if name != key} if key else {}
+        all_turns = [Turn("description", "\n".join(_iter_sections(rest, title))), *map(_build_turn, turns)]
+        return format_conversation(_remove_invalid_characters(title), all_turns)
     except RecursionError as error:
         raise InvalidJson("JSON nested too deep") from error
 
@@ -89,11 +84,8 @@ def _is_turn_list(value: Any) -> bool:
 
 
 def _is_turn(value: Any) -> bool:
-    if not isinstance(value, Mapping):
-        return False
-    return any(name in value for name in ("role", *_AUTHOR_KEYS)) and any(
-        name in value for name in _CONTENT_KEYS
-    )
+    keys = value.keys() if isinstance(value, Mapping) else set[str]()
+    return not keys.isdisjoint(("role", *_AUTHOR_KEYS)) and not keys.isdisjoint(_CONTENT_KEYS)
 
 
 def _build_turn(value: Mapping[str, Any]) -> Turn:
@@ -107,13 +99,8 @@ def _build_turn(value: Mapping[str, Any]) -> Turn:
     if not _ROLE.fullmatch(role):
         role, rest = "message", {"role": value["role"], **rest}
     parts = [*_iter_content_lines(value[content_key] if content_key else None), *_iter_lines(rest, 0)]
-    text = _remove_invalid_characters("\n".join(parts))
-    return Turn(
-        role,
-        text,
-        author=_remove_invalid_characters(author) or None,
-        at=parse_time(value[time_key]) if time_key else None,
-    )
+    text, author = _remove_invalid_characters("\n".join(parts)), _remove_invalid_characters(author)
+    return Turn(role, text, author or None, parse_time(value[time_key]) if time_key else None)
 
 
 def _iter_content_lines(content: Any) -> Iterator[str]:
@@ -121,9 +108,8 @@ def _iter_content_lines(content: Any) -> Iterator[str]:
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, Mapping) and isinstance(part.get("text"), str):
             yield part["text"]
-            yield from _iter_lines(
-                {name: each for name, each in part.items() if name not in ("type", "text")}, 0
-            )
+            rest = {name: each for name, each in part.items() if name not in ("type", "text")}
+            yield from _iter_lines(rest, 0)
         elif isinstance(part, str):
             yield part
         elif part is not None:

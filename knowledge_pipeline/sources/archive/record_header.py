@@ -80,12 +80,11 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
 def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
     """The header in a mapping that may hold anything; names are compared without case, with `-` as `_`."""
     known = {str(name).strip().lower().replace("-", "_"): value for name, value in fields.items()}
-    found: dict[str, Any] = {}
-    for name, keys in _SINGLE_FIELDS.items():
-        found[name] = next(_iter_texts(known, keys), "")
+    found: dict[str, Any] = {
+        **{name: next(_iter_texts(known, keys), "") for name, keys in _SINGLE_FIELDS.items()},
+        **{name: list(dict.fromkeys(_split_values(known, keys))) for name, keys in _LIST_FIELDS.items()},
+    }
     found["kind"] = found["kind"].lower()
-    for name, keys in _LIST_FIELDS.items():
-        found[name] = list(dict.fromkeys(_split_values(known, keys)))
     found["authors"] = [_EMAIL_SUFFIX.sub("", author) or author for author in found["authors"]]
     for name, keys in _TIME_FIELDS.items():
         moments = (parse_time(known[key]) for key in keys if key in known)

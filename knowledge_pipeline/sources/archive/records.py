@@ -44,13 +44,13 @@ def read_record(name: str, payload: bytes) -> ExtractedText:
     header = extracted.metadata
     kind = header.get("kind") or infer_kind(name)
     updated = header.get("updated_at") or header.get("created_at")
-    return replace(
-        extracted,
-        author=", ".join(header.get("authors", ())) or None,
-        last_modified=parse_time(updated),
-        metadata={**header, **build_original_metadata(extracted.text, payload)}
-        | ({"kind": kind} if kind else {}),
-    )
+    metadata = {
+        **header,
+        **build_original_metadata(extracted.text, payload),
+        **({"kind": kind} if kind else {}),
+    }
+    author = ", ".join(header.get("authors", ())) or None
+    return replace(extracted, author=author, last_modified=parse_time(updated), metadata=metadata)
 
 
 def _extract_json(name: str, text: str) -> ExtractedText:

@@ -16,8 +16,8 @@ import urllib3
 
 from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.base import DELETED_REASON
-from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo, Sleep
+from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
+from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     compute_backoff_s,
@@ -58,7 +58,12 @@ class GcsBucket:
         while True:
             page = self._fetch_page(parameters)
             for found in page.get("items", ()):
-                yield self._to_object_info(found)
+                try:  # the ETag changes with the object's content and with its metadata
+                    size = int(found["size"])
+                    info = ObjectInfo(found["name"], size, f"{found['etag']}-{size}", found["updated"])
+                except (KeyError, TypeError, ValueError):
+                    raise self._build_listing_error() from None
+                yield info
             token = page.get("nextPageToken")
             if token is None:
                 return
@@ -85,11 +90,8 @@ class GcsBucket:
                     payload = answer.raw.read(limit_bytes + 1, decode_content=False)
                     if len(payload) < min(int(answer.headers.get("Content-Length", 0)), limit_bytes + 1):
                         raise urllib3.exceptions.IncompleteRead(len(payload), 0)
-                    return FetchResult(
-                        payload,
-                        answer.headers.get("Content-Encoding", ""),
-                        parse_time(locator) if locator else None,
-                    )
+                    written = parse_time(locator) if locator else None
+                    return FetchResult(payload, answer.headers.get("Content-Encoding", ""), written)
             self._sleep(compute_backoff_s(attempt))
         raise SourceUnavailable(f"{self.service} cuts off its responses: try again later")
 
@@ -110,16 +112,14 @@ class GcsBucket:
             raise self._build_listing_error()  # without the check, any other JSON would be an empty bucket
         return page
 
-    def _to_object_info(self, raw: Mapping[str, Any]) -> ObjectInfo:
-        """The ETag changes with the object's content and with its metadata."""
-        try:
-            size = int(raw["size"])
-            return ObjectInfo(raw["name"], size, f"{raw['etag']}-{size}", raw["updated"])
-        except (KeyError, TypeError, ValueError):
-            raise self._build_listing_error() from None
-
     def _request(self, address: str, **options: Any) -> requests.Response:
-        identity = _import_auth_exceptions()
+        try:
+            from google.auth import exceptions as identity
+        except ImportError:
+            raise ConfigError(
+                "reading a bucket of Google Cloud Storage needs google-auth, which is not installed: "
+                "pip install 'knowledge-pipeline[gcs]'"
+            ) from None
         try:
             if self._session is None:
                 self._session = _open_session(self._connection, self.service, self._sleep)
@@ -173,34 +173,18 @@ class GcsBucket:
         return "log in with `gcloud auth application-default login`, or set connection.credentials"
 
 
-def _import_auth_exceptions() -> Any:
-    try:
-        from google.auth import exceptions
-    except ImportError:
-        raise ConfigError(
-            "reading a bucket of Google Cloud Storage needs google-auth, which is not installed: "
-            "pip install 'knowledge-pipeline[gcs]'"
-        ) from None
-    return exceptions
-
-
 def _open_session(connection: GcsConnection, service: str, sleep: Sleep) -> requests.Session:
     if connection.anonymous:
         return mount_retries(requests.Session(), service, sleep=sleep)
     from google.auth.transport.requests import AuthorizedSession, Request
 
     asking = Request(mount_retries(requests.Session(), f"{service}'s identity service", sleep=sleep))
-    return mount_retries(
-        AuthorizedSession(_load_credentials(connection), auth_request=asking), service, sleep=sleep
-    )
+    session = AuthorizedSession(_load_credentials(connection), auth_request=asking)
+    return mount_retries(session, service, sleep=sleep)
 
 
 def _load_credentials(connection: GcsConnection) -> Any:
-    """A service account by its key file, or the identity of this machine.
-
-    Raises:
-        SourceRefused: the file is not a service account's key, or nobody is logged in.
-    """
+    """A service account by its key file, or the identity of this machine; SourceRefused without either."""
     import google.auth
     from google.auth.exceptions import DefaultCredentialsError
     from google.oauth2.service_account import Credentials

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
-
-Sleep = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +32,9 @@ class Bucket(Protocol):
 
     def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
         """Every object whose key begins with a prefix, in few calls; complete, or an exception."""
-        ...
 
     def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object, one more than `limit_bytes` at most; DocumentSkipped without it."""
-        ...
 
     def close(self) -> None:
         """Free the connections."""
-        ...

@@ -15,7 +15,8 @@ from urllib.parse import unquote_to_bytes
 
 from knowledge_pipeline.config.connections import S3Connection
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo, Sleep
+from knowledge_pipeline.sources.base import Sleep
+from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
 from knowledge_pipeline.sources.bucket.s3_errors import S3ErrorTranslator
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
@@ -26,7 +27,6 @@ from knowledge_pipeline.sources.http_retry import (
 )
 from knowledge_pipeline.sources.path_encoding import decode_path
 
-_DEFAULT_REGION = "us-east-1"  # where none is configured; the client follows AWS to the right one
 _ResponseT = TypeVar("_ResponseT")
 
 
@@ -55,9 +55,13 @@ class S3Bucket:
         while True:
             page = self._call_with_retries(lambda: self._client.list_objects_v2(**parameters))
             self._require_listing(page, tokens)
-            encoded = page.get("EncodingType") == "url"
             for found in page.get("Contents", ()):
-                yield _to_object_info(found, encoded=encoded)
+                key = found["Key"]
+                if page.get("EncodingType") == "url":
+                    key = decode_path(unquote_to_bytes(key.replace("+", " ")))
+                tag, size = str(found.get("ETag", "")).strip('"'), int(found["Size"])
+                # the time too: an object that is rewritten with other headers keeps its ETag
+                yield ObjectInfo(key, size, f"{tag}-{size}-{int(found['LastModified'].timestamp())}")
             if not page["IsTruncated"]:
                 return
             parameters["ContinuationToken"] = page["NextContinuationToken"]
@@ -82,10 +86,8 @@ class S3Bucket:
             expected_bytes = min(response["ContentLength"], limit_bytes + 1)
             if len(payload) < expected_bytes:
                 raise IncompleteReadError(actual_bytes=len(payload), expected_bytes=expected_bytes)
-            encoding = response.get("ContentEncoding", "")
-            return FetchResult(
-                payload, encoding.removeprefix("aws-chunked").strip(","), response.get("LastModified")
-            )
+            encoding = response.get("ContentEncoding", "").removeprefix("aws-chunked").strip(",")
+            return FetchResult(payload, encoding, response.get("LastModified"))
 
         return self._call_with_retries(ask, reading=True)
 
@@ -131,13 +133,6 @@ class S3Bucket:
             raise SourceUnavailable(f"{service} contradicts itself in a listing: try again later")
 
 
-def _to_object_info(raw: Mapping[str, Any], *, encoded: bool) -> ObjectInfo:
-    """The revision includes the time: an object that is rewritten with other headers keeps its ETag."""
-    key = decode_path(unquote_to_bytes(raw["Key"].replace("+", " "))) if encoded else raw["Key"]
-    tag, size, written = str(raw.get("ETag", "")).strip('"'), int(raw["Size"]), raw["LastModified"]
-    return ObjectInfo(key, size, f"{tag}-{size}-{int(written.timestamp())}")
-
-
 def _compute_wait_s(error: Exception, attempt: int) -> float | None:
     """Seconds to wait before a retry; None: a retry cannot help."""
     from botocore import exceptions
@@ -165,7 +160,8 @@ def _open_client(connection: S3Connection) -> Any:
     key, secret = connection.access_key_id, connection.secret_access_key
     session = botocore.session.Session()
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_parse_time)
-    region = connection.region or session.get_config_variable("region") or _DEFAULT_REGION
+    # where no region is configured, the client follows AWS to the right one
+    region = connection.region or session.get_config_variable("region") or "us-east-1"
     return session.create_client(
         "s3",
         region_name=region,

@@ -80,13 +80,17 @@ class S3ErrorTranslator:
         error: dict[str, Any] = response.get("Error", {})
         status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         code = str(error.get("Code") or status)
-        kind = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "xml")
-        if code == "500" and "xml" not in kind:  # the client's code for what it cannot parse
+        headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        # 500 is the client's code for what it cannot parse
+        if code == "500" and "xml" not in headers.get("content-type", "xml"):
             return self._build_not_s3_error()
         if code in _IDENTITY_ERRORS:
             return SourceRefused(f"{self.service} {_IDENTITY_ERRORS[code].format_map(self._key_settings())}")
         if code in _WRONG_REGION_CODES:
-            return self._build_wrong_region_error(response)
+            region = error.get("Region") or headers.get("x-amz-bucket-region")
+            where = f"in the region {region}" if region else "in another region"
+            where = f"{self._connection.bucket!r} {where}"
+            return SourceRefused(f"{self.service} has the bucket {where}: correct connection.region")
         if code in ("RequestTimeout", "SlowDown") or status == 429 or status >= 500:
             limits = "limits our calls" if status in (429, 503) else "failed"
             return SourceUnavailable(f"{self.service} {limits} ({code}): try again later")
@@ -118,14 +122,6 @@ class S3ErrorTranslator:
         return SourceRefused(
             f"{self.service} answered with something other than S3, as a login page or a proxy does: "
             "correct connection.endpoint_url"
-        )
-
-    def _build_wrong_region_error(self, response: dict[str, Any]) -> SourceRefused:
-        headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-        region = response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region")
-        where = f"in the region {region}" if region else "in another region"
-        return SourceRefused(
-            f"{self.service} has the bucket {self._connection.bucket!r} {where}: correct connection.region"
         )
 
     def _key_settings(self) -> dict[str, str]:

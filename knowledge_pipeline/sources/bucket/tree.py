@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GcsConnection, S3Connection
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.bucket.objects import Bucket, FetchResult, Sleep
+from knowledge_pipeline.sources.base import Sleep
+from knowledge_pipeline.sources.bucket.objects import Bucket, FetchResult
 from knowledge_pipeline.sources.files.trees import FileContent, FileEntry, format_too_large
 from knowledge_pipeline.sources.patterns import FileSelection
 
@@ -32,7 +33,14 @@ class BucketTree:
     ) -> None:
         self._folder = folder_of(connection.prefix)
         self._selection = selection
-        self._bucket = _open_bucket(connection, sleep)
+        if isinstance(connection, S3Connection):
+            from knowledge_pipeline.sources.bucket.s3 import S3Bucket
+
+            self._bucket: Bucket = S3Bucket(connection, sleep=sleep)
+        else:
+            from knowledge_pipeline.sources.bucket.gcs import GcsBucket
+
+            self._bucket = GcsBucket(connection, sleep=sleep)
 
     def list_entries(self) -> Iterator[FileEntry]:
         """Every wanted file, in the order of the keys.
@@ -90,16 +98,6 @@ def build_bucket_web_prefix(connection: BucketConnection) -> str | None:
     if isinstance(connection, GcsConnection):
         return f"https://storage.cloud.google.com/{connection.bucket}/{folder}"
     return f"https://console.aws.amazon.com/s3/object/{connection.bucket}?prefix={folder}"
-
-
-def _open_bucket(connection: BucketConnection, sleep: Sleep) -> Bucket:
-    if isinstance(connection, S3Connection):
-        from knowledge_pipeline.sources.bucket.s3 import S3Bucket
-
-        return S3Bucket(connection, sleep=sleep)
-    from knowledge_pipeline.sources.bucket.gcs import GcsBucket
-
-    return GcsBucket(connection, sleep=sleep)
 
 
 def _decompress(result: FetchResult, limit_bytes: int) -> bytes:

@@ -61,11 +61,9 @@ class ConfluenceClient:
     def get_or_status(self, path: str, parameters: Parameters) -> Json | int:
         """As `get`; one of `MISSING_STATUSES` is returned instead."""
         response = self._send(path, parameters)
-        return (
-            response.status_code
-            if response.status_code in MISSING_STATUSES
-            else self._parse_json(self._require_success(response))
-        )
+        if response.status_code in MISSING_STATUSES:
+            return response.status_code
+        return self._parse_json(self._require_success(response))
 
     def iter_results(self, path: str, parameters: Parameters) -> Iterator[Json]:
         """All results of a listing, each once.
@@ -108,9 +106,8 @@ class ConfluenceClient:
         following = str(links.get("next") or response.links.get("next", {}).get("url") or "")
         start, limit = answer.get("start"), answer.get("limit")
         if not following and isinstance(start, int) and isinstance(limit, int) and 0 < limit <= len(results):
-            following = (
-                f"?start={start + limit}"  # some servers name no next page of a search: a full one has it
-            )
+            # some servers name no next page of a search: a full one has it
+            following = f"?start={start + limit}"
         return results, following
 
     def _next_query(self, query: Json, address: str, cursors: set[str]) -> Json:
@@ -163,26 +160,27 @@ class ConfluenceClient:
             status = 401  # the response is one for anonymous callers
         if status == 200:
             return response
-        raise self._to_source_error(status, _parse_reason(response))
-
-    def _to_source_error(self, status: int, reason: str) -> KnowledgeError:
-        if status == 429 or status >= 500:
-            return SourceUnavailable(format_retries_exhausted(self.service, status))
         if status == 401:
-            return self._build_unauthorized_error()
+            raise self._build_unauthorized_error()
+        if status == 429 or status >= 500:
+            raise SourceUnavailable(format_retries_exhausted(self.service, status))
+        reason = _parse_reason(response)
         if status == 403:
-            return SourceRefused(
+            raise SourceRefused(
                 f"{self.service} forbids what the source reads ({reason}): let the owner of connection.token "
                 "use Confluence, and give a token with scopes those that docs/sources/confluence.md names"
             )
         if 300 <= status < 400:
-            return SourceRefused(
+            raise SourceRefused(
                 f"{self.service} redirects us, to a login page or from http to https: "
                 "correct connection.url and connection.token"
             )
         if status in MISSING_STATUSES:
-            return self._build_no_api_error()
-        return SourceRefused(
+            raise SourceRefused(
+                f"{self.service} has no API for us at connection.url: Cloud's address ends in /wiki, that of "
+                "a server is where its start page is; without an e-mail it is taken for a server"
+            )
+        raise SourceRefused(
             f"{self.service} refused the query with {status} ({reason}): correct the source's spaces, "
             "or connection.url"
         )
@@ -194,12 +192,6 @@ class ConfluenceClient:
         hint = "" if self._connection.email or not self.is_cloud else " (Cloud needs connection.email too)"
         return SourceRefused(
             f"{self.service} does not accept the token: it is wrong, expired or revoked: correct {who}{hint}"
-        )
-
-    def _build_no_api_error(self) -> SourceRefused:
-        return SourceRefused(
-            f"{self.service} has no API for us at connection.url: Cloud's address ends in /wiki, that of a "
-            "server is where its start page is; without an e-mail it is taken for a server"
         )
 
     def _parse_json(self, response: requests.Response) -> Json:

@@ -28,8 +28,6 @@ _CONTAINER_KINDS = frozenset({"folder", "whiteboard", "database", "embed"})  # w
 
 @dataclass(frozen=True, slots=True)
 class _TreeNode:
-    """Where something is in the tree."""
-
     title: str
     parent_id: str
     parent_kind: str
@@ -68,8 +66,7 @@ class CloudEdition:
     def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
         """By id, with their place in the tree."""
         tree = _PageTree(self._client)
-        raws = ((raw, kind) for raw, kind in self._iter_by_id(kind_by_id, {}))
-        pages = [self._add_page(tree, raw, kind, spaces) for raw, kind in raws]
+        pages = [self._add_page(tree, raw, kind, spaces) for raw, kind in self._iter_by_id(kind_by_id, {})]
         yield from tree.with_ancestors(page for page in pages if page is not None)
 
     def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
@@ -94,21 +91,18 @@ class CloudEdition:
         """In bulk, each account once; none where the token may not see people."""
         for several in split_batches(sorted(accounts - self._resolved_accounts), _PEOPLE_PER_CALL):
             self._resolved_accounts.update(several)
-            found = self._client.get_or_status(
-                "rest/api/user/bulk", {"accountId": several, "limit": _PEOPLE_PER_CALL}
-            )
+            question = {"accountId": several, "limit": _PEOPLE_PER_CALL}
+            found = self._client.get_or_status("rest/api/user/bulk", question)
             for person in found.get("results", []) if isinstance(found, dict) else []:
                 if name := person.get("displayName") or person.get("publicName"):
                     self._names[str(person["accountId"])] = str(name)
         return self._names
 
-    def _iter_by_id(
-        self, kind_by_id: Mapping[str, str], extra_parameters: Json
-    ) -> Iterator[tuple[Json, str]]:
+    def _iter_by_id(self, kind_by_id: Mapping[str, str], extra: Json) -> Iterator[tuple[Json, str]]:
         for kind in CONTENT_KINDS:
             ids = (page_id for page_id, its_kind in kind_by_id.items() if its_kind == kind)
             for several in split_batches(ids, _PAGE_SIZE):
-                question = {"id": several, "status": "current", "limit": _PAGE_SIZE, **extra_parameters}
+                question = {"id": several, "status": "current", "limit": _PAGE_SIZE, **extra}
                 for raw in self._client.iter_results(_PATHS[kind], question):
                     yield raw, kind
 
@@ -146,11 +140,8 @@ class _PageTree:
         self._nodes: dict[str, _TreeNode | None] = {}  # None: not for us to see
 
     def add(self, raw: Json) -> None:
-        """Remember the place of a page."""
-        parent = str(raw.get("parentId") or "")
-        self._nodes[str(raw["id"])] = _TreeNode(
-            str(raw["title"]), parent, str(raw.get("parentType") or "page")
-        )
+        parent, kind = str(raw.get("parentId") or ""), str(raw.get("parentType") or "page")
+        self._nodes[str(raw["id"])] = _TreeNode(str(raw["title"]), parent, kind)
 
     def with_ancestors(self, pages: Iterable[Page]) -> Iterator[Page]:
         """The pages with the titles of what they are under."""

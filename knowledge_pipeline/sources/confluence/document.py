@@ -34,12 +34,17 @@ class PageDocumentBuilder:
         text = "\n\n".join(part for part in parts if part)
         if not text:
             return DocumentSkipped("empty")
+        above = ("blog",) if page.kind == "blogpost" else listed.ancestors
+        web_path = (
+            page.web_path if page.web_path.startswith("/") else f"/pages/viewpage.action?pageId={page.id}"
+        )
         return Document(
             uri=item.uri,
             text=text,
-            path=_build_path(page, listed),
+            # a slash in a title is none of the path
+            path="/".join(part.replace("/", "-") for part in (listed.space, *above, page.title)),
             title=page.title,
-            url=self._page_url(page),
+            url=self.site + web_path,
             author=page.author or self.people.get(page.author_account or ""),
             # the newest of all that the next listing asks for by time
             last_modified=max([page.updated, *(each.updated for each in children if each.updated)]),
@@ -71,14 +76,3 @@ class PageDocumentBuilder:
                 on = f" on “{about}”" if about else ""
                 day = f", {comment.updated.date().isoformat()}" if comment.updated else ""
                 yield f"Comment{by}{on}{day}:\n{text}"
-
-    def _page_url(self, page: Page) -> str:
-        """What the site gives, which is a path of it, or else an address that every edition knows."""
-        path = page.web_path if page.web_path.startswith("/") else ""
-        return f"{self.site}{path or f'/pages/viewpage.action?pageId={page.id}'}"
-
-
-def _build_path(page: Page, locator: PageLocator) -> str:
-    """ "OPS/Handbook/On call": the place in the tree, a slash in a title being none of the path."""
-    above = ("blog",) if page.kind == "blogpost" else locator.ancestors
-    return "/".join(part.replace("/", "-") for part in (locator.space, *above, page.title))

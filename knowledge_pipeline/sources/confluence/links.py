@@ -33,10 +33,8 @@ def describe_resource(writer: PageWriter, resource: Element) -> str:
     """What an `ri:` element stands for, by the name that a reader knows it by."""
     kind = name_of(resource)
     if kind in ("ri:page", "ri:blog-post"):
-        title = get_attribute(resource, "ri:content-title")
-        return (
-            writer.add_page_reference(title, get_attribute(resource, "ri:space-key") or None) if title else ""
-        )
+        title, space = get_attribute(resource, "ri:content-title"), get_attribute(resource, "ri:space-key")
+        return writer.add_page_reference(title, space or None) if title else ""
     if kind == "ri:user":
         account = get_attribute(resource, "ri:account-id", "ri:userkey")
         given = get_attribute(resource, "ri:username")
@@ -51,10 +49,8 @@ def describe_resource(writer: PageWriter, resource: Element) -> str:
 
 def describe_resources(writer: PageWriter, element: Element) -> list[str]:
     """What all `ri:` elements within stand for, each once."""
-    found = (
-        describe_resource(writer, each) for each in element.iter() if name_of(each) in _RESOURCE_ELEMENTS
-    )
-    return list(dict.fromkeys(each for each in found if each))
+    resources = (each for each in element.iter() if name_of(each) in _RESOURCE_ELEMENTS)
+    return list(dict.fromkeys(filter(None, (describe_resource(writer, each) for each in resources))))
 
 
 def render_image(writer: PageWriter, element: Element) -> str:
@@ -64,10 +60,9 @@ def render_image(writer: PageWriter, element: Element) -> str:
     if caption is not None:
         names.append(writer.render_line(caption))
     if not any(names):
-        names = describe_resources(writer, element) or [
-            get_attribute(element, "src").rpartition("/")[2].partition("?")[0]
-        ]
-        names = [each.rpartition("/")[2] or each for each in names]
+        file_name = get_attribute(element, "src").rpartition("/")[2].partition("?")[0]
+        resources = describe_resources(writer, element) or [file_name]
+        names = [each.rpartition("/")[2] or each for each in resources]
     shown = ": ".join(dict.fromkeys(each for each in names if each))
     return f"[image: {shown}]" if shown else ""
 

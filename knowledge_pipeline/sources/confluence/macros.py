@@ -17,7 +17,6 @@ from knowledge_pipeline.sources.confluence.tree import (
     find_child,
     find_children,
     get_attribute,
-    name_of,
 )
 from knowledge_pipeline.sources.markdown_writing import format_code_block, format_link
 
@@ -33,7 +32,7 @@ _GENERATED_MACROS = frozenset(
 _CODE_MACROS = frozenset(
     {"code", "noformat", "code-block", "html", "style", "sql", "latex", "mathblock", "mathinline"}
 )
-_INCLUDE_MACROS = frozenset({"include", "excerpt-include"})
+_BODY_ELEMENTS = ("ac:rich-text-body", "ac:plain-text-body")
 _LANGUAGE_ALIASES = {"c#": "csharp", "js": "javascript", "py": "python", "none": "", "text": "", "plain": ""}
 _TICKET_KEY = re.compile(r"^[A-Z][A-Z0-9_]+-\d+$")
 
@@ -45,7 +44,7 @@ def macro_kind(element: Element) -> str:
 
 def is_block_macro(element: Element) -> bool:
     """Whether a macro is a block of its own rather than a part of a line."""
-    return macro_kind(element) not in _GENERATED_MACROS and _find_body(element) is not None
+    return macro_kind(element) not in _GENERATED_MACROS and find_child(element, *_BODY_ELEMENTS) is not None
 
 
 def render_macro_blocks(writer: PageWriter, element: Element) -> Iterator[str]:
@@ -62,8 +61,8 @@ def render_macro_blocks(writer: PageWriter, element: Element) -> Iterator[str]:
         yield title
     if rich is not None:
         yield from writer.render_blocks(rich)
-    if plain is not None:
-        yield from _render_plain_body(kind, element, collect_raw_text(plain))
+    if plain is not None and (text := _render_plain_body(kind, element, collect_raw_text(plain))):
+        yield text
 
 
 def render_macro_line(writer: PageWriter, element: Element) -> str:
@@ -76,29 +75,23 @@ def render_macro_line(writer: PageWriter, element: Element) -> str:
     if kind in ("jira", "jiraissues"):
         return _render_tickets(writer, element)
     named = describe_resources(writer, element)
-    if kind in _INCLUDE_MACROS:
-        named = named or _add_named_page(
-            writer, _get_parameter(element, "", "pageTitle", "default-parameter")
-        )
+    if kind in ("include", "excerpt-include"):
+        named = named or _add_page(writer, _get_parameter(element, "", "pageTitle", "default-parameter"))
         return f"Included page: {', '.join(named)}" if named else ""
     address = _get_parameter(element, "url", "src")
     if address.startswith(("http://", "https://")):
         named.append(format_link(_get_parameter(element, "title"), address))
-    body = _find_body(element)
+    body = find_child(element, *_BODY_ELEMENTS)
     return " ".join([*named, *([writer.render_line(body)] if body is not None else [])])
 
 
-def _render_plain_body(kind: str, element: Element, text: str) -> Iterator[str]:
+def _render_plain_body(kind: str, element: Element, text: str) -> str:
     text = text.replace("\r\n", "\n").strip("\n").rstrip()
-    if not text.strip():
-        return
-    if kind == "markdown":
-        yield text
-        return
-    language = _get_parameter(element, "language", "lang", "") if kind in _CODE_MACROS else ""
-    language = language.strip().lower()
+    if not text or kind == "markdown":
+        return text
+    language = _get_parameter(element, "language", "lang", "").lower() if kind in _CODE_MACROS else ""
     language = _LANGUAGE_ALIASES.get(language, language)
-    yield format_code_block(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
+    return format_code_block(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
 
 
 def _render_tickets(writer: PageWriter, element: Element) -> str:
@@ -111,7 +104,7 @@ def _render_tickets(writer: PageWriter, element: Element) -> str:
     return f"Jira issues: {query}" if query else key
 
 
-def _add_named_page(writer: PageWriter, value: str) -> list[str]:
+def _add_page(writer: PageWriter, value: str) -> list[str]:
     """A page named in text, as older pages do: "Title" or "SPACE:Title"."""
     space, colon, title = value.partition(":")
     if colon and re.fullmatch(r"~?[\w.-]+", space) and title.strip():
@@ -128,9 +121,3 @@ def _get_parameter(element: Element, *names: str) -> str:
     if (default := find_child(element, "ac:default-parameter")) is not None:
         known.setdefault("", " ".join(collect_raw_text(default).split()))
     return next((known[each] for each in names if known.get(each)), "")
-
-
-def _find_body(element: Element) -> Element | None:
-    return next(
-        (each for each in element if name_of(each) in ("ac:rich-text-body", "ac:plain-text-body")), None
-    )

@@ -77,9 +77,8 @@ class ConfluencePages(ApiSource):
     def __init__(self, connection: ConfluenceConnection, filters: PageFilters) -> None:
         self._filters = filters
         self._client = ConfluenceClient(connection)
-        self._edition: Edition = (
-            CloudEdition(self._client) if self._client.is_cloud else ServerEdition(self._client)
-        )
+        edition = CloudEdition if self._client.is_cloud else ServerEdition
+        self._edition: Edition = edition(self._client)
         self._spaces: Mapping[str, str] | None = None
         if filters.since is not None:
             parse_since(filters.since)  # an invalid one is refused before anything is read
@@ -97,18 +96,18 @@ class ConfluencePages(ApiSource):
         """
         self._spaces = None  # read again for every full listing
         spaces = self._load_spaces()
-        pages = {
-            page.id: page for page in self._edition.list_pages(spaces, is_filtered=bool(self._filters.spaces))
-        }
+        listed = self._edition.list_pages(spaces, is_filtered=bool(self._filters.spaces))
+        pages = {page.id: page for page in listed}
         labelled = CONTENT_KINDS if self._edition.needs_label_search else ()
         query = build_space_query(self._filters.spaces, (*labelled, *self._child_kinds()))
         findings = self._run_searches([query])
         missed = {each: kind for each, kind in findings.kinds.items() if each not in pages}
         for page in self._edition.find_pages(missed, spaces):  # a listing that came back short is made whole
             pages[page.id] = page
-        yield from self._iter_items(
-            self._take_newest(self._filter_with_labels(pages.values(), findings)), findings
-        )
+        wanted: Iterable[Page] = self._filter_with_labels(pages.values(), findings)
+        if (most := self._filters.max_results) is not None:
+            wanted = heapq.nlargest(most, wanted, key=lambda page: (page.updated, page.id))
+        yield from self._iter_items(wanted, findings)
 
     def discover_updated(self, since: datetime) -> Iterator[Item]:
         """Wanted pages whose text, comments or files changed since then, `OVERLAP` included.
@@ -120,18 +119,20 @@ class ConfluencePages(ApiSource):
         changed = f"{build_modified_clause(since.astimezone(UTC) - OVERLAP)} and "
         kinds = (*CONTENT_KINDS, *self._child_kinds())
         touched: dict[str, str] = {}
-        for content in search(
-            self._client, changed + build_space_query(self._filters.spaces, kinds), ["container", "version"]
-        ):
+        query = changed + build_space_query(self._filters.spaces, kinds)
+        for content in search(self._client, query, ["container", "version"]):
             child = parse_child_content(content)
             if child is not None:
                 touched[child.page_id] = child.page_kind
             elif content.get("type") in CONTENT_KINDS:
                 touched[str(content["id"])] = content["type"]
         for several in split_batches(touched, MAX_IDS_PER_QUERY):
-            pages = list(self._edition.find_pages({each: touched[each] for each in several}, spaces))
-            if pages:
-                findings = self._run_searches(self._build_queries([page.id for page in pages]))
+            if pages := list(self._edition.find_pages({each: touched[each] for each in several}, spaces)):
+                ids = [page.id for page in pages]
+                queries = [build_children_query(ids, self._child_kinds())]
+                if self._edition.needs_label_search:
+                    queries.append(f"id in ({', '.join(ids)}) and type in ({', '.join(CONTENT_KINDS)})")
+                findings = self._run_searches(queries)
                 yield from self._iter_items(self._filter_with_labels(pages, findings), findings)
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
@@ -145,13 +146,10 @@ class ConfluencePages(ApiSource):
         for page_id, kind in kinds.items():
             if page_id not in pages:  # gone, hidden, or not yet known to the search: it says which
                 pages[page_id] = self._edition.read_page(page_id, kind)
-        children = self._load_children(
-            [item.uri.partition("/")[2] for item in items if PageLocator.from_item(item).has_children]
-        )
-        builder = PageDocumentBuilder(
-            self._client.public_url,
-            self._edition.resolve_people(set(_iter_accounts(pages.values(), children))),
-        )
+        parents = [item.uri.partition("/")[2] for item in items if PageLocator.from_item(item).has_children]
+        children = self._load_children(parents)
+        people = self._edition.resolve_people(set(_iter_accounts(pages.values(), children)))
+        builder = PageDocumentBuilder(self._client.public_url, people)
         for item in items:
             page_id = item.uri.partition("/")[2]
             page = pages[page_id]
@@ -186,12 +184,6 @@ class ConfluencePages(ApiSource):
     def _child_kinds(self) -> tuple[str, ...]:
         return ("attachment", "comment") if self._filters.comments else ("attachment",)
 
-    def _build_queries(self, ids: Sequence[str]) -> list[str]:
-        queries = [build_children_query(ids, self._child_kinds())]
-        if self._edition.needs_label_search:
-            queries.append(f"id in ({', '.join(ids)}) and type in ({', '.join(CONTENT_KINDS)})")
-        return queries
-
     def _run_searches(self, queries: Iterable[str]) -> _SearchFindings:
         findings = _SearchFindings(defaultdict(list), {}, {})
         for query in queries:
@@ -214,12 +206,6 @@ class ConfluencePages(ApiSource):
             if not self._filters.labels or set(labels) & set(self._filters.labels):
                 yield replace(page, labels=labels)
 
-    def _take_newest(self, pages: Iterable[Page]) -> Iterable[Page]:
-        most = self._filters.max_results
-        return (
-            pages if most is None else heapq.nlargest(most, pages, key=lambda page: (page.updated, page.id))
-        )
-
     def _iter_items(self, pages: Iterable[Page], findings: _SearchFindings) -> Iterator[Item]:
         for page in pages:
             yield build_item(page, page.labels or (), findings.children.get(page.id, ()))
@@ -232,7 +218,5 @@ def _iter_accounts(
     for page in pages:
         if isinstance(page, Page):
             yield from (page.author_account,) if page.author_account else ()
-            yield from find_mentioned_accounts(page.storage)
-            yield from (
-                who for each in children.get(page.id, ()) for who in find_mentioned_accounts(each.storage)
-            )
+            for body in (page, *children.get(page.id, ())):
+                yield from find_mentioned_accounts(body.storage)

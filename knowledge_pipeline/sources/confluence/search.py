@@ -30,7 +30,8 @@ def search(client: ConfluenceClient, cql: str, expand: Sequence[str]) -> Iterato
 def build_space_query(spaces: Iterable[str], kinds: Sequence[str]) -> str:
     """The query for kinds of content in spaces; in all of them if none is given."""
     wanted = f"type in ({', '.join(kinds)})"
-    keys = ", ".join(_quote(key) for key in spaces)
+    escaped = (key.replace("\\", "\\\\").replace('"', '\\"') for key in spaces)
+    keys = ", ".join(f'"{key}"' for key in escaped)
     return f"{wanted} and space in ({keys})" if keys else wanted
 
 
@@ -63,8 +64,3 @@ def parse_child_content(content: Json) -> ChildContent | None:
         storage=storage_of(content),
         quoted_text=str((extensions.get("inlineProperties") or {}).get("originalSelection") or ""),
     )
-
-
-def _quote(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -39,9 +39,8 @@ class ServerEdition:
     def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Key by id."""
         question = {"spaceKey": list(keys)} if keys else {"status": "current"}
-        found = self._client.iter_results(
-            "rest/api/space", {**question, "start": 0, "limit": _SPACES_PER_CALL}
-        )
+        question = {**question, "start": 0, "limit": _SPACES_PER_CALL}
+        found = self._client.iter_results("rest/api/space", question)
         return {str(space["id"]): str(space["key"]) for space in found}
 
     def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
@@ -51,9 +50,7 @@ class ServerEdition:
             for kind in CONTENT_KINDS:
                 question: Json = {"type": kind, "status": "current", "expand": _LISTING_FIELDS}
                 question |= {"start": 0, "limit": _PAGE_SIZE} | ({"spaceKey": key} if key else {})
-                pages = (
-                    self._to_page(raw) for raw in self._client.iter_results("rest/api/content", question)
-                )
+                pages = map(self._to_page, self._client.iter_results("rest/api/content", question))
                 yield from (page for page in pages if page.space in keys)
 
     def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
@@ -96,7 +93,7 @@ class ServerEdition:
 
     def _to_page(self, raw: Json) -> Page:
         try:
-            version = raw["version"]
+            version, creator = raw["version"], (raw.get("history") or {}).get("createdBy") or {}
             return Page(
                 id=str(raw["id"]),
                 kind=str(raw["type"]),
@@ -106,7 +103,7 @@ class ServerEdition:
                 updated=parse_time(str(version["when"])),
                 ancestors=tuple(str(above["title"]) for above in raw.get("ancestors") or ()),
                 labels=labels_of(raw),
-                author=_creator_name(raw),
+                author=creator.get("displayName") if creator.get("type") != "anonymous" else None,
                 storage=storage_of(raw),
                 web_path=str((raw.get("_links") or {}).get("webui") or ""),
             )
@@ -114,9 +111,3 @@ class ServerEdition:
             raise SourceUnavailable(
                 f"{self._client.service} lists a page without its id, title or version: nothing was taken"
             ) from None
-
-
-def _creator_name(raw: Json) -> str | None:
-    """The creator's name; a page that was made anonymously has none."""
-    creator = (raw.get("history") or {}).get("createdBy") or {}
-    return creator.get("displayName") if creator.get("type") != "anonymous" else None

@@ -56,14 +56,14 @@ _BLOCK_ELEMENTS = frozenset(
     ac:adf-extension ac:adf-node ac:adf-content ac:adf-fallback ac:rich-text-body
     """.split()  # noqa: SIM905 - in quotes they read worse
 )
-# inline whatever they hold
-_INLINE_ELEMENTS = frozenset({"a", "ac:link", "ac:image", "img", "code", "ac:emoticon", "time"})
 _SKIPPED_ELEMENTS = frozenset(
     """
     ac:parameter ac:default-parameter ac:placeholder ac:task-id ac:task-uuid ac:task-status ac:adf-attribute
     ac:adf-mark ac:adf-parameter script style head colgroup col hr
     """.split()  # noqa: SIM905 - in quotes they read worse
 )
+# these are inline whatever they hold
+_NOT_BLOCKS = _SKIPPED_ELEMENTS | {"a", "ac:link", "ac:image", "img", "code", "ac:emoticon", "time"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,15 @@ class _PageRenderer:
         self._host = found[1] if (found := _HOST.match(site)) else ""
         self._people = people
         self._elements = list(root.iter())  # lxml's elements are equal to themselves only while they are held
-        self._block_elements = self._find_block_elements()
+        self._block_elements: set[Element] = set()
+        for element in self._elements:
+            kind, above = name_of(element), element
+            if kind in _BLOCK_ELEMENTS or (kind in _MACRO_ELEMENTS and is_block_macro(element)):
+                while above is not None and above not in self._block_elements:
+                    self._block_elements.add(above)
+                    above = above.getparent()
 
     def render_blocks(self, element: Element) -> Iterator[str]:
-        """An element's content: runs of text as paragraphs, and the blocks between them."""
         run = [element.text or ""]
         for each in element:
             if self._is_block(each):
@@ -150,7 +155,6 @@ class _PageRenderer:
             yield from self.render_blocks(element)
 
     def render_line(self, element: Element) -> str:
-        """An element's content on one line."""
         return " ".join(self._render_run(element).replace(LINE_BREAK, " ").split())
 
     def format_person(self, account: str) -> str:
@@ -159,7 +163,6 @@ class _PageRenderer:
         return f"@{known}" if known else UNKNOWN_PERSON
 
     def add_reference(self, target: str) -> None:
-        """Note a reference."""
         self.references.add(target)
 
     def add_page_reference(self, title: str, space: str | None) -> str:
@@ -167,26 +170,8 @@ class _PageRenderer:
         self.add_reference(f"{space or self._space}/{title}")
         return title
 
-    def _find_block_elements(self) -> set[Element]:
-        found: set[Element] = set()
-        for element in self._elements:
-            kind = name_of(element)
-            above = (
-                element
-                if kind in _BLOCK_ELEMENTS or (kind in _MACRO_ELEMENTS and is_block_macro(element))
-                else None
-            )
-            while above is not None and above not in found:
-                found.add(above)
-                above = above.getparent()
-        return found
-
     def _is_block(self, element: Element) -> bool:
-        return (
-            element in self._block_elements
-            and name_of(element) not in _INLINE_ELEMENTS
-            and name_of(element) not in _SKIPPED_ELEMENTS
-        )
+        return element in self._block_elements and name_of(element) not in _NOT_BLOCKS
 
     def _render_paragraph(self, run: list[str]) -> Iterator[str]:
         lines = (" ".join(line.split()) for line in "".join(run).split(LINE_BREAK))
@@ -241,17 +226,14 @@ class _PageRenderer:
         items: list[str] = []
         loose = [list(self._render_paragraph([element.text or ""]))]
         for each in element:
-            loose += [self._render_item_blocks(each), list(self._render_paragraph([each.tail or ""]))]
+            is_item = name_of(each) == "li" or not self._is_block(each)
+            blocks = self.render_blocks(each) if is_item else self._render_block(each)
+            loose += [list(blocks), list(self._render_paragraph([each.tail or ""]))]
         for blocks in loose:
             if blocks:
                 items.append(_format_item(f"{len(items) + 1}. " if ordered else "- ", blocks))
         if items:
             yield "\n".join(items)
-
-    def _render_item_blocks(self, element: Element) -> list[str]:
-        if name_of(element) == "li" or not self._is_block(element):
-            return list(self.render_blocks(element))
-        return list(self._render_block(element))
 
     def _render_tasks(self, element: Element) -> Iterator[str]:
         items: list[str] = []

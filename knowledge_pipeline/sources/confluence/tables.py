@@ -27,17 +27,12 @@ def render_table_blocks(writer: PageWriter, table: Element) -> Iterator[str]:
         elif name_of(element) not in _SKIPPED_ELEMENTS:
             yield from writer.render_blocks(element)
     rows = [row for row in rows if any(blocks for _, blocks in row)]
-    if all(len(row) == 1 for row in rows) or any(_needs_layout(blocks) for row in rows for _, blocks in row):
-        for row in rows:
-            for _, blocks in row:
-                yield from blocks
+    laid_out = [block for row in rows for _, blocks in row for block in blocks]
+    has_structure = any(block.startswith(("```", "|")) or "\n```" in block for block in laid_out)
+    if has_structure or all(len(row) == 1 for row in rows):
+        yield from laid_out
     else:
         yield format_table(expand_spans([_build_cell(*cell) for cell in row] for row in rows))
-
-
-def _needs_layout(blocks: list[str]) -> bool:
-    """Whether a cell holds what does not fit on one line."""
-    return any(block.startswith(("```", "|")) or "\n```" in block for block in blocks)
 
 
 def _build_cell(element: Element, blocks: list[str]) -> TableCell:

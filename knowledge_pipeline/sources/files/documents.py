@@ -22,6 +22,8 @@ _OPENAPI_YAML = re.compile(
     rb"""^(?:\xef\xbb\xbf)?["']?(?:openapi|swagger)["']?[ \t]*:[ \t]*["']?[23]\b""", re.MULTILINE
 )
 _OPENAPI_JSON = re.compile(rb'"(?:openapi|swagger)"\s*:\s*"[23]\b')
+# https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+_LFS_POINTER_START = b"version https://git-lfs.github.com/spec/v1\n"
 
 EntryFilter = Callable[[FileEntry], bool]
 FileReader = Callable[[str, bytes], ExtractedText]
@@ -57,7 +59,7 @@ class FileSource(Source):
         """Read one file; DocumentSkipped with the reason where it cannot be a document."""
         path = uri_to_path(item.uri)
         content = self.tree.read(path, item.locator, self.max_bytes)
-        if _is_lfs_pointer(content.payload):
+        if len(content.payload) < 1024 and content.payload.startswith(_LFS_POINTER_START):
             raise DocumentSkipped("Git LFS pointer; the content is not in the repository")
         name = format_path(path)
         extracted = self.extract(name, content.payload)
@@ -114,11 +116,3 @@ def build_openapi_filter(tree: FileTree) -> EntryFilter:
         return _OPENAPI_YAML.search(head) is not None or _OPENAPI_JSON.search(head) is not None
 
     return is_listed
-
-
-def _is_lfs_pointer(payload: bytes) -> bool:
-    """Whether a file only stands for one that Git LFS keeps elsewhere.
-
-    Source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
-    """
-    return len(payload) < 1024 and payload.startswith(b"version https://git-lfs.github.com/spec/v1\n")

@@ -50,7 +50,11 @@ def read_docx(payload: bytes) -> ExtractedText:
         DocumentSkipped: no Word document, broken, encrypted, or it unpacks to too much.
     """
     try:
-        _check_size(payload)
+        with ZipFile(BytesIO(payload)) as archive:
+            parts = archive.infolist()
+        unpacked = sum(part.file_size for part in parts)
+        if unpacked > MAX_UNPACKED_BYTES or len(parts) > MAX_PARTS:  # far more than a document has
+            raise DocumentSkipped(f"DOCX that unpacks to {unpacked} bytes in {len(parts)} parts")
         document = open_docx(BytesIO(payload))
         text = _to_markdown(document)
         written = document.core_properties.title
@@ -61,15 +65,6 @@ def read_docx(payload: bytes) -> ExtractedText:
     first = re.search(r"^#+ (.+)$", text, re.MULTILINE)
     title = " ".join((written or "").split()) or (first[1] if first else "")
     return ExtractedText(text, title, {"format": "docx"}, language="markdown")
-
-
-def _check_size(payload: bytes) -> None:
-    """Refuse what unpacks to far more than a document does, before anything is unpacked."""
-    with ZipFile(BytesIO(payload)) as archive:
-        parts = archive.infolist()
-    unpacked = sum(part.file_size for part in parts)
-    if unpacked > MAX_UNPACKED_BYTES or len(parts) > MAX_PARTS:
-        raise DocumentSkipped(f"DOCX that unpacks to {unpacked} bytes in {len(parts)} parts")
 
 
 def _describe_failure(payload: bytes, error: Exception) -> str:
@@ -139,8 +134,7 @@ class DocxRenderer:
     def _iter_paragraph(self, paragraph: Any) -> Iterator[str]:
         line = _ParagraphText(self)
         line.add(paragraph)
-        text = line.join().strip()
-        if text:
+        if text := line.join().strip():
             yield self._apply_style(text, self.styles.get(_get_value(paragraph, "pPr", "pStyle") or "", ""))
         for box in line.boxes:
             yield from self.iter_blocks(box)
@@ -198,32 +192,29 @@ class _ParagraphText:
 
     def add(self, container: Any) -> None:
         for element in _iter_elements(container):
-            self._add_element(element)
-
-    def _add_element(self, element: Any) -> None:
-        tag = element.tag
-        if tag in (f"{_W}t", f"{_M}t"):
-            self._write(element.text or "")
-        elif tag in _TEXT_BY_TAG:
-            self._write(_TEXT_BY_TAG[tag])
-        elif tag in _NOTE_PREFIXES:
-            name = _NOTE_PREFIXES[tag] + element.get(f"{_W}id", "")
-            self._writer.note_names.append(name)
-            self._write(f"[^{name}]")
-        elif tag in (f"{_W}hyperlink", f"{_W}fldSimple"):
-            self._add_link(element)
-        elif tag == f"{_W}fldChar":
-            kind = element.get(f"{_W}fldCharType")
-            if kind == "begin":
-                self._fields.append(([], []))
-            elif kind == "end" and len(self._fields) > 1:
-                self._close_field()
-        elif tag == f"{_W}instrText":
-            self._fields[-1][0].append(element.text or "")
-        elif tag in _DRAWING_TAGS:
-            self.boxes += _iter_text_boxes(element)
-        elif tag not in _SKIPPED_TAGS and not _is_hidden(element):
-            self.add(element)
+            tag = element.tag
+            if tag in (f"{_W}t", f"{_M}t"):
+                self._write(element.text or "")
+            elif tag in _TEXT_BY_TAG:
+                self._write(_TEXT_BY_TAG[tag])
+            elif tag in _NOTE_PREFIXES:
+                name = _NOTE_PREFIXES[tag] + element.get(f"{_W}id", "")
+                self._writer.note_names.append(name)
+                self._write(f"[^{name}]")
+            elif tag in (f"{_W}hyperlink", f"{_W}fldSimple"):
+                self._add_link(element)
+            elif tag == f"{_W}fldChar":
+                kind = element.get(f"{_W}fldCharType")
+                if kind == "begin":
+                    self._fields.append(([], []))
+                elif kind == "end" and len(self._fields) > 1:
+                    self._close_field()
+            elif tag == f"{_W}instrText":
+                self._fields[-1][0].append(element.text or "")
+            elif tag in _DRAWING_TAGS:
+                self.boxes += _iter_text_boxes(element)
+            elif tag not in _SKIPPED_TAGS and not _is_hidden(element):
+                self.add(element)
 
     def _write(self, text: str) -> None:
         self._fields[-1][1].append(text)
@@ -240,14 +231,9 @@ class _ParagraphText:
     def _close_field(self) -> None:
         instruction, texts = self._fields.pop()
         text, target = "".join(texts), _HYPERLINK.match("".join(instruction))
-        self._write(_format_link(text, target["url"]) if target else text)
-
-
-def _format_link(text: str, url: str) -> str:
-    """A link, with the white space around its text left where it was."""
-    if not (words := text.strip()):
-        return text
-    return text.replace(words, format_link(words, url.strip().replace(" ", "%20")), 1)
+        if target and (words := text.strip()):  # the white space around it is no part of the link
+            text = text.replace(words, format_link(words, target["url"].strip().replace(" ", "%20")), 1)
+        self._write(text)
 
 
 def _iter_elements(container: Any) -> Iterator[Any]:

@@ -27,12 +27,8 @@ class ExtractionWorker(ChildProcess):
     """Runs `extract` in a child process, started at the first file that needs a parser."""
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
-        search_path = os.pathsep.join(path for path in sys.path if path)
-        super().__init__(
-            [sys.executable, "-W", "ignore", "-m", __name__],
-            {**os.environ, "PYTHONPATH": search_path},
-            own_session=False,
-        )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        super().__init__([sys.executable, "-W", "ignore", "-m", __name__], environment, own_session=False)
         self._timeout_s = timeout_s
 
     def __call__(self, name: str, payload: bytes) -> ExtractedText:
@@ -63,12 +59,9 @@ class ExtractionWorker(ChildProcess):
         if answer.endswith(b"\n"):
             return json.loads(answer)
         self._stop()
-        why = (
-            f"took more than {self._timeout_s:g} seconds"
-            if late.is_set()
-            else "crashed, or needed too much memory"
-        )
-        return {"skipped": f"its parser {why}"}
+        if late.is_set():
+            return {"skipped": f"its parser took more than {self._timeout_s:g} seconds"}
+        return {"skipped": "its parser crashed, or needed too much memory"}
 
 
 def _serve(requests: IO[bytes], responses: IO[bytes]) -> None:

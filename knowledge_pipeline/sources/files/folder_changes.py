@@ -82,10 +82,8 @@ class _FolderView:
             return name == ".gitignore" or self._was_document(path)
         if stat.S_ISDIR(mode):
             return not self._is_excluded(path)
-        executable = bool(mode & 0o111)
-        return name == ".gitignore" or (
-            self._selection.accepts(path, executable=executable) and not self._is_ignored(path, folder)
-        )
+        accepted = self._selection.accepts(path, executable=bool(mode & 0o111))
+        return name == ".gitignore" or (accepted and not self._is_ignored(path, folder))
 
     def _compute_is_excluded(self, folder: str) -> bool:
         """Whether nothing in a folder is taken: a pattern or a rule leaves it out, or one around it."""

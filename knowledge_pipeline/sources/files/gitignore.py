@@ -29,10 +29,8 @@ class IgnoreRules:
         """Whether a file, or a folder (with a slash at its end), is ignored."""
         rules: IgnoreRules | None = self
         while rules is not None:
-            verdict = rules.spec.check_file(
-                rules.root_prefix + path.removeprefix(rules.folder_prefix)
-            ).include
-            if verdict is not None:
+            seen = rules.root_prefix + path.removeprefix(rules.folder_prefix)
+            if (verdict := rules.spec.check_file(seen).include) is not None:
                 return verdict
             rules = rules.parent
         return False
@@ -62,22 +60,16 @@ def load_folder_rules(folder: Path, path: str, outer: IgnoreRules | None) -> Ign
 
 def _add_rules_of(folder: Path, outer: IgnoreRules | None, *, root_prefix: str = "") -> IgnoreRules | None:
     for name in (".git/info/exclude", ".gitignore"):
-        spec = _load_spec(folder / name)
-        if spec is not None:
+        if (spec := _load_spec(folder / name)) is not None:
             outer = IgnoreRules(spec, root_prefix=root_prefix, parent=outer)
     return outer
 
 
 def _list_folders_from_repository(root: Path) -> list[Path]:
     """The folders above `root` that lie in the same repository, outermost first; itself not."""
-    if (root / ".git").exists():
-        return []
-    above: list[Path] = []
-    for folder in root.parents:
-        above.append(folder)
-        if (folder / ".git").exists():
-            return above[::-1]
-    return []
+    folders = [root, *root.parents]
+    repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    return folders[repository:0:-1]
 
 
 def _load_spec(file: Path) -> GitIgnoreSpec | None:

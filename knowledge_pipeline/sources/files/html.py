@@ -29,9 +29,7 @@ _IGNORED_ENCODINGS = re.compile(r"^(?:utf[-_]?(?:7|16|32)|.*escape|undefined|idn
 _BREAK_TRANSLATION = str.maketrans({"\xa0": " ", "\xad": None, "\u200b": None})  # breaks and their bans
 _WBR_TAG = re.compile(r"<wbr\b[^<>]*>", re.IGNORECASE)  # libxml2 waits for its end
 _EMPHASIS_TAGS = frozenset({"b", "strong", "i", "em", "del", "s"})
-_INLINE_TAGS = frozenset(
-    {*_EMPHASIS_TAGS, "span", "u", "ins", "mark", "small", "font", "abbr", "cite", "var"}
-)
+_INLINE_TAGS = _EMPHASIS_TAGS | {"span", "u", "ins", "mark", "small", "font", "abbr", "cite", "var"}
 _INLINE_CODE_TAGS = ("code", "kbd", "samp", "tt")
 _LINE_MARKERS = re.compile(r"(?:#+ |> |- |\d+\. )*")
 _WORD = re.compile(r"[^\W_]")
@@ -51,9 +49,8 @@ def read_html(payload: bytes) -> ExtractedText:
     except RecursionError as error:
         raise DocumentSkipped("HTML nested too deeply") from error
     heading = re.search(r"^#+ (.+)$", text, re.MULTILINE)
-    return ExtractedText(
-        text, title or (heading[1] if heading else ""), {"format": "html"}, language="markdown"
-    )
+    title = title or (heading[1] if heading else "")
+    return ExtractedText(text, title, {"format": "html"}, language="markdown")
 
 
 def _decode(payload: bytes) -> str:
@@ -77,7 +74,9 @@ def _to_markdown(page: BeautifulSoup) -> str:
         element.decompose()
     page.smooth()  # texts that a comment parted are one
     unwrap_layout_tables(page)
-    _unwrap_linked_code(page)
+    for code in page.find_all(_INLINE_CODE_TAGS):  # it can hold no link, which says more than that it is code
+        if code.find("a", href=True) is not None and code.find_parent("pre") is None:
+            code.unwrap()
     _number_items(page)
     # the main part, where exactly one has text
     main_parts = [element for element in page.find_all("main") if element.get_text(strip=True)]
@@ -88,22 +87,13 @@ def _to_markdown(page: BeautifulSoup) -> str:
 
 
 def _is_skipped(element: Tag) -> bool:
-    if (
-        element.name in _SKIPPED_TAGS
-        or element.has_attr("hidden")
-        or _HIDDEN_STYLE.search(str(element.get("style", "")))
-    ):
+    if element.name in _SKIPPED_TAGS or element.has_attr("hidden"):
+        return True
+    if _HIDDEN_STYLE.search(str(element.get("style", ""))):
         return True
     if element.name in {"header", "footer"}:  # those of the page, not those of an article in it
         return element.find_parent(["article", "main", "section"]) is None and element.find("h1") is None
     return _SKIPPED_ROLES.match(str(element.get("role", ""))) is not None
-
-
-def _unwrap_linked_code(page: BeautifulSoup) -> None:
-    """Code within a line can hold no link, and the link says more than that it is code."""
-    for code in page.find_all(_INLINE_CODE_TAGS):
-        if code.find("a", href=True) is not None and code.find_parent("pre") is None:
-            code.unwrap()
 
 
 def _number_items(page: BeautifulSoup) -> None:
@@ -139,8 +129,9 @@ class _PageConverter(MarkdownConverter):
         return f"\n\n{format_code_block(text, _language_of_block(el))}\n\n"
 
     def convert_a(self, el, text, parent_tags):
-        address = _clean_address(str(el.get("href", "")))
-        if "_noformat" in parent_tags or not address or not text.strip():
+        address = re.sub(r"[\t\r\n]", "", str(el.get("href", ""))).strip().replace(" ", "%20")
+        leads_nowhere = not address or address.lower().startswith(("javascript:", "data:"))
+        if "_noformat" in parent_tags or leads_nowhere or not text.strip():
             return text
         if address.startswith("#") and text.strip() in _ANCHOR_SIGNS:  # next to a heading, to be copied
             return ""
@@ -187,15 +178,8 @@ class _PageConverter(MarkdownConverter):
 
     convert_address = convert_aside = convert_caption = convert_center = convert_details = _convert_block
     convert_fieldset = convert_figure = convert_footer = convert_form = convert_header = _convert_block
-    convert_hgroup = convert_legend = convert_main = convert_menu = convert_search = convert_summary = (
-        _convert_block
-    )
-
-
-def _clean_address(href: str) -> str:
-    """As a link in Markdown holds it; empty for what leads nowhere."""
-    address = re.sub(r"[\t\r\n]", "", href).strip().replace(" ", "%20")
-    return "" if address.lower().startswith(("javascript:", "data:")) else address
+    convert_hgroup = convert_legend = convert_main = convert_menu = convert_search = _convert_block
+    convert_summary = _convert_block
 
 
 def _link_text(text: str, address: str) -> str:
@@ -220,9 +204,9 @@ def _emphasize(el: Tag, text: str, mark: str, parent_tags: set[str], same_tags: 
     stripped = text.strip()
     if not stripped or same_tags & parent_tags or "_noformat" in parent_tags or "\n\n" in stripped:
         return text
-    if _is_inside_word(el, text[0], "previous_sibling", -1) or _is_inside_word(
-        el, text[-1], "next_sibling", 0
-    ):
+    if _is_inside_word(el, text[0], "previous_sibling", -1):
+        return text
+    if _is_inside_word(el, text[-1], "next_sibling", 0):
         return text
     before, after = text.split(stripped, 1)
     return f"{before}{mark}{stripped}{mark}{after}"

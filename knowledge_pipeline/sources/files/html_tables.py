@@ -17,8 +17,7 @@ _LAYOUT_ROLE = re.compile(r"^(?:presentation|none)$", re.IGNORECASE)
 
 def unwrap_layout_tables(page: BeautifulSoup) -> None:
     """Make blocks of the tables that do not fit in lines: of one cell a row, with tables or code in them."""
-    laid_out = [element for element in page.find_all("table") if _is_layout(element)]
-    for element in laid_out:
+    for element in [table for table in page.find_all("table") if _is_layout(table)]:
         for part in [element, *element.find_all(_TABLE_TAGS)]:
             if part is element or part.find_parent("table") is None:
                 part.name = "div"
@@ -31,19 +30,12 @@ def render_table(element: Tag, texts: Mapping[int, str]) -> str:
         element: the table.
         texts: the text of each cell, by the id of its element.
     """
-    return format_table(
-        expand_spans(
-            [
-                TableCell(
-                    texts.get(id(cell), ""),
-                    parse_span(str(cell.get("rowspan", ""))),
-                    parse_span(str(cell.get("colspan", ""))),
-                )
-                for cell in row
-            ]
-            for row in _group_cells(element)
-        )
-    )
+
+    def to_cell(cell: Tag) -> TableCell:
+        rows, columns = (parse_span(str(cell.get(name, ""))) for name in ("rowspan", "colspan"))
+        return TableCell(texts.get(id(cell), ""), rows, columns)
+
+    return format_table(expand_spans([to_cell(cell) for cell in row] for row in _group_cells(element)))
 
 
 def _is_layout(element: Tag) -> bool:

@@ -97,15 +97,13 @@ class LocalTree:
             with os.scandir(location) as found:
                 return sorted(found, key=lambda entry: entry.name)
         except OSError as error:
-            place, why = self._root / folder, error.strerror or "input/output error"
+            place = os.fsencode(self._root / folder).decode("utf-8", "replace")
+            why = error.strerror or "input/output error"
             if error.errno in _PERMANENT_ERRNOS:
                 raise SourceRefused(
-                    f"the folder {_format_path(place)} cannot be listed ({why}): "
-                    "make it readable, or exclude it"
+                    f"the folder {place} cannot be listed ({why}): make it readable, or exclude it"
                 ) from error
-            raise SourceUnavailable(
-                f"listing the folder {_format_path(place)} failed ({why}): try again later"
-            ) from error
+            raise SourceUnavailable(f"listing the folder {place} failed ({why}): try again later") from error
 
     def _to_entries(
         self, dir_entry: os.DirEntry[bytes], path: str, rules: IgnoreRules | None
@@ -113,12 +111,9 @@ class LocalTree:
         if dir_entry.is_symlink() and _is_folder_link(dir_entry):
             return
         executable = "." not in path.rpartition("/")[2] and _is_executable(dir_entry)
-        if not self._selection.accepts(path, executable=executable):
+        if not self._selection.accepts(path, executable=executable) or (rules and rules.ignores(path)):
             return
-        if rules is not None and rules.ignores(path):
-            return
-        status = _stat(dir_entry)
-        if status is None:  # removed since its folder was read
+        if (status := _stat(dir_entry)) is None:  # removed since its folder was read
             return
         revision = f"{status.st_mtime_ns}-{status.st_size}-{status.st_ctime_ns}"
         skip = None if stat.S_ISREG(status.st_mode) else "not a regular file"
@@ -157,7 +152,3 @@ def _unreadable_reason(error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return SYMLINK_REASON
     return f"cannot be read ({error.strerror or 'input/output error'})"
-
-
-def _format_path(path: Path) -> str:
-    return os.fsencode(path).decode("utf-8", "replace")

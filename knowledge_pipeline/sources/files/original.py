@@ -31,9 +31,7 @@ def build_original_metadata(text: str, payload: bytes) -> dict[str, Any]:
     ways: list[dict[str, Any]] = [{}, {ORIGINAL_KEY: {"newlines": "crlf"}}]
     for encoding, mark in _BYTE_ORDER_MARKS.items():
         if payload.startswith(mark):
-            ways += [
-                {ORIGINAL_KEY: {"encoding": encoding, "newlines": newlines}} for newlines in ("lf", "crlf")
-            ]
+            ways += [{ORIGINAL_KEY: {"encoding": encoding, "newlines": ends}} for ends in ("lf", "crlf")]
     for way in ways:
         if restore_original_bytes(text, way) == payload:
             return way
@@ -48,8 +46,4 @@ def restore_original_bytes(document_text: str, metadata: Metadata) -> bytes:
         return zlib.decompress(base64.b85decode(original["bytes"]))
     text = document_text.replace("\n", "\r\n") if original.get("newlines") == "crlf" else document_text
     encoding = original.get("encoding")
-    return (
-        text.encode(encoding or "utf-8")
-        if encoding is None
-        else _BYTE_ORDER_MARKS[encoding] + text.encode(encoding)
-    )
+    return text.encode() if encoding is None else _BYTE_ORDER_MARKS[encoding] + text.encode(encoding)

@@ -20,7 +20,6 @@ MAX_PAGES = 5_000
 MAX_LINKS_PER_PAGE = 100  # of a page
 _WEB_ADDRESS = re.compile(r"^https?://[^\s<>\x00-\x1f]{1,2000}$")
 _SEPARATOR = "\n\n"
-_HEADER_WITHIN_BYTES = 1_024  # readers allow that much before "%PDF-"
 
 
 def read_pdf(payload: bytes) -> ExtractedText:
@@ -32,7 +31,7 @@ def read_pdf(payload: bytes) -> ExtractedText:
         DocumentSkipped: no PDF, broken, encrypted, too many pages, or without any text.
     """
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every oddity of a file
-    if b"%PDF-" not in payload[:_HEADER_WITHIN_BYTES]:
+    if b"%PDF-" not in payload[:1_024]:  # readers allow that much before it
         raise DocumentSkipped("not a PDF file, though its name says so")
     try:
         reader = PdfReader(BytesIO(payload))
@@ -86,6 +85,5 @@ def _get_object(holder: object, key: str) -> object:
 def _clean_text(text: str) -> str:
     """Text without NUL and lone surrogates, which odd font tables give, and without spaces at line ends."""
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\0", "")
-    return "\n".join(
-        line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    ).strip()
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(line.rstrip() for line in lines).strip()

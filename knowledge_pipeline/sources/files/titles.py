@@ -31,9 +31,8 @@ def extract_title(path: str, text: str, language: str | None) -> str:
 def _extract_markdown_title(text: str) -> str:
     front = locate_front_matter(text)
     if front is not None and front.end is not None and front.delimiter == "---":
-        named = _TITLE_FIELD.search(front.inner)
-        if named is not None and named["title"].strip():
-            return named["title"].strip()
+        if (named := _TITLE_FIELD.search(front.inner)) and (title := named["title"].strip()):
+            return title
         text = text[front.end :]
     fence, above = "", ""
     for line in _split_lines(text):
@@ -55,12 +54,8 @@ def _extract_markdown_title(text: str) -> str:
 def _extract_rst_title(text: str) -> str:
     above = ""
     for line in _split_lines(text):
-        if (
-            _UNDERLINE.match(line)
-            and above
-            and not _UNDERLINE.match(above)
-            and not above.startswith((" ", "..", ":"))
-        ):
+        may_be_title = above and not _UNDERLINE.match(above) and not above.startswith((" ", "..", ":"))
+        if may_be_title and _UNDERLINE.match(line):
             return _strip_markup(above)
         above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
     return ""
@@ -71,5 +66,4 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _strip_markup(heading: str) -> str:
-    """A heading without its markup."""
     return " ".join(_INLINE_MARKUP.sub("", heading).split())

@@ -26,14 +26,9 @@ _ALLOWED_VARIABLES = re.compile(
 )
 _GLOBAL_OPTIONS = (
     "--no-pager",
-    "-c", "core.hooksPath=/dev/null",
-    "-c", "core.fsmonitor=false",
-    "-c", "core.quotePath=false",
-    "-c", "log.showSignature=false",
-    "-c", "gc.autoDetach=false",
-    "-c", "maintenance.autoDetach=false",
-    "-c", "http.lowSpeedLimit=1000",
-    "-c", "http.lowSpeedTime=60",
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false",
+    "-c", "log.showSignature=false", "-c", "gc.autoDetach=false", "-c", "maintenance.autoDetach=false",
+    "-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60",
 )  # fmt: skip
 
 
@@ -48,22 +43,11 @@ class GitError(Exception):
 
 def build_environment(extra_environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of every git command; it allows no transport unless `extra_environment` does."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("GIT_") or _ALLOWED_VARIABLES.match(name)
-    }
-    kept.update(
-        LC_ALL="C",
-        GIT_TERMINAL_PROMPT="0",
-        GIT_ASKPASS="",
-        SSH_ASKPASS="",
-        GIT_OPTIONAL_LOCKS="0",
-        GIT_NO_REPLACE_OBJECTS="1",
-        GIT_ALLOW_PROTOCOL="",
-    )
-    kept.update(extra_environment or {})
-    return kept
+    allowed = (name for name in os.environ if not name.startswith("GIT_") or _ALLOWED_VARIABLES.match(name))
+    kept = {name: os.environ[name] for name in allowed}
+    kept.update(LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_ASKPASS="", SSH_ASKPASS="", GIT_OPTIONAL_LOCKS="0")
+    kept.update(GIT_NO_REPLACE_OBJECTS="1", GIT_ALLOW_PROTOCOL="")
+    return kept | dict(extra_environment or {})
 
 
 def run_git(
@@ -115,7 +99,12 @@ def stream_git(
         watchdog = threading.Timer(timeout_s, _kill_process_group, (child,))
         watchdog.start()
         try:
-            yield from _iter_fields(child.stdout)
+            rest = b""
+            while block := child.stdout.read(1 << 16):
+                *whole, rest = (rest + block).split(b"\0")
+                yield from whole
+            if rest:
+                yield rest
             returncode = child.wait()
         finally:
             watchdog.cancel()
@@ -128,15 +117,6 @@ def build_command(arguments: Sequence[str], repository: Path | None) -> list[str
     """The whole argument list of a git command."""
     where = [] if repository is None else [f"--git-dir={repository}"]
     return ["git", *_GLOBAL_OPTIONS, *where, *arguments]
-
-
-def _iter_fields(output: IO[bytes]) -> Iterator[bytes]:
-    rest = b""
-    while block := output.read(1 << 16):
-        *whole, rest = (rest + block).split(b"\0")
-        yield from whole
-    if rest:
-        yield rest
 
 
 @contextmanager

@@ -35,7 +35,11 @@ def build_commit_text(commit: Commit, diff: Diff) -> tuple[str, dict[str, Any]]:
     `segments` in the metadata lists the parts of the text with their offsets in
     characters: one "message", one "files", and a "diff" for each excerpt, with its path.
     """
-    parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, _format_message(commit))]
+    body = _TRAILER.sub(r"\g<name>", commit.message.partition("\n")[2].strip())
+    date = commit.committed.isoformat() if commit.committed else "unknown"
+    signed = f"Author: {commit.author or 'unknown'}\nDate: {date}"
+    message = "\n\n".join(part for part in (subject(commit), body, signed) if part)
+    parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, message)]
     if diff.files:
         parts.append(({"kind": "files"}, _format_files(diff.files)))
     for path, excerpt in iter_excerpts(diff.patch[: _MAX_PATCH_CHARS * 10]):
@@ -67,26 +71,16 @@ def subject(commit: Commit) -> str:
     return commit.message.partition("\n")[0].strip() or f"Commit {commit.id[:12]}"
 
 
-def _format_message(commit: Commit) -> str:
-    body = _TRAILER.sub(r"\g<name>", commit.message.partition("\n")[2].strip())
-    date = commit.committed.isoformat() if commit.committed else "unknown"
-    signed = f"Author: {commit.author or 'unknown'}\nDate: {date}"
-    return "\n\n".join(part for part in (subject(commit), body, signed) if part)
-
-
 def _format_files(files: tuple[ChangedFile, ...]) -> str:
     inserted, deleted = _count_lines(files)
     lines = [f"Files changed: {len(files)} (+{inserted} -{deleted})"]
-    lines += [f"- {_format_file(file)}" for file in files[:MAX_FILES]]
+    for file in files[:MAX_FILES]:
+        name = f"{file.old_path} => {file.path}" if file.old_path else file.path
+        count = "binary" if file.insertions is None else f"+{file.insertions} -{file.deletions}"
+        lines.append(f"- {' '.join(name.splitlines())} ({count})")
     if len(files) > MAX_FILES:
         lines.append(f"- and {len(files) - MAX_FILES} more")
     return "\n".join(lines)
-
-
-def _format_file(file: ChangedFile) -> str:
-    name = f"{file.old_path} => {file.path}" if file.old_path else file.path
-    count = "binary" if file.insertions is None else f"+{file.insertions} -{file.deletions}"
-    return f"{' '.join(name.splitlines())} ({count})"
 
 
 def _count_lines(files: tuple[ChangedFile, ...]) -> tuple[int, int]:

@@ -80,8 +80,7 @@ class DiffReader(ChildProcess):
             return b"", False
         raw = bytearray()
         while not raw.endswith(mark) and len(raw) <= MAX_DIFF_BYTES + len(mark):
-            block = os.read(child.stdout.fileno(), 1 << 16)
-            if not block:
+            if not (block := os.read(child.stdout.fileno(), 1 << 16)):
                 return b"", False
             raw += block
         if raw.endswith(mark):
@@ -97,19 +96,14 @@ def _parse_diff(raw: bytes) -> Diff:
         end = raw.find(b"\0", at)
         if end < 0:
             break
-        inserted, deleted, name = raw[at:end].split(b"\t", 2)
+        *counts, name = raw[at:end].split(b"\t", 2)
         at, old = end + 1, None
         if not name:  # renamed: the old and the new name follow
             old_name, name, rest = [*raw[at:].split(b"\0", 2), b"", b""][:3]
             old, at = format_path(decode_path(old_name)), len(raw) - len(rest)
-        files.append(
-            ChangedFile(format_path(decode_path(name)), old, _parse_count(inserted), _parse_count(deleted))
-        )
+        inserted, deleted = (int(number) if number.isdigit() else None for number in counts)
+        files.append(ChangedFile(format_path(decode_path(name)), old, inserted, deleted))
     return Diff(tuple(files), raw[at + 1 :].decode("utf-8", "replace"))
-
-
-def _parse_count(number: bytes) -> int | None:
-    return int(number) if number.isdigit() else None
 
 
 def iter_excerpts(patch: str) -> Iterator[tuple[str, str]]:

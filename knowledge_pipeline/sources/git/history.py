@@ -27,11 +27,9 @@ class History(Protocol):
 
     def find_newest_commit(self) -> str | None:
         """The commit that the history ends with, up to date; None: nothing was ever committed."""
-        ...
 
     def to_source_error(self, failure: GitError) -> KnowledgeError:
         """The error to raise when the history cannot be read."""
-        ...
 
 
 class MirrorHistory:
@@ -77,10 +75,8 @@ class FolderHistory:
     def to_source_error(self, failure: GitError) -> KnowledgeError:
         """The folder holds no repository, or a broken one."""
         reason = strip_credentials(" ".join(failure.stderr.split()))[:300] or "its HEAD leads to no commit"
-        return SourceRefused(
-            f"the folder {self._folder} has no git history that can be read ({reason}): "
-            "correct connection.path"
-        )
+        problem = f"has no git history that can be read ({reason})"
+        return SourceRefused(f"the folder {self._folder} {problem}: correct connection.path")
 
     def _is_unborn(self) -> bool:
         """Whether HEAD names a branch that does not exist yet, rather than one that is broken."""
@@ -129,10 +125,8 @@ class GitHistorySource(Source):
         """Read one commit and its diff against its first parent."""
         try:
             raw = self._objects.read(item.locator)
-            signed = parse_signature(raw)
-            commit = Commit(
-                item.locator, parse_parents(raw), signed.author, signed.committed, parse_message(raw)
-            )
+            signed, parents = parse_signature(raw), parse_parents(raw)
+            commit = Commit(item.locator, parents, signed.author, signed.committed, parse_message(raw))
             diff = self._diffs.read(commit.id, commit.parents[0] if commit.parents else None)
         except GitError as failure:
             raise self._history.to_source_error(failure) from failure

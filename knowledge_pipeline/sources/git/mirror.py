@@ -33,9 +33,8 @@ class Mirror:
 
     def __init__(self, remote: Remote, cache: Path) -> None:
         self.remote = remote
-        self.folder = (
-            cache / "mirrors" / sha256(remote.url.encode("utf-8", "surrogateescape")).hexdigest()[:24]
-        )
+        name = sha256(remote.url.encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        self.folder = cache / "mirrors" / name
         self.repository = self.folder / "repository.git"
 
     def update(self) -> None:
@@ -73,10 +72,8 @@ class Mirror:
 
     def list_branches(self) -> list[str]:
         """The names of the remote's branches."""
-        output = run_git(
-            ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"], repository=self.repository
-        )
-        return output.decode("utf-8", "replace").splitlines()
+        arguments = ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"]
+        return run_git(arguments, repository=self.repository).decode("utf-8", "replace").splitlines()
 
     def mark_broken(self, failure: GitError) -> SourceUnavailable:
         """The error to raise for a damaged mirror; the next fetch clones it again."""
@@ -106,12 +103,10 @@ class Mirror:
     def _clone(self) -> None:
         """Fetch everything into a new folder, then let it take the mirror's place."""
         new = Path(mkdtemp(prefix=f"{self.folder.name}.new-", dir=self.folder.parent))
+        repository = new / self.repository.name
         try:
-            run_git(
-                ["init", "--quiet", "--bare", "--template=", "--", str(new / self.repository.name)],
-                repository=None,
-            )
-            self._fetch(new / self.repository.name)
+            run_git(["init", "--quiet", "--bare", "--template=", "--", str(repository)], repository=None)
+            self._fetch(repository)
             shutil.rmtree(self.folder, ignore_errors=True)
             new.rename(self.folder)
         except GitError as failure:
@@ -131,12 +126,9 @@ class Mirror:
     def _fetch_refs(self, repository: Path, *refs: str) -> None:
         options = ("--quiet", "--prune", "--no-tags", "--force")
         scope = ("--no-recurse-submodules", "--no-write-fetch-head")
-        run_git(
-            ["fetch", *options, *scope, "--", self.remote.url, *refs],
-            repository=repository,
-            extra_environment=self.remote.environment,
-            timeout_s=FETCH_TIMEOUT_S,
-        )
+        arguments = ["fetch", *options, *scope, "--", self.remote.url, *refs]
+        environment = self.remote.environment
+        run_git(arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S)
 
     def _is_usable(self) -> bool:
         """Whether it is a repository in which every branch leads to a commit."""

@@ -22,9 +22,8 @@ class ObjectReader(ChildProcess):
     """Reads objects through one lasting `git cat-file`."""
 
     def __init__(self, repository: Path) -> None:
-        super().__init__(
-            build_command(["cat-file", "--batch"], repository), build_environment(), own_session=True
-        )
+        command = build_command(["cat-file", "--batch"], repository)
+        super().__init__(command, build_environment(), own_session=True)
 
     def read(self, object_id: str) -> bytes:
         """The content of one object.
@@ -63,12 +62,8 @@ def parse_signature(commit: bytes) -> Signature:
 
 def parse_message(commit: bytes) -> str:
     """The message from a commit object, without NUL."""
-    return (
-        _decode(commit.partition(b"\n\n")[2], _parse_header(commit))
-        .replace("\0", "")
-        .replace("\r\n", "\n")
-        .strip()
-    )
+    message = _decode(commit.partition(b"\n\n")[2], _parse_header(commit))
+    return message.replace("\0", "").replace("\r\n", "\n").strip()
 
 
 def parse_parents(commit: bytes) -> tuple[str, ...]:

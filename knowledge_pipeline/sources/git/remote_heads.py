@@ -70,11 +70,8 @@ def find_watched_branch(source: SourceConfig) -> WatchedBranch | None:
     """
     trigger, connection = resolve_trigger(source), source.connection
     if isinstance(connection, GitConnection):
-        return (
-            WatchedBranch(_repository_name(connection), connection.branch)
-            if trigger in {"on_commit", "realtime"}
-            else None
-        )
+        is_watched = trigger in {"on_commit", "realtime"}
+        return WatchedBranch(_repository_name(connection), connection.branch) if is_watched else None
     if not isinstance(connection, LocalConnection):
         return None
     repository = find_repository(connection.path) if trigger == "on_commit" else None
@@ -99,12 +96,10 @@ def group_by_watched_branch(sources: Iterable[SourceConfig]) -> dict[WatchedBran
     return found
 
 
-def build_queries(
-    sources_by_branch: Mapping[WatchedBranch, Sequence[SourceConfig]],
-) -> dict[str, RemoteHeadQuery]:
+def build_queries(watched: Mapping[WatchedBranch, Sequence[SourceConfig]]) -> dict[str, RemoteHeadQuery]:
     """The repositories to ask for what is watched, by name."""
     found: dict[str, RemoteHeadQuery] = {}
-    for what, sources in sources_by_branch.items():
+    for what, sources in watched.items():
         one = found.setdefault(what.repository, RemoteHeadQuery(what.repository))
         one.branches.add(what.branch)
         for source in sources:
@@ -128,11 +123,8 @@ def poll_remote_heads(
     deadline = time.monotonic() + budget_s
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tips") as pool:
         answers = pool.map(lambda query: _poll_repository(query, deadline, timeout_s), queries)
-        return {
-            query.repository: heads
-            for query, heads in zip(queries, answers, strict=True)
-            if heads is not None
-        }
+        polled = zip(queries, answers, strict=True)
+        return {query.repository: heads for query, heads in polled if heads is not None}
 
 
 def _poll_repository(
@@ -166,12 +158,10 @@ def _query_heads(connection: GitConnection | Path, query: RemoteHeadQuery, timeo
     if None not in query.branches:
         return _parse_ls_remote(_ls_remote(remote, "--heads", timeout_s), query.branches)
     if query.head_branch is not None:
-        known = _parse_ls_remote(
-            _ls_remote(remote, "--heads", timeout_s), query.branches | {query.head_branch}
-        )
-        head = known.branches.get(query.head_branch)
-        if head is not None:
-            return RemoteHeads(head, known.branches, query.head_branch)
+        listed = _ls_remote(remote, "--heads", timeout_s)
+        known = _parse_ls_remote(listed, query.branches | {query.head_branch}).branches
+        if (head := known.get(query.head_branch)) is not None:
+            return RemoteHeads(head, known, query.head_branch)
     return _parse_ls_remote(_ls_remote(remote, "--symref", timeout_s), query.branches)
 
 

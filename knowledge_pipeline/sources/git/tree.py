@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.local import SUBMODULE_REASON, SYMLINK_REASON
@@ -37,12 +36,11 @@ class GitTree:
         """
         self._objects.close()  # it may hold open a mirror that is about to be replaced
         self._mirror.update()
-        tip = self._mirror.resolve_tip(self._branch)
-        if tip is None:
+        if (tip := self._mirror.resolve_tip(self._branch)) is None:
             return
-        repository = self._mirror.repository
         try:
-            newest = load_newest_commits(repository, tip, branch=self._branch, cache=self._mirror.folder)
+            repository, cache = self._mirror.repository, self._mirror.folder
+            newest = load_newest_commits(repository, tip, branch=self._branch, cache=cache)
             arguments = ["ls-tree", "-r", "-z", "-l", "--full-tree", tip]
             for line in stream_git(arguments, repository=repository):
                 yield from self._to_entries(line, newest)
@@ -62,8 +60,11 @@ class GitTree:
         payload = self._read_object(blob)
         if len(payload) > limit_bytes:
             raise DocumentSkipped(format_too_large(len(payload), limit_bytes))
-        author, committed = self._read_signature(commit)
-        return FileContent(payload, author, committed)
+        if not commit:
+            return FileContent(payload, None, None)
+        if commit not in self._signatures:
+            self._signatures[commit] = parse_signature(self._read_object(commit))
+        return FileContent(payload, self._signatures[commit].author, self._signatures[commit].committed)
 
     def close(self) -> None:
         """End the git that reads objects."""
@@ -88,11 +89,3 @@ class GitTree:
             return self._objects.read(object_id)
         except GitError as failure:
             raise self._mirror.mark_broken(failure) from failure
-
-    def _read_signature(self, commit: str) -> tuple[str | None, datetime | None]:
-        if not commit:
-            return None, None
-        if commit not in self._signatures:
-            self._signatures[commit] = parse_signature(self._read_object(commit))
-        known = self._signatures[commit]
-        return known.author, known.committed

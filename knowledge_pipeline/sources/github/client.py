@@ -16,6 +16,7 @@ import requests
 
 from knowledge_pipeline.config.connections import GithubApp, GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceUnavailable
+from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.github.errors import GithubErrors, GraphqlError, is_rate_limited
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
@@ -48,7 +49,7 @@ class GraphqlResponse:
 class GithubClient:
     """One repository's API. Nothing is sent before the first query."""
 
-    def __init__(self, connection: GithubConnection, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, connection: GithubConnection, *, sleep: Sleep = time.sleep) -> None:
         self.errors = GithubErrors(connection)
         self.owner, _, self.name = connection.repository.partition("/")
         self._connection = connection
@@ -80,18 +81,14 @@ class GithubClient:
             SourceRefused, SourceUnavailable: the response has no data.
         """
         for _ in range(MAX_ATTEMPTS):
-            self._wait_for_quota()
-            answer = self._execute_once(query, variables, can_split=can_split)
-            if answer is not None:
+            # wait for the next hour's points: GitHub bans clients that go on without any
+            if (limit := self._limit) and int(limit["remaining"]) < int(limit["cost"]):
+                self._limit = None
+                wait_s = parse_retry_after(str(limit["resetAt"])) or 0.0
+                wait_or_raise(self.errors.service, wait_s, self._sleep)
+            if (answer := self._execute_once(query, variables, can_split=can_split)) is not None:
                 return answer
         raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
-
-    def _wait_for_quota(self) -> None:
-        """Wait for the next hour's points: GitHub bans clients that go on without any."""
-        limit = self._limit
-        if limit and int(limit["remaining"]) < int(limit["cost"]):
-            self._limit = None
-            wait_or_raise(self.errors.service, parse_retry_after(str(limit["resetAt"])) or 0.0, self._sleep)
 
     def _execute_once(
         self, query: str, variables: Mapping[str, Any], *, can_split: bool
@@ -104,9 +101,8 @@ class GithubClient:
         if is_rate_limited(errors):
             spent = headers.get("x-ratelimit-remaining") == "0"  # else it is the secondary limit
             wait = headers.get("retry-after") or (headers.get("x-ratelimit-reset") if spent else None)
-            wait_or_raise(
-                self.errors.service, parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S, self._sleep
-            )
+            wait_s = parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S
+            wait_or_raise(self.errors.service, wait_s, self._sleep)
             return None
         if not body.get("data"):
             raise self.errors.from_graphql_errors(errors) if errors else self.errors.api_not_found()

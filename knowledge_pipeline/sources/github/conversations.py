@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -15,13 +15,8 @@ from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
-from knowledge_pipeline.sources.base import DELETED_REASON
-from knowledge_pipeline.sources.code_host import (
-    ConversationFilters,
-    Node,
-    QueryTooLarge,
-    author_name,
-)
+from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
+from knowledge_pipeline.sources.code_host import ConversationFilters, Node, QueryTooLarge, author_name
 from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubClient, GraphqlResponse
 from knowledge_pipeline.sources.github.errors import is_single_sign_on
@@ -45,11 +40,7 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
     """The list of a repository, GraphQL's type for their states, and the fields of each in it."""
 
     def __init__(
-        self,
-        connection: GithubConnection,
-        filters: ConversationFilters,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
+        self, connection: GithubConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
     ) -> None:
         """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
         super().__init__(filters)
@@ -125,22 +116,17 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
         skipped: dict[int, DocumentSkipped] = {}
         sentences = self._client.errors
         for error in response.errors:
-            path = [*(error.get("path") or ()), None, None]
-            kind = error.get("type")
+            path, kind = [*(error.get("path") or ()), None, None], error.get("type")
             if kind == "FORBIDDEN" and self.optional_fields.intersection(map(str, path)):
                 continue
             if path[0] != "nodes" or not isinstance(path[1], int) or kind not in ("NOT_FOUND", "FORBIDDEN"):
                 raise sentences.from_graphql_errors(response.errors)
-            skipped[path[1]] = DocumentSkipped(
-                DELETED_REASON if kind == "NOT_FOUND" else sentences.format_not_permitted(error)
-            )
+            reason = DELETED_REASON if kind == "NOT_FOUND" else sentences.format_not_permitted(error)
+            skipped[path[1]] = DocumentSkipped(reason)
         forbidden = sum(str(reason) != DELETED_REASON for reason in skipped.values())
-        if any(map(is_single_sign_on, response.errors)) or (
-            requested_count > 1 and forbidden == requested_count
-        ):
-            raise sentences.from_graphql_errors(
-                [error for error in response.errors if error.get("type") == "FORBIDDEN"]
-            )
+        if any(map(is_single_sign_on, response.errors)) or forbidden == requested_count > 1:
+            refusals = [error for error in response.errors if error.get("type") == "FORBIDDEN"]
+            raise sentences.from_graphql_errors(refusals)
         return skipped
 
     def _to_document(self, item: Item, node: Node | None) -> Document | DocumentSkipped:
@@ -164,7 +150,5 @@ def iter_comment_turns(comments: list[Node]) -> Iterator[Turn]:
     """The comments that are not hidden as spam or outdated; bots' are included."""
     for comment in comments:
         if not comment["isMinimized"]:
-            at = parse_time(comment["createdAt"])
-            yield Turn(
-                "comment", clean_markdown(comment["body"]), author_name(comment), at, url=comment["url"]
-            )
+            text, at = clean_markdown(comment["body"]), parse_time(comment["createdAt"])
+            yield Turn("comment", text, author_name(comment), at, url=comment["url"])

@@ -77,9 +77,8 @@ class ConversationLister:
             total = None if total is None else counted or total
         if total is not None and is_incomplete(len(found), total):
             raise self._build_listing_error(f"listed {len(found)} of {total} {self._spec.connection}")
-        chosen = sorted(
-            filter(is_wanted, found.values()), key=lambda node: (node["updatedAt"], node["number"])
-        )
+        wanted = filter(is_wanted, found.values())
+        chosen = sorted(wanted, key=lambda node: (node["updatedAt"], node["number"]))
         return chosen[-limit:] if limit else chosen
 
     def _read_from_front(
@@ -124,6 +123,5 @@ class ConversationLister:
             variables["after"] = cursor
 
     def _build_listing_error(self, problem: str) -> SourceUnavailable:
-        return SourceUnavailable(
-            f"{self._client.errors.service} {problem}: nothing is deleted: try again later"
-        )
+        service = self._client.errors.service
+        return SourceUnavailable(f"{service} {problem}: nothing is deleted: try again later")

@@ -43,10 +43,8 @@ class NestedList:
 
 def build_list_selections(nested_lists: Sequence[NestedList], *, small: bool) -> str:
     """The first page of each list; a fifth of it for what is too much for GitHub."""
-    return " ".join(
-        part.build_query(max(1, part.first_count // 5) if small else part.first_count)
-        for part in nested_lists
-    )
+    divisor = 5 if small else 1
+    return " ".join(part.build_query(max(1, part.first_count // divisor)) for part in nested_lists)
 
 
 def load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[NestedList]) -> None:

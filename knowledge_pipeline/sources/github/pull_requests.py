@@ -29,15 +29,11 @@ _VERDICT_TEXTS = {
     "APPROVED": "Approved.",
     "CHANGES_REQUESTED": "Changes requested.",
     "DISMISSED": "This review was dismissed.",
-    "COMMENTED": "",
 }
 _COMMENT_FIELDS = f"id body createdAt isMinimized url {ACTOR_FIELDS}"
-_THREAD_COMMENTS = NestedList(
-    "PullRequestReviewThread",
-    "comments",
-    f"{_COMMENT_FIELDS} publishedAt path line originalLine diffHunk state",
-    first_count=10,
-)
+_REVIEW_FIELDS = f"id body state submittedAt createdAt isMinimized url {ACTOR_FIELDS}"
+_THREAD_FIELDS = f"{_COMMENT_FIELDS} publishedAt path line originalLine diffHunk state"
+_THREAD_COMMENTS = NestedList("PullRequestReviewThread", "comments", _THREAD_FIELDS, first_count=10)
 
 
 class GithubPullRequests(GithubConversations):
@@ -64,24 +60,11 @@ class GithubPullRequests(GithubConversations):
     )
     nested_lists = (
         NestedList("PullRequest", "comments", _COMMENT_FIELDS, first_count=50),
-        NestedList(
-            "PullRequest",
-            "reviews",
-            f"id body state submittedAt createdAt isMinimized url {ACTOR_FIELDS}",
-            first_count=50,
-        ),
+        NestedList("PullRequest", "reviews", _REVIEW_FIELDS, first_count=50),
         NestedList("PullRequest", "reviewThreads", "id path", first_count=20, inner=_THREAD_COMMENTS),
-        NestedList(
-            "PullRequest",
-            "files",
-            "path additions deletions changeType",
-            first_count=100,
-            max_count=MAX_FILES,
-        ),
+        NestedList("PullRequest", "files", "path additions deletions changeType", 100, max_count=MAX_FILES),
         NestedList("PullRequest", "labels", "name", first_count=20),
-        NestedList(
-            "PullRequest", "closingIssuesReferences", "number repository { nameWithOwner }", first_count=10
-        ),
+        NestedList("PullRequest", "closingIssuesReferences", "number repository { nameWithOwner }", 10),
     )
     optional_fields = frozenset({"author", "mergeCommit", "milestone", "closingIssuesReferences"})
 
@@ -93,14 +76,11 @@ class GithubPullRequests(GithubConversations):
         """Changed files, then comments and reviews by time; threads stay together."""
         yield Turn("changed files", _build_changed_files(node).text, url=f"{node['url']}/files")
         opened = parse_time(node["createdAt"])
+        threads = [turns for turns in map(_build_thread_turns, node["reviewThreads"]) if turns]
         groups = [
             *((turn.at or opened, 0, [turn]) for turn in iter_comment_turns(node["comments"])),
             *((turn.at or opened, 1, [turn]) for turn in _iter_review_turns(node["reviews"])),
-            *(
-                (turns[0].at or opened, 2, turns)
-                for turns in map(_build_thread_turns, node["reviewThreads"])
-                if turns
-            ),
+            *((turns[0].at or opened, 2, turns) for turns in threads),
         ]
         for _, _, turns in sorted(groups, key=lambda each: each[:2]):
             yield from turns

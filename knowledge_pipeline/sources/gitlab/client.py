@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ import requests
 
 from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.code_host import QueryTooLarge
 from knowledge_pipeline.sources.http_retry import (
     format_retries_exhausted,
@@ -46,9 +47,7 @@ _UNKNOWN_FIELD_CODES = ("undefinedField", "argumentNotAccepted", "undefinedType"
 class GitlabClient:
     """One project's API. Nothing is sent before the first query."""
 
-    def __init__(
-        self, connection: GitlabConnection, documents: str, *, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, connection: GitlabConnection, documents: str, *, sleep: Sleep = time.sleep) -> None:
         """`documents`: "issues" or "mergeRequests"; each response says whether the token may read them."""
         self.errors = GitlabErrors(connection)
         self._connection = connection
@@ -64,17 +63,12 @@ class GitlabClient:
         self._session.close()
 
     def execute(
-        self,
-        variable_definitions: str,
-        selection: str,
-        variables: Mapping[str, Any],
-        *,
-        can_split: bool = False,
+        self, definitions: str, selection: str, variables: Mapping[str, Any], *, can_split: bool = False
     ) -> dict[str, Any]:
         """The project's fields.
 
         Args:
-            variable_definitions: as GraphQL declares them: "$after: String".
+            definitions: of the variables, as GraphQL has them: "$after: String".
             selection: fields of GraphQL's `Project`.
             variables: their values.
             can_split: the caller can send smaller queries, so that a failure is not retried.
@@ -85,7 +79,7 @@ class GitlabClient:
                 hidden, which must not count as deleted.
         """
         selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
-        query = f"query($path: ID!, {variable_definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
+        query = f"query($path: ID!, {definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
         body = self._post(query, {**variables, "path": self._connection.project}, can_split=can_split)
         errors = body.get("errors") if isinstance(body, dict) else None
         if errors:

@@ -8,7 +8,7 @@ read again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
-from knowledge_pipeline.sources.base import DELETED_REASON
+from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.code_host import (
     FORMAT_VERSION,
     ConversationFilters,
@@ -59,11 +59,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
     """Fields of one that is read, besides the common ones."""
 
     def __init__(
-        self,
-        connection: GitlabConnection,
-        filters: ConversationFilters,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
+        self, connection: GitlabConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
     ) -> None:
         """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
         super().__init__(filters)
@@ -107,7 +103,12 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
         public = [node for node in chosen if not node.get("confidential")]
         most = self._filters.max_results
         surplus = {node["number"] for node in public[:-most]} if most else set[str]()
-        yield from (self._to_item(node) for node in chosen if node["number"] not in surplus)
+        for node in chosen:
+            if node["number"] not in surplus:
+                # the count changes with a deleted comment, which may leave the time unchanged
+                revision = f"{node['updatedAt']}:{node['userNotesCount']}:{FORMAT_VERSION}"
+                skip = CONFIDENTIAL_REASON if node.get("confidential") else None
+                yield Item(f"{self.kind}/{node['number']}", revision, locator=node["updatedAt"], skip=skip)
 
     def _list_nodes(self, oldest: datetime) -> list[Node]:
         """What was updated at `oldest` or later, each in the place of its last update."""
@@ -122,12 +123,6 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
             raise self._client.errors.listing_incomplete(f"listed {len(found)} of {total} {self.field}")
         return list(found.values())
 
-    def _to_item(self, node: Node) -> Item:
-        """The count changes with a deleted comment, which may leave the time unchanged."""
-        revision = f"{node['updatedAt']}:{node['userNotesCount']}:{FORMAT_VERSION}"
-        skip = CONFIDENTIAL_REASON if node.get("confidential") else None
-        return Item(f"{self.kind}/{node['number']}", revision, locator=node["updatedAt"], skip=skip)
-
     def _find_newest_begin(self, oldest: datetime) -> datetime:
         """Since when the newest `max_results` were updated, found from the newest on."""
         most, wanted = self._filters.max_results or 0, list[Node]()
@@ -139,29 +134,19 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
 
     def _iter_pages(self, sort: str, oldest: datetime) -> Iterator[Node]:
         """Every page until the one that has no next; the first has the `count` of all."""
-        state_type, sort_type = self.enum_types
-        variable_definitions = (
-            f"$after: String, $state: {state_type}, $sort: {sort_type}, $since: Time, $first: Boolean!"
-        )
-        fields = (
-            f"number: iid updatedAt userNotesCount labels {{ nodes {{ name: title }} }} {self.listing_fields}"
-        )
+        states, sorts = self.enum_types
+        definitions = f"$after: String, $state: {states}, $sort: {sorts}, $since: Time, $first: Boolean!"
         selection = (
             f"listed: {self.field}(first: 100, after: $after, state: $state, sort: $sort, "
-            "updatedAfter: $since) { count @include(if: $first) pageInfo { hasNextPage endCursor } "
-            f"nodes {{ {fields} }} }}"
+            "updatedAfter: $since) { count @include(if: $first) pageInfo { hasNextPage endCursor } nodes { "
+            "number: iid updatedAt userNotesCount labels { nodes { name: title } } "
+            f"{self.listing_fields} }} }}"
         )
-        variables: dict[str, Any] = {
-            "state": self.state_values[self._state],
-            "sort": sort,
-            "since": oldest.isoformat(),
-        }
+        variables = {"state": self.state_values[self._state], "sort": sort, "since": oldest.isoformat()}
         after, more = None, True
         while more:
-            project = self._client.execute(
-                variable_definitions, selection, variables | {"after": after, "first": after is None}
-            )
-            page = project["listed"]
+            place = {"after": after, "first": after is None}
+            page = self._client.execute(definitions, selection, variables | place)["listed"]
             if page is None:
                 raise self._client.errors.listing_incomplete(f"does not list the {self.field}")
             yield page
@@ -218,9 +203,8 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
                 return
             after = self._next_cursor(page, after)
             selection = self._build_selection(_build_notes_field(", after: $after"))
-            project = self._client.execute(
-                "$iids: [String!], $after: String", selection, {"iids": [node["number"]], "after": after}
-            )
+            variables = {"iids": [node["number"]], "after": after}
+            project = self._client.execute("$iids: [String!], $after: String", selection, variables)
             if not project["wanted"]["nodes"]:
                 raise DocumentSkipped(DELETED_REASON)
             page = project["wanted"]["nodes"][0]["notes"]

@@ -29,12 +29,8 @@ class GitlabMergeRequests(GitlabConversations):
     batch_size = 20
     default_state = "merged"
     default_since = "180 days"
-    state_values: ClassVar = {  # GitLab has no state for all that is no longer open
-        "open": "opened",
-        "closed": "all",
-        "merged": "merged",
-        "all": "all",
-    }
+    # GitLab has no state for all that is no longer open
+    state_values: ClassVar = {"open": "opened", "closed": "all", "merged": "merged", "all": "all"}
     listing_fields = "state mergedAt"
     detail_fields = (
         "draft mergedAt mergeCommitSha sourceBranch targetBranch "

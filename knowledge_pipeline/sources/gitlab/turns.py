@@ -39,15 +39,8 @@ def iter_comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> I
         place = _format_location(thread)
         for note in thread:
             kind = "review comment" if place else "comment"
-            at = parse_time(note["createdAt"])
-            yield Turn(
-                kind,
-                clean_gitlab_markdown(note["body"], connection),
-                author_name(note),
-                at,
-                place,
-                note["url"],
-            )
+            text, at = clean_gitlab_markdown(note["body"], connection), parse_time(note["createdAt"])
+            yield Turn(kind, text, author_name(note), at, place, note["url"])
 
 
 def _format_location(thread: Sequence[Node]) -> str | None:
@@ -67,9 +60,8 @@ def find_closed_issues(description: str | None, connection: GitlabConnection) ->
     Source: https://docs.gitlab.com/user/project/issues/managing_issues/#default-closing-pattern
     """
     closed = " ".join(found["closed"] for found in _CLOSING.finditer(_strip_code(description or "")))
-    return build_mentions(
-        "closes", (_qualify_reference(reference, connection) for reference in re.findall(_REFERENCE, closed))
-    )
+    references = re.findall(_REFERENCE, closed)
+    return build_mentions("closes", (_qualify_reference(each, connection) for each in references))
 
 
 def _strip_code(text: str) -> str:

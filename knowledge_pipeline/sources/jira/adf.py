@@ -49,8 +49,6 @@ def adf_to_markdown(document: Any, people: People | None = None) -> str:
 
 
 class _AdfRenderer:
-    """Writes the blocks of one document."""
-
     def __init__(self, people: People) -> None:
         self._people = people
 
@@ -130,11 +128,8 @@ class _AdfRenderer:
 
     def _render_list_item(self, node: Any, marker: str, depth: int, label: str = "") -> str:
         """A list item; its lists follow without an empty line."""
-        content = (
-            children_of(node)
-            if isinstance(node, dict) and type_of(node) not in _ITEM_CONTENT_TYPES
-            else [node]
-        )
+        is_item = isinstance(node, dict) and type_of(node) not in _ITEM_CONTENT_TYPES
+        content = children_of(node) if is_item else [node]
         text = label
         for kind, piece in self._render_pieces(content, depth):
             between = "\n" if kind in _LIST_TYPES else "\n\n"
@@ -154,9 +149,8 @@ class _AdfRenderer:
 
     def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
         attributes = attributes_of(node)
-        label = _PANEL_LABELS.get(str(attributes.get("panelType")), "") or str(
-            attributes.get("panelIconText") or ""
-        )
+        label = _PANEL_LABELS.get(str(attributes.get("panelType")), "")
+        label = label or str(attributes.get("panelIconText") or "")
         text = self.render_blocks(children_of(node), depth)
         first_type = next((type_of(child) for child in children_of(node)), "")
         if not label or not text:
@@ -177,28 +171,17 @@ class _AdfRenderer:
             cell = {"content": [cell]}
         spans = (attributes_of(cell).get(name) for name in ("rowspan", "colspan"))
         rows, columns = (max(1, span) if isinstance(span, int) else 1 for span in spans)
-        return TableCell(self._render_cell(cell, depth), rows, min(columns, MAX_COLUMNS))
-
-    def _render_cell(self, cell: Mapping[str, Any], depth: int) -> str:
-        """What a cell holds, on one line; a table in it as its cells, one after the other."""
-        parts = []
+        parts: list[str] = []  # on one line; a table in it as its cells, one after the other
         for child in children_of(cell):
             if type_of(child) == "table" and depth <= _MAX_DEPTH:
-                rows = self._build_grid(child, depth + 1)
-                parts.append("; ".join(", ".join(text for text in row if text) for row in rows))
+                grid = self._build_grid(child, depth + 1)
+                parts.append("; ".join(", ".join(text for text in row if text) for row in grid))
             else:
                 parts.append(self.render_blocks([child], depth + 1))
-        return " ".join(parts)
+        return TableCell(" ".join(parts), rows, min(columns, MAX_COLUMNS))
 
 
-_ITEM_CONTENT_TYPES = {
-    *_LIST_TYPES,
-    "paragraph",
-    "heading",
-    "table",
-    "codeBlock",
-    "blockquote",
-    "rule",
-    "panel",
-}
+_ITEM_CONTENT_TYPES = _LIST_TYPES.union(
+    ("paragraph", "heading", "table", "codeBlock", "blockquote", "rule", "panel")
+)
 """Where an item is expected and one of these stands, it is the item's content."""

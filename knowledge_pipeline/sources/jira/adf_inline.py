@@ -68,15 +68,18 @@ def render_label(node: Any, people: People) -> str:
         case "emoji":
             return str(attributes.get("text") or attributes.get("shortName") or "")
         case "date":
-            return _render_date(attributes.get("timestamp"))
+            timestamp = attributes.get("timestamp")
+            try:
+                return datetime.fromtimestamp(int(timestamp or "") / 1000, UTC).date().isoformat()
+            except (ValueError, OverflowError, OSError, TypeError):
+                return str(timestamp or "")
         case "status" | "placeholder":
             return str(attributes.get("text") or "").strip()
         case "inlineCard" | "blockCard" | "embedCard":  # its name, where the card has its own JSON-LD
             data = attributes.get("data")
             data = data if isinstance(data, dict) else {}
-            return format_link(
-                str(data.get("name") or ""), str(attributes.get("url") or data.get("url") or "")
-            )
+            url = str(attributes.get("url") or data.get("url") or "")
+            return format_link(str(data.get("name") or ""), url)
         case "media" | "mediaInline" | "image":  # the name of a file; an image from elsewhere is a link
             names = (attributes.get(key) for key in ("alt", "__fileName", "title"))
             name = str(next(filter(None, names), "")).strip()
@@ -86,13 +89,6 @@ def render_label(node: Any, people: People) -> str:
             return f"(attachment: {name})" if name else "(attachment)"
         case _:
             return collect_text(node)
-
-
-def _render_date(timestamp: Any) -> str:
-    try:
-        return datetime.fromtimestamp(int(timestamp or "") / 1000, UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError, TypeError):
-        return str(timestamp or "")
 
 
 def collect_text(node: Any, separator: str = " ") -> str:
@@ -134,8 +130,7 @@ def _emphasize(text: str, emphasis: tuple[str, ...], before: str, after: str) ->
     lead, core, trail = _split_whitespace(text)
     if not core or not emphasis or "\n" in core:
         return text
-    inside = (not lead and _WORD.match(before)) or (not trail and _WORD.match(after))
-    if inside:
+    if (not lead and _WORD.match(before)) or (not trail and _WORD.match(after)):
         return text
     signs = "".join(emphasis)
     return f"{lead}{signs}{core}{signs[::-1]}{trail}"

@@ -53,11 +53,9 @@ class JiraClient:
     @property
     def is_cloud(self) -> bool:
         """Whether it is Cloud; without a token, Jira itself is asked."""
-        if self._is_cloud is not None:
-            return self._is_cloud
-        guest = not self.is_authenticated
-        found = guest and self.get("serverInfo", version="2").get("deploymentType") == "Cloud"
-        self._is_cloud = bool(found)
+        if self._is_cloud is None:
+            answer = {} if self.is_authenticated else self.get("serverInfo", version="2")
+            self._is_cloud = answer.get("deploymentType") == "Cloud"
         return self._is_cloud
 
     def get(self, path: str, version: str | None = None, **parameters: Any) -> Any:
@@ -121,17 +119,16 @@ class JiraClient:
     def _check_identity(self, response: requests.Response, *_: Any, **__: Any) -> None:
         """Refuse a response for a guest, as whom Jira may treat a wrong token: a guest sees less."""
         if response.is_redirect:
-            self._reject_redirect(response.headers.get("Location", ""))
+            location = response.headers.get("Location", "")
+            to = urlsplit(location)
+            if "login" in location.lower() or to.netloc.startswith("id."):
+                problem = "redirects us to its login page: correct connection.token"
+                raise JiraRefused(f"{self.service} {problem}", 401)
+            where = f"{to.scheme}://{to.hostname}" if to.scheme and to.hostname else "another address"
+            raise JiraRefused(f"{self.service} redirects us to {where}: correct connection.url")
         reason = response.headers.get("X-Seraph-LoginReason", "")
         if self.is_authenticated and "AUTHENTICATED_FAILED" in reason:
             raise self._to_source_error(401, "", "")
-
-    def _reject_redirect(self, location: str) -> None:
-        to = urlsplit(location)
-        if "login" in location.lower() or to.netloc.startswith("id."):
-            raise JiraRefused(f"{self.service} redirects us to its login page: correct connection.token", 401)
-        where = f"{to.scheme}://{to.hostname}" if to.scheme and to.hostname else "another address"
-        raise JiraRefused(f"{self.service} redirects us to {where}: correct connection.url")
 
     def _to_source_error(self, status: int, detail: str, path: str) -> SourceRefused | SourceUnavailable:
         """The error for a refusal."""
@@ -139,7 +136,9 @@ class JiraClient:
             return SourceUnavailable(f"{self.service} limits our calls: try again later")
         if status >= 500:
             return SourceUnavailable(f"{self.service} failed ({status}): try again later")
-        detail = self._shorten_detail(detail)
+        if self._connection.token is not None:
+            detail = detail.replace(self._connection.token.get_secret_value(), "***")
+        detail = "" if "<" in detail[:200] else " ".join(detail.split())[:200]  # only if it is a sentence
         sentence = {
             400: f"does not understand the query ({detail}): correct jql, projects, issue_types, statuses "
             "or labels",
@@ -159,10 +158,3 @@ class JiraClient:
             )
         which = "connection.email and connection.token" if self._connection.email else "connection.token"
         return f"does not accept our token (401): it is wrong or has expired, correct {which}"
-
-    def _shorten_detail(self, detail: str) -> str:
-        """Jira's reason, if it is a sentence; without our token."""
-        token = self._connection.token
-        if token is not None:
-            detail = detail.replace(token.get_secret_value(), "***")
-        return "" if "<" in detail[:200] else " ".join(detail.split())[:200]

@@ -82,29 +82,17 @@ def is_public(comment: Mapping[str, Any]) -> bool:
 
 def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, str]) -> Iterator[Turn]:
     author = _display_name(ticket.get_field("reporter")) or _display_name(ticket.get_field("creator"))
-    at = parse_time(ticket.get_field("created"))
-    yield Turn(
-        "description",
-        _to_markdown(ticket.get_field("description"), ticket, people),
-        author,
-        at,
-        url=ticket.page_url,
-    )
+    text, at = _to_markdown(ticket.get_field("description"), ticket, people), ticket.get_field("created")
+    yield Turn("description", text, author, parse_time(at), url=ticket.page_url)
     yield Turn("environment", _to_markdown(ticket.get_field("environment"), ticket, people))
     yield Turn("details", _format_details(ticket, custom))
     for comment in ticket.comments:
         if is_public(comment):
-            yield _build_comment_turn(ticket, comment, people)
-
-
-def _build_comment_turn(ticket: Ticket, comment: Mapping[str, Any], people: Mapping[str, str]) -> Turn:
-    return Turn(
-        "internal note" if comment.get("jsdPublic") is False else "comment",
-        _to_markdown(comment.get("body"), ticket, people),
-        _display_name(comment.get("author")),
-        parse_time(comment.get("created")),
-        url=f"{ticket.page_url}?focusedCommentId={comment.get('id')}",
-    )
+            kind = "internal note" if comment.get("jsdPublic") is False else "comment"
+            text = _to_markdown(comment.get("body"), ticket, people)
+            author = _display_name(comment.get("author"))
+            url = f"{ticket.page_url}?focusedCommentId={comment.get('id')}"
+            yield Turn(kind, text, author, parse_time(comment.get("created")), url=url)
 
 
 def _format_details(ticket: Ticket, custom: Mapping[str, str]) -> str:
@@ -128,6 +116,8 @@ def _format_detail(name: str, text: str) -> str:
 
 
 def _build_metadata(ticket: Ticket, project: str, custom: Mapping[str, str]) -> dict[str, Any]:
+    mentions = {(_link_kind(how), key) for how, key in _list_links(ticket)}
+    mentions |= {("references", key) for key in _list_parent_keys(ticket)}
     metadata = {
         "key": ticket.key,
         "project": project,
@@ -150,16 +140,9 @@ def _build_metadata(ticket: Ticket, project: str, custom: Mapping[str, str]) -> 
         "due": ticket.get_field("duedate"),
         "attachments": _list_attachments(ticket),
         "custom_fields": {name: text for name, text in custom.items() if text},
-        "mentions": _build_mentions(ticket),
+        "mentions": [{"kind": kind, "target": key} for kind, key in sorted(mentions)],
     }
     return {name: value for name, value in metadata.items() if value not in (None, "", [], {})}
-
-
-def _build_mentions(ticket: Ticket) -> list[dict[str, str]]:
-    """What the ticket's own links and its parent name."""
-    found = {(_link_kind(how), key) for how, key in _list_links(ticket)}
-    found |= {("references", key) for key in _list_parent_keys(ticket)}
-    return [{"kind": kind, "target": key} for kind, key in sorted(found)]
 
 
 def _link_kind(label: str) -> str:
@@ -175,8 +158,7 @@ def _list_links(ticket: Ticket) -> list[tuple[str, str]]:
     for link in _list_dicts(ticket.get_field("issuelinks")):
         kind = link.get("type") or {}
         for side, words in (("outwardIssue", "outward"), ("inwardIssue", "inward")):
-            key = (link.get(side) or {}).get("key")
-            if key:
+            if key := (link.get(side) or {}).get("key"):
                 found.append((str(kind.get(words) or kind.get("name") or "relates to"), key))
     return sorted(set(found))
 
@@ -196,10 +178,9 @@ def _list_sprints(ticket: Ticket) -> list[str]:
 def _format_custom_fields(ticket: Ticket, people: Mapping[str, str]) -> dict[str, str]:
     """The texts of the custom fields, by display name."""
     texts: dict[str, str] = {}
+    markup_ids = frozenset[str]() if ticket.is_cloud else ticket.fields.markup_ids
     for name, ids in ticket.fields.custom_ids.items():
-        marked = [
-            (ticket.get_field(each), not ticket.is_cloud and each in ticket.fields.markup_ids) for each in ids
-        ]
+        marked = [(ticket.get_field(each), each in markup_ids) for each in ids]
         values = [format_field_value(value, markup=markup, people=people) for value, markup in marked]
         texts[name] = ", ".join(dict.fromkeys(text for text in values if text))
     return texts

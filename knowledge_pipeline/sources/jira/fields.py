@@ -17,8 +17,6 @@ STANDARD_FIELDS = (
     *("labels", "components", "fixVersions", "versions", "assignee", "reporter", "creator", "created"),
     *("updated", "resolutiondate", "duedate", "parent", "issuelinks", "attachment", "comment", "security"),
 )
-_SPRINT_TYPE = "com.pyxis.greenhopper.jira:gh-sprint"
-_EPIC_TYPE = "com.pyxis.greenhopper.jira:gh-epic-link"
 _TEXT_AREA_TYPE = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
 _SPRINT_NAME = re.compile(r"\[(?:.*?,)?name=(.*?)(?:,\w+=|\]$)")
 _NAME_KEYS = ("displayName", "value", "name", "title", "key")
@@ -65,14 +63,12 @@ def resolve_site_fields(
     for name in display_names:
         if name.casefold() not in ids:
             near = get_close_matches(name, names.values(), n=1)
-            raise SourceRefused(
-                f"{service} has no field named {name!r}{f', but {near[0]!r}' if near else ''}: "
-                "correct custom_fields"
-            )
+            found = f"{name!r}, but {near[0]!r}" if near else repr(name)
+            raise SourceRefused(f"{service} has no field named {found}: correct custom_fields")
     return SiteFields(
         {names[name.casefold()]: tuple(ids[name.casefold()]) for name in display_names},
-        _list_ids_of_type(definitions, _SPRINT_TYPE),
-        _list_ids_of_type(definitions, _EPIC_TYPE),
+        _list_ids_of_type(definitions, "com.pyxis.greenhopper.jira:gh-sprint"),
+        _list_ids_of_type(definitions, "com.pyxis.greenhopper.jira:gh-epic-link"),
         frozenset(_list_ids_of_type(definitions, _TEXT_AREA_TYPE)),
     )
 
@@ -115,11 +111,9 @@ def parse_sprint_name(value: Any) -> str:
 def _format_named_value(value: Mapping[str, Any], depth: int) -> str:
     name = next((format_field_value(value[key], depth=depth + 1) for key in _NAME_KEYS if value.get(key)), "")
     child = value.get("child")  # of a cascading list
-    return (
-        f"{name} / {_format_named_value(child, depth + 1)}"
-        if isinstance(child, dict) and depth <= _MAX_DEPTH
-        else name
-    )
+    if isinstance(child, dict) and depth <= _MAX_DEPTH:
+        return f"{name} / {_format_named_value(child, depth + 1)}"
+    return name
 
 
 def _list_ids_of_type(definitions: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, ...]:

@@ -35,11 +35,8 @@ def list_tickets(api: JiraClient, jql: str, limit: int | None = None) -> Iterato
 def _iter_cloud(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     tokens: set[str] = set()
-    question: dict[str, Any] = {
-        "jql": jql,
-        "fields": ["id", "key", "updated"],
-        "maxResults": min(_CLOUD_PAGE_SIZE, limit or _CLOUD_PAGE_SIZE),
-    }
+    question: dict[str, Any] = {"jql": jql, "fields": ["id", "key", "updated"]}
+    question["maxResults"] = min(_CLOUD_PAGE_SIZE, limit or _CLOUD_PAGE_SIZE)
     while True:
         page = api.post("search/jql", question)
         yield from _iter_unseen(_require_issues(api, page), seen)

@@ -126,20 +126,15 @@ def _mask_link(match: re.Match[str], literals: MaskedLiterals) -> str:
     if target.startswith("#") and len(target) > 1:
         return alias or target[1:]
     if _URL.match(target):
-        return _mask_url_link(alias, target, literals)
+        whole = format_link(alias or target.removeprefix("mailto:"), target)
+        place = whole.rfind("](")
+        if not alias or place < 0:
+            return literals.mask("t", whole)
+        # the text between the brackets is not set aside: it may hold emphasis of its own
+        return f"{literals.mask('t', '[')}{whole[1:place]}{literals.mask('t', whole[place:])}"
     if alias and target:
         return f"{alias} ({target})"
     return match[0]
-
-
-def _mask_url_link(alias: str, url: str, literals: MaskedLiterals) -> str:
-    shown = alias or url.removeprefix("mailto:")
-    whole = format_link(shown, url)
-    place = whole.rfind("](")
-    if not alias or place < 0:
-        return literals.mask("t", whole)
-    # the text between the brackets is not set aside: it may hold emphasis of its own
-    return f"{literals.mask('t', '[')}{whole[1:place]}{literals.mask('t', whole[place:])}"
 
 
 def _display_name(name: str, people: Mapping[str, str]) -> str:

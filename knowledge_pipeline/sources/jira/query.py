@@ -89,8 +89,11 @@ def strip_order_by(jql: str) -> str:
     depth, at = 0, 0
     while match := _TOKEN.search(jql, at):
         at = match.end()
-        if match["quote"]:
-            at = _find_quote_end(jql, at, match["quote"])
+        if quote := match["quote"]:
+            end = re.compile(rf"(?:\\.|[^\\{quote}])*{quote}", re.DOTALL).match(jql, at)
+            if end is None:
+                raise ConfigError(f"jql opens a quote that it does not close: {jql!r}")
+            at = end.end()
         elif match["open"] or match["close"]:
             depth += 1 if match["open"] else -1
             if depth < 0:
@@ -100,13 +103,6 @@ def strip_order_by(jql: str) -> str:
     if depth:
         raise ConfigError(f"jql opens a parenthesis that it does not close: {jql!r}")
     return jql.strip()
-
-
-def _find_quote_end(jql: str, at: int, quote: str) -> int:
-    end = re.compile(rf"(?:\\.|[^\\{quote}])*{quote}", re.DOTALL).match(jql, at)
-    if end is None:
-        raise ConfigError(f"jql opens a quote that it does not close: {jql!r}")
-    return end.end()
 
 
 def _build_in_clause(field: str, values: tuple[str, ...]) -> list[str]:

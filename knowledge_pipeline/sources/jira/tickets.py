@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from urllib.parse import quote
@@ -56,7 +57,10 @@ class JiraTickets(ApiSource):
         self._api = JiraClient(connection)
         self._filters = filters
         self._clauses = build_clauses(filters)
-        self._format_version = _compute_format_version(filters)
+        self._format_version = _FORMAT_VERSION
+        if filters.custom_fields:  # other ones make other documents
+            named = "\0".join(filters.custom_fields).encode("utf-8", "surrogatepass")
+            self._format_version += f".{hashlib.sha256(named).hexdigest()[:8]}"
         self._zone: tzinfo | None = None
         self._fields: SiteFields | None = None
         compute_oldest_update(filters)  # an invalid one is refused before anything is read
@@ -105,9 +109,8 @@ class JiraTickets(ApiSource):
         if latest := max((at for raw in found.values() if (at := _parse_updated(raw))), default=None):
             # tickets edited during the listing moved to the front, which was read before
             found |= {raw["id"]: raw for raw in self._list_since(latest)}
-        return iter(
-            sorted(found.values(), key=lambda raw: _parse_updated(raw) or _MIN_TIME, reverse=True)[:most]
-        )
+        newest = sorted(found.values(), key=lambda raw: _parse_updated(raw) or _MIN_TIME, reverse=True)
+        return iter(newest[:most])
 
     def _list_since(self, since: datetime | None) -> Iterator[dict[str, Any]]:
         most = self._filters.max_results
@@ -123,11 +126,15 @@ class JiraTickets(ApiSource):
     def _load_account_zone(self) -> tzinfo:
         """The time zone that JQL reads dates in: the account's; for a guest, the server's."""
         if self._zone is None:
-            if self._api.is_authenticated:
-                self._zone = _load_zone(str(self._api.get("myself").get("timeZone")))
-            else:
-                server_time = str(self._api.get("serverInfo").get("serverTime"))
-                self._zone = _parse_offset(server_time)
+            own = self._api.is_authenticated
+            answer = self._api.get("myself" if own else "serverInfo")
+            zone: tzinfo | None = None
+            with suppress(ZoneInfoNotFoundError, ValueError, OSError):  # this machine may have no such zone
+                if own:
+                    zone = ZoneInfo(str(answer.get("timeZone")))
+                else:
+                    zone = datetime.fromisoformat(str(answer.get("serverTime"))).tzinfo
+            self._zone = zone or _EARLIEST_ZONE
         return self._zone
 
     def _require_project(self, key: str) -> None:
@@ -143,9 +150,8 @@ class JiraTickets(ApiSource):
 
     def _load_site_fields(self) -> SiteFields:
         if self._fields is None:
-            self._fields = resolve_site_fields(
-                self._api.get("field"), self._filters.custom_fields, self._api.service
-            )
+            definitions = self._api.get("field")
+            self._fields = resolve_site_fields(definitions, self._filters.custom_fields, self._api.service)
         return self._fields
 
     def _fetch_batch(self, ids: list[str]) -> list[dict[str, Any]]:
@@ -175,9 +181,8 @@ class JiraTickets(ApiSource):
             comments = _fetch_comments(self._api, raw)
         except JiraRefused as refusal:
             return _to_skipped(refusal)
-        return build_ticket_document(
-            Ticket(raw, comments, self._api.url, self._api.is_cloud, self._load_site_fields())
-        )
+        fields = self._load_site_fields()
+        return build_ticket_document(Ticket(raw, comments, self._api.url, self._api.is_cloud, fields))
 
 
 def _fetch_comments(api: JiraClient, raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -209,11 +214,9 @@ def _fetch_comment_pages(api: JiraClient, ticket_id: str) -> list[Mapping[str, A
     comments: dict[str, Mapping[str, Any]] = {}
     total, read = -1, 0
     while total < 0 or read < total:
-        page = api.get(
-            f"issue/{ticket_id}/comment", startAt=read, maxResults=_COMMENTS_PAGE_SIZE, orderBy="created"
-        )
-        found = page.get("comments") or []
-        page_total = page.get("total")
+        path = f"issue/{ticket_id}/comment"
+        page = api.get(path, startAt=read, maxResults=_COMMENTS_PAGE_SIZE, orderBy="created")
+        found, page_total = page.get("comments") or [], page.get("total")
         if not isinstance(page_total, int) or total not in (-1, page_total):
             return None
         total = page_total
@@ -244,25 +247,3 @@ def _to_skipped(refusal: JiraRefused) -> DocumentSkipped:
     if refusal.status == 403:
         return DocumentSkipped("our account may no longer see it")
     raise refusal
-
-
-def _compute_format_version(filters: TicketCriteria) -> str:
-    """A version of the documents: it differs where other custom fields are read."""
-    if not filters.custom_fields:
-        return _FORMAT_VERSION
-    named = "\0".join(filters.custom_fields).encode("utf-8", "surrogatepass")
-    return f"{_FORMAT_VERSION}.{hashlib.sha256(named).hexdigest()[:8]}"
-
-
-def _load_zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # this machine has no such zone
-        return _EARLIEST_ZONE
-
-
-def _parse_offset(server_time: str) -> tzinfo:
-    try:
-        return datetime.fromisoformat(server_time).tzinfo or _EARLIEST_ZONE
-    except ValueError:
-        return _EARLIEST_ZONE

@@ -30,8 +30,6 @@ Json = Mapping[str, Any]
 
 _UNFURL_KEYS = ("from_url", "original_url")  # what Slack itself adds to a link
 _STYLE_MARKS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
-_INDENT = "    "
-_MAX_INDENT = 8
 
 
 def render_message(message: Json, names: NameLookup) -> str:
@@ -44,12 +42,10 @@ def render_message(message: Json, names: NameLookup) -> str:
         body = _render_blocks(blocks, names)
     body = body if body.strip() else render_text(text, names)
     # a preview of a link counts only where there is nothing else
-    attachments = (
-        _render_attachment(attachment, names)
-        for attachment in list_dicts(message.get("attachments"))
-        if not body.strip() or not any(attachment.get(name) for name in _UNFURL_KEYS)
-    )
-    parts = [body, *attachments, _render_files(message)]
+    attachments = list_dicts(message.get("attachments"))
+    if body.strip():
+        attachments = [each for each in attachments if not any(each.get(name) for name in _UNFURL_KEYS)]
+    parts = [body, *(_render_attachment(each, names) for each in attachments), _render_files(message)]
     return replace_surrogates("\n\n".join(part.strip() for part in parts if part.strip()))
 
 
@@ -86,10 +82,8 @@ def _render_field(field: Json, names: NameLookup) -> str:
 
 
 def _render_files(message: Json) -> str:
-    named = [
-        to_string(file.get("name")) or to_string(file.get("title"))
-        for file in list_dicts(message.get("files"))
-    ]
+    files = list_dicts(message.get("files"))
+    named = [to_string(file.get("name")) or to_string(file.get("title")) for file in files]
     shown = [" ".join(name.split()) for name in named if name.strip()]
     return f"Files: {', '.join(shown)}" if shown else ""
 
@@ -104,16 +98,11 @@ def _render_block(block: Json, names: NameLookup) -> str:
         case "rich_text":
             return "\n".join(_render_rich_text(each, names) for each in list_dicts(block.get("elements")))
         case "section":
-            fields = [_render_text_object(field, names) for field in list_dicts(block.get("fields"))]
-            return "\n".join(
-                part for part in [_render_text_object(block.get("text"), names), *fields] if part
-            )
+            objects = (block.get("text"), *list_dicts(block.get("fields")))
+            return "\n".join(filter(None, (_render_text_object(each, names) for each in objects)))
         case "context":
-            return " ".join(
-                part
-                for each in list_dicts(block.get("elements"))
-                if (part := _render_text_object(each, names))
-            )
+            objects = list_dicts(block.get("elements"))
+            return " ".join(filter(None, (_render_text_object(each, names) for each in objects)))
         case "markdown":  # Markdown already
             return to_string(block.get("text"))
         case "table":
@@ -137,11 +126,8 @@ def _render_text_object(element: Any, names: NameLookup) -> str:
 
 def _render_table(block: Json, names: NameLookup) -> str:
     given = block.get("rows")
-    rows = [
-        [_render_cell(cell, names) for cell in list_dicts(row)]
-        for row in (given if isinstance(given, list) else [])
-    ]
-    return format_table(rows)
+    rows = given if isinstance(given, list) else []
+    return format_table([[_render_cell(cell, names) for cell in list_dicts(row)] for row in rows])
 
 
 def _render_cell(cell: Json, names: NameLookup) -> str:
@@ -165,7 +151,7 @@ def _render_rich_text(element: Json, names: NameLookup) -> str:
 
 def _render_list(element: Json, list_items: list[Json], names: NameLookup) -> str:
     given, offset = element.get("indent"), element.get("offset")
-    indent = _INDENT * min(given, _MAX_INDENT) if isinstance(given, int) else ""
+    indent = "    " * min(given, 8) if isinstance(given, int) else ""
     first = offset + 1 if isinstance(offset, int) else 1
     ordered = element.get("style") == "ordered"
     items = (_render_inline(list_dicts(each.get("elements")), names) for each in list_items)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource
+from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource, Sleep
 from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
 from knowledge_pipeline.sources.slack.text import RawIds
 from knowledge_pipeline.sources.slack.threads import (
@@ -54,11 +54,7 @@ class SlackChannels(ApiSource):
     """Detects deletions and new replies to old threads."""
 
     def __init__(
-        self,
-        connection: SlackConnection,
-        filters: ChannelFilters,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
+        self, connection: SlackConnection, filters: ChannelFilters, *, sleep: Sleep = time.sleep
     ) -> None:
         """Raises ConfigError where `since` is not a date."""
         self._filters = filters
@@ -99,8 +95,7 @@ class SlackChannels(ApiSource):
         days: defaultdict[str, list[Item]] = defaultdict(list)
         threads: list[Item] = []
         for item in items:
-            kept = self._cached_days.pop(item.uri, None)
-            if kept is not None:
+            if (kept := self._cached_days.pop(item.uri, None)) is not None:
                 yield item, self._build_document(item, kept)
             elif item.uri.startswith("day/"):
                 days[item.uri.split("/")[1]].append(item)
@@ -175,16 +170,10 @@ class SlackChannels(ApiSource):
         """Descending; with a latest time given, pages begin at it and go back."""
         oldest, latest = begin.timestamp(), end.timestamp()
         last = float("inf")
+        query: Json = {"channel": channel.id, "oldest": f"{oldest:.6f}", "latest": f"{latest:.6f}"}
+        query |= {"inclusive": True, "limit": _PAGE_SIZE}
         with self._translate_refusals(channel):
-            for page in self._client.iter_pages(
-                "conversations.history",
-                "messages",
-                channel=channel.id,
-                oldest=f"{oldest:.6f}",
-                latest=f"{latest:.6f}",
-                inclusive=True,
-                limit=_PAGE_SIZE,
-            ):
+            for page in self._client.iter_pages("conversations.history", "messages", **query):
                 for message in page:
                     now = float(message["ts"]) if is_timestamp(message.get("ts")) else last
                     if now >= last:
@@ -213,9 +202,8 @@ class SlackChannels(ApiSource):
         found: dict[str, Json] = {}  # every page begins with the root again
         try:
             with self._translate_refusals(channel):
-                for page in self._client.iter_pages(
-                    "conversations.replies", "messages", channel=channel_id, ts=thread_ts, limit=_PAGE_SIZE
-                ):
+                query: Json = {"channel": channel_id, "ts": thread_ts, "limit": _PAGE_SIZE}
+                for page in self._client.iter_pages("conversations.replies", "messages", **query):
                     found |= {message["ts"]: message for message in page if is_timestamp(message.get("ts"))}
         except SlackRefused as refusal:
             if refusal.code in ("thread_not_found", "message_not_found"):
@@ -236,9 +224,8 @@ class SlackChannels(ApiSource):
         ]
         if not parsed_messages:
             return DocumentSkipped(DELETED_REASON if is_day else "empty")
-        return build_document(
-            item.uri, self._require_channel(item.uri.split("/")[1]), parsed_messages, self._workspace.site
-        )
+        channel = self._require_channel(item.uri.split("/")[1])
+        return build_document(item.uri, channel, parsed_messages, self._workspace.site)
 
     @contextmanager
     def _translate_refusals(self, channel: Channel) -> Iterator[None]:
@@ -257,13 +244,11 @@ class SlackChannels(ApiSource):
 def _to_thread_activity(channel: Channel, root: Json) -> ItemActivity:
     """From its root alone, which has the number of replies and the time of the last one."""
     revision = RevisionDigest(channel)
-    parsed = parse_message(root, RawIds())
-    if parsed is not None:
+    if (parsed := parse_message(root, RawIds())) is not None:
         revision.add_message(parsed)
     latest = root.get("latest_reply")
-    newest = max(
-        parsed.last_activity if parsed else 0.0, float(latest) if is_timestamp(latest) else float(root["ts"])
-    )
+    replied = float(latest) if is_timestamp(latest) else float(root["ts"])
+    newest = max(parsed.last_activity if parsed else 0.0, replied)
     revision.add(str(root.get("reply_count")), str(latest))
     return ItemActivity(Item(thread_uri(channel, root["ts"]), str(revision)), newest)
 

@@ -109,11 +109,8 @@ class SlackClient:
             if answer.get("ok"):
                 return answer
             if code in _RATE_LIMIT_CODES:
-                wait_or_raise(
-                    self.service,
-                    parse_retry_after(str(answer["retry_after"])) or _DEFAULT_LIMIT_WAIT_S,
-                    self._sleep,
-                )
+                wait_s = parse_retry_after(str(answer["retry_after"])) or _DEFAULT_LIMIT_WAIT_S
+                wait_or_raise(self.service, wait_s, self._sleep)
             elif code in _SERVER_ERROR_CODES:
                 self._sleep(compute_backoff_s(attempt))
             else:
@@ -160,9 +157,8 @@ class SlackClient:
             class SessionWebClient(WebClient):
                 def _perform_urllib_http_request_internal(self, url: str, req: Any) -> dict[str, Any]:
                     """Called by slack_sdk to send each request; returns what slack_sdk expects."""
-                    response = session.post(
-                        url, data=req.data, headers=dict(req.header_items()), allow_redirects=False
-                    )
+                    headers = dict(req.header_items())
+                    response = session.post(url, data=req.data, headers=headers, allow_redirects=False)
                     body = response.content.decode("utf-8", "replace")
                     if response.status_code == 200 and not body.lstrip().startswith("{"):
                         raise refuse(200)

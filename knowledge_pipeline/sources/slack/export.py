@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
 
 from knowledge_pipeline.config.connections import SlackExportConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
@@ -42,6 +41,7 @@ from knowledge_pipeline.times import parse_since
 _CHANNEL_ID = re.compile(r"\w+", re.ASCII)
 _MAX_CACHED_FILES = 4  # days, parsed: documents are read in the order that they are listed in
 _MAX_SHOWN_CHANNELS = 10
+_PEOPLE_FILES = ("users.json", "org_users.json")
 
 
 @dataclass(slots=True)
@@ -84,11 +84,8 @@ class SlackExport(Source):
             SourceRefused: it is not an export, leads out of itself, or lacks a wanted channel.
         """
         self._open_files()
-        wanted = [
-            each
-            for each in self._channels.values()
-            if not self._filters.channels or self._filters.accepts(each)
-        ]
+        named = self._filters.channels
+        wanted = [each for each in self._channels.values() if not named or self._filters.accepts(each)]
         if missing := self._filters.find_missing(wanted):
             names = sorted(f"#{each.name}" for each in self._channels.values())
             more = " …" if len(names) > _MAX_SHOWN_CHANNELS else ""
@@ -130,16 +127,16 @@ class SlackExport(Source):
     def _oldest_day(self) -> datetime | None:
         """The first wanted day; None: all of the export."""
         since = self._filters.since
-        if since is None:
-            return None
-        return start_of_day(parse_since(since).astimezone(UTC).date())
+        return None if since is None else start_of_day(parse_since(since).astimezone(UTC).date())
 
     def _open_files(self) -> ExportFiles:
         if self._files is None:
             files = open_export(self._path)
             try:
                 self._channels = {each.id: each for each in _iter_channels(files)}
-                self._people = dict(_iter_people(files))
+                lists = (_load_list(files, name, is_required=False) for name in _PEOPLE_FILES)
+                people = (user for users in lists for user in users or ())
+                self._people = {to_string(user.get("id")): account_name(user) for user in people}
             except BaseException:
                 files.close()
                 raise
@@ -159,24 +156,19 @@ class SlackExport(Source):
                 broken[f"day/{channel.id}/{day}"] = str(reason)
                 continue
             for message in messages:
-                if oldest is None or parse_timestamp(thread_ts_of(message) or message["ts"]) >= oldest:
-                    self._add_message(channel, message, day, activity_by_uri)
+                if oldest is not None and parse_timestamp(thread_ts_of(message) or message["ts"]) < oldest:
+                    continue
+                if (parsed := parse_message(message, self)) is not None:
+                    uri = _uri_of(channel, message)
+                    if uri not in activity_by_uri:
+                        activity_by_uri[uri] = _DocumentActivity(RevisionDigest(channel))
+                    activity_by_uri[uri].add(parsed, day)
         for uri, activity in activity_by_uri.items():
             if uri not in broken:
-                yield ItemActivity(
-                    Item(uri, str(activity.revision), " ".join(activity.days)), activity.last_activity
-                )
+                item = Item(uri, str(activity.revision), " ".join(activity.days))
+                yield ItemActivity(item, activity.last_activity)
         for uri, reason in broken.items():
             yield ItemActivity(Item(uri, "broken", skip=reason), last_activity=0.0)
-
-    def _add_message(
-        self, channel: Channel, message: Json, day: str, activity_by_uri: dict[str, _DocumentActivity]
-    ) -> None:
-        if (parsed := parse_message(message, self)) is not None:
-            uri = _uri_of(channel, message)
-            if uri not in activity_by_uri:
-                activity_by_uri[uri] = _DocumentActivity(RevisionDigest(channel))
-            activity_by_uri[uri].add(parsed, day)
 
     def _read_day(self, channel: Channel, day: str) -> list[Json]:
         """The messages of one file, ascending; what has no time is no message."""
@@ -184,18 +176,14 @@ class SlackExport(Source):
             found = list_dicts(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
         except KeyError:
             raise DocumentSkipped(DELETED_REASON) from None
-        return sorted(
-            (each for each in found if is_timestamp(each.get("ts"))), key=lambda each: float(each["ts"])
-        )
+        messages = (each for each in found if is_timestamp(each.get("ts")))
+        return sorted(messages, key=lambda each: float(each["ts"]))
 
 
 def _uri_of(channel: Channel, message: Json) -> str:
-    thread_ts = thread_ts_of(message)
-    return (
-        thread_uri(channel, thread_ts)
-        if thread_ts
-        else day_uri(channel, parse_timestamp(message["ts"]).date())
-    )
+    if thread_ts := thread_ts_of(message):
+        return thread_uri(channel, thread_ts)
+    return day_uri(channel, parse_timestamp(message["ts"]).date())
 
 
 def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
@@ -212,17 +200,10 @@ def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
         yield channel
 
 
-def _iter_people(files: ExportFiles) -> Iterator[tuple[str, str]]:
-    for name in ("users.json", "org_users.json"):
-        for user in _load_list(files, name, is_required=False) or ():
-            yield to_string(user.get("id")), account_name(user)
-
-
 def _load_list(files: ExportFiles, name: str, *, is_required: bool = True) -> list[Json] | None:
     """The objects of one of the export's own lists; None: it has none such, and need not."""
-    found: list[Any]
     try:
-        found = files.read_json_list(name)
+        return list_dicts(files.read_json_list(name))
     except KeyError:
         if is_required:
             raise build_not_export_error(files.path) from None
@@ -231,4 +212,3 @@ def _load_list(files: ExportFiles, name: str, *, is_required: bool = True) -> li
         raise SourceRefused(
             f"the Slack export {files.path} is broken ({reason}): download it again"
         ) from None
-    return list_dicts(found)

@@ -14,10 +14,7 @@ from knowledge_pipeline.sources.markdown_writing import format_code_block, forma
 
 UNKNOWN_PERSON, UNKNOWN_CHANNEL = "someone", "unknown-channel"
 
-_TOKEN = re.compile(
-    r"```(?P<block>.+?)```|`(?P<code>[^`\n]+)`|<(?P<control>[^<>\n]+)>",
-    re.DOTALL,
-)
+_TOKEN = re.compile(r"```(?P<block>.+?)```|`(?P<code>[^`\n]+)`|<(?P<control>[^<>\n]+)>", re.DOTALL)
 _CONTROL = re.compile(r"<(?P<control>[^<>\n]+)>")
 _URL = re.compile(r"(?i)[a-z][a-z0-9+.-]*:\S")
 _PLAIN_SCHEME = re.compile(r"(?i)(?:mailto|tel):")
@@ -28,11 +25,9 @@ class NameLookup(Protocol):
 
     def person_name(self, account: str) -> str | None:
         """The display name of a person or a bot."""
-        ...
 
     def channel_name(self, channel_id: str) -> str | None:
         """The name of a channel, without `#`."""
-        ...
 
 
 class RawIds:
@@ -126,11 +121,11 @@ def _render_special(body: str, label: str) -> str:
 
 def _render_link(address: str, label: str) -> str:
     plain = _PLAIN_SCHEME.sub("", address)
-    if plain != address:  # of mail and telephone the label says all, as a rule
-        return (
-            label if label and plain.lower() in (label.lower(), "") else format_link(label or plain, address)
-        )
-    return format_link(label, address)
+    if plain == address:
+        return format_link(label, address)
+    if label and plain.lower() in (label.lower(), ""):
+        return label  # of mail and telephone it says all, as a rule
+    return format_link(label or plain, address)
 
 
 def format_timestamp(seconds: str) -> str:

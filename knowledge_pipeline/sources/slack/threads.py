@@ -58,11 +58,7 @@ class ChannelFilters:
     def find_missing(self, channels: Iterable[Channel]) -> list[str]:
         """What is named and not among those found."""
         known = {name for channel in channels for name in (channel.id, channel.name.lower())}
-        return [
-            each
-            for each in self.channels
-            if each not in known and each.strip().removeprefix("#").lower() not in known
-        ]
+        return [each for each in self.channels if not known & {each, each.strip().removeprefix("#").lower()}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +116,8 @@ def select_newest(activities: Iterable[ItemActivity], limit: int | None) -> Iter
     """The items, or those where something happened last."""
     if limit is None:
         return (each.item for each in activities)
-    return [
-        each.item
-        for each in heapq.nlargest(limit, activities, key=lambda each: (each.last_activity, each.item.uri))
-    ]
+    newest = heapq.nlargest(limit, activities, key=lambda each: (each.last_activity, each.item.uri))
+    return [each.item for each in newest]
 
 
 def is_timestamp(value: Any) -> TypeGuard[str]:
@@ -151,20 +145,14 @@ def thread_ts_of(message: Json) -> str | None:
 
 def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
     """A message; None for system messages and those without text."""
-    if (
-        to_string(message.get("subtype")) in _SYSTEM_SUBTYPES
-        or message.get("hidden")
-        or message.get("type", "message") != "message"
-    ):
+    is_system = to_string(message.get("subtype")) in _SYSTEM_SUBTYPES or message.get("hidden")
+    if is_system or message.get("type", "message") != "message":
         return None
-    text = render_message(message, names)
+    if not (text := render_message(message, names)):
+        return None
     edited = message.get("edited")
     at = edited.get("ts") if isinstance(edited, dict) else None
-    return (
-        SlackMessage(message["ts"], _author_name(message, names), text, at if is_timestamp(at) else "")
-        if text
-        else None
-    )
+    return SlackMessage(message["ts"], _author_name(message, names), text, at if is_timestamp(at) else "")
 
 
 def _author_name(message: Json, names: NameLookup) -> str | None:
@@ -178,9 +166,8 @@ def _author_name(message: Json, names: NameLookup) -> str | None:
         username,
         to_string(bot.get("name")) if isinstance(bot, dict) else "",
     ]
-    return next(
-        (" ".join(replace_surrogates(name).split()) for name in names_by_preference if name.strip()), None
-    )
+    shown = (" ".join(replace_surrogates(name).split()) for name in names_by_preference if name.strip())
+    return next(shown, None)
 
 
 def display_name(profile: Json) -> str:
@@ -235,16 +222,10 @@ def build_document(
         place = f"{place}/{started:%H:%M:%S}"
     else:
         title = f"#{channel.name} on {started.date().isoformat()}"
-    turns = [
-        Turn(
-            "message",
-            each.text,
-            each.author,
-            parse_timestamp(each.ts),
-            url=_build_permalink(site, channel, each.ts, thread_ts),
-        )
-        for each in messages
-    ]
+    turns: list[Turn] = []
+    for each in messages:
+        url = _build_permalink(site, channel, each.ts, thread_ts)
+        turns.append(Turn("message", each.text, each.author, parse_timestamp(each.ts), url=url))
     text, segments = format_conversation(title, turns)
     return Document(
         uri,

@@ -7,12 +7,7 @@ from collections.abc import Iterable
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.sources.slack.blocks import to_string
 from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
-from knowledge_pipeline.sources.slack.threads import (
-    Channel,
-    ChannelFilters,
-    account_name,
-    parse_channel,
-)
+from knowledge_pipeline.sources.slack.threads import Channel, ChannelFilters, account_name, parse_channel
 
 _PAGE_SIZE = 999  # Slack's most
 
@@ -72,11 +67,9 @@ class SlackWorkspace:
         return self._channels.get(channel_id)
 
     def _list_channels_of_kind(self, kind: str, *, exclude_archived: bool) -> list[Json]:
-        found: list[Json] = []
-        for page in self._client.iter_pages(
-            "conversations.list", "channels", types=kind, exclude_archived=exclude_archived, limit=_PAGE_SIZE
-        ):
-            found += page
+        query: Json = {"types": kind, "exclude_archived": exclude_archived, "limit": _PAGE_SIZE}
+        pages = self._client.iter_pages("conversations.list", "channels", **query)
+        found = [each for page in pages for each in page]
         self._channels |= {to_string(each.get("id")): to_string(each.get("name")) for each in found}
         return found
 

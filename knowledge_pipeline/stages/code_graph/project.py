@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from pyarrow.compute import list_parent_indices  # pyright: ignore[reportAttributeAccessIssue]
+import pyarrow.compute
 
 from knowledge_pipeline.code_graph import FileFacts, Trace, from_json, renew_trace
 from knowledge_pipeline.store.filters import one_of
@@ -21,14 +21,17 @@ _BATCH_ROWS = 64
 class _NameIndex:
     """The files that define each name, by the names' order: a hundred thousand are sorted in 40 ms."""
 
-    def __init__(self, rows: pa.Table) -> None:
+    def __init__(self, rows: Any) -> None:  # a table of pyarrow, which declares no types
+        arrow: Any = pyarrow.compute
         lists = rows["defines"].combine_chunks()
         names = lists.flatten().dictionary_encode()
-        self._numbers = {name: number for number, name in enumerate(names.dictionary.to_pylist())}
+        self._numbers: dict[str, int] = {
+            name: number for number, name in enumerate(names.dictionary.to_pylist())
+        }
         numbers = names.indices.to_numpy()
         order = np.argsort(numbers, kind="stable")
         self._starts = np.searchsorted(numbers[order], np.arange(len(self._numbers) + 1))
-        self._paths = rows["path"].take(list_parent_indices(lists).take(order))
+        self._paths = rows["path"].take(arrow.list_parent_indices(lists).take(order))
 
     def find_paths(self, name: str) -> Collection[str]:
         """Paths in the order of the table, one for each definition."""

@@ -46,7 +46,8 @@ def refresh(ctx: RefreshContext) -> Stats:
         symbols, facts = ctx.lake.graph_table("symbols"), ctx.lake.facts(ctx.source.type, ctx.source.id)
         context = build_source_columns(ctx)
         mark = hash_strings(VERSION, str(RESOLVER_VERSION), json.dumps(context, sort_keys=True))
-        desired = _desired_fingerprints(facts, mark)
+        of_facts = load_fingerprints(facts, "path", "fingerprint")
+        desired = {path: hash_strings(each, mark) for path, each in sorted(of_facts.items())}
         held = _load_stored_files(symbols, ctx.source.id)
         made_of = {path: file.made_of for path, file in held.items()}
         planned = plan_changes(desired, made_of, full=ctx.options.full)
@@ -57,11 +58,10 @@ def refresh(ctx: RefreshContext) -> Stats:
             if before != resolved:
                 read = replace(read, changed_names=None)  # a refresh was killed between facts and edges
             unchanged = {path for path, each in desired.items() if made_of.get(path) == each}
-            touched = _IndirectChanges()
-            if not ctx.options.full:
-                touched = _find_indirect_changes(ctx, project, unchanged, read)
+            touched = _find_indirect_changes(ctx, project, unchanged, read)
             stats.notes = _write_graph(ctx, project, desired, held, planned, touched)
-            planned = _count_affected(planned, touched.affected)
+            changed, kept = [*planned.changed, *touched.affected], planned.unchanged - len(touched.affected)
+            planned = replace(planned, changed=changed, unchanged=kept)
         stats.seen = len(desired)
         stats.add_plan(planned)
         stats.rows, stats.version = symbols.count_rows(eq("source", ctx.source.id)), symbols.version
@@ -76,20 +76,10 @@ class _StoredFile:
     fingerprint: str
 
 
-def _desired_fingerprints(facts: Table, version_digest: str) -> dict[str, str]:
-    held = load_fingerprints(facts, "path", "fingerprint")
-    return {path: hash_strings(of_facts, version_digest) for path, of_facts in sorted(held.items())}
-
-
 def _load_stored_files(symbols: Table, source: str) -> dict[str, _StoredFile]:
     where = eq("source", source) & eq("kind", "file")
     rows = symbols.read_rows(["path", "made_of", "fingerprint"], where).to_pylist()
     return {row["path"]: _StoredFile(row["made_of"], row["fingerprint"]) for row in rows}
-
-
-def _count_affected(plan: ReconcilePlan, affected: list[str]) -> ReconcilePlan:
-    changed = [*plan.changed, *affected]
-    return ReconcilePlan(plan.added, changed, plan.removed, plan.unchanged - len(affected))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +93,9 @@ class _IndirectChanges:
 def _find_indirect_changes(
     ctx: RefreshContext, project: StoredProject, unchanged: Collection[str], facts_refresh: FactsRefresh
 ) -> _IndirectChanges:
-    """Look through the traces of the files that did not change."""
+    """Look through the traces of the files that did not change; in a full refresh all files are resolved."""
+    if ctx.options.full:
+        return _IndirectChanges()
     found, may_matter = _IndirectChanges(), _build_trace_filter(facts_refresh)
     where = eq("source", ctx.source.id) & eq("kind", "file")
     for batch in ctx.lake.graph_table("symbols").iter_batches(["path", "trace"], where):
@@ -144,41 +136,24 @@ def _write_graph(
     if len(paths) > _PRELOAD_MIN_FILES:
         project.preload_facts()
     known = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
-    marks = {path: desired[path] for path in paths}
     with GraphWriter(ctx.lake) as writer:
-        _resolve_files(ctx, builder, marks, known, writer)
-        _rewrite_traces(ctx, project, indirect.retrace_only, writer)
+        uris = _load_uris(ctx.lake.facts(ctx.source.type, ctx.source.id), paths)
+        for done, path in enumerate(paths, start=1):
+            rows = builder.build_file_rows(path, uris[path], desired[path])
+            writer.add_file(rows, unchanged=known.get(path) == rows.file["fingerprint"])
+            ctx.report("graph", done, len(paths))
+        # bring traces up to date: the files' own rows as they are, but for that
+        symbols = ctx.lake.graph_table("symbols")
+        for portion in split_batches(indirect.retrace_only, _TRACES_PER_BATCH):
+            where = eq("source", ctx.source.id) & eq("kind", "file") & one_of("path", portion)
+            for row in symbols.read_rows(symbols.schema.names, where).to_pylist():
+                trace = format_trace(project.renew_trace(json.loads(row["trace"])) or {})
+                writer.add_file(FileRows({**row, "trace": trace}, [], []), unchanged=True)
         turn = claim_immediately if writer.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
         with turn("index"), ctx.lake.lock_index():
             every = len(paths) == len(desired)
             writer.write(ctx.source.id, builder.indexed_at, removed_paths=plan.removed, all_files=every)
     return builder.notes
-
-
-def _resolve_files(
-    ctx: RefreshContext,
-    builder: GraphRowBuilder,
-    fingerprints_by_path: dict[str, str],
-    stored_fingerprints: dict[str, str],
-    writer: GraphWriter,
-) -> None:
-    uris = _load_uris(ctx.lake.facts(ctx.source.type, ctx.source.id), fingerprints_by_path)
-    for done, (path, mark) in enumerate(fingerprints_by_path.items(), start=1):
-        rows = builder.build_file_rows(path, uris[path], mark)
-        writer.add_file(rows, unchanged=stored_fingerprints.get(path) == rows.file["fingerprint"])
-        ctx.report("graph", done, len(fingerprints_by_path))
-
-
-def _rewrite_traces(
-    ctx: RefreshContext, project: StoredProject, paths: list[str], writer: GraphWriter
-) -> None:
-    """Bring traces up to date: the files' own rows as they are, but for that."""
-    symbols = ctx.lake.graph_table("symbols")
-    for portion in split_batches(paths, _TRACES_PER_BATCH):
-        where = eq("source", ctx.source.id) & eq("kind", "file") & one_of("path", portion)
-        for row in symbols.read_rows(symbols.schema.names, where).to_pylist():
-            trace = format_trace(project.renew_trace(json.loads(row["trace"])) or {})
-            writer.add_file(FileRows({**row, "trace": trace}, [], []), unchanged=True)
 
 
 def _load_uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:

@@ -59,7 +59,8 @@ class GraphRowBuilder:
         common = {**self.source_columns, "uri": uri, "path": path, "language": facts.language}
         symbols = [*self._iter_definition_rows(facts), *self._iter_alias_rows(path, resolved)]
         edges = list(self._iter_edge_rows(path, resolved.edges))
-        mark = _compute_fingerprint([*symbols, *edges], common)
+        texts = (json.dumps(row, sort_keys=True, default=str) for row in (common, *symbols, *edges))
+        mark = hash_strings(*texts)
         stamped = {**common, "indexed_at": self.indexed_at}
         named = {**stamped, "url": self._web_url(path), "fingerprint": mark}
         made_of = {"made_of": input_fingerprint, "trace": format_trace(resolved.trace)}
@@ -184,8 +185,3 @@ def _build_symbol_row(
 
 def _add_payload(row: Row) -> Row:
     return {**row, "shown": build_payload(row)}
-
-
-def _compute_fingerprint(rows: Iterable[Row], shared_columns: Mapping[str, Any]) -> str:
-    texts = (json.dumps(row, sort_keys=True, default=str) for row in (shared_columns, *rows))
-    return hash_strings(*texts)

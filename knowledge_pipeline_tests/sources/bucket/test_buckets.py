@@ -18,10 +18,7 @@ from pydantic import SecretStr
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.bucket.tree import (
-    NOT_UTF8_REASON,
-    BucketTree,
-)
+from knowledge_pipeline.sources.bucket.tree import NOT_UTF8_REASON, BucketTree
 from knowledge_pipeline.sources.files.documents import FileSource, accept_all, build_openapi_filter, read_text
 from knowledge_pipeline.sources.patterns import SELECTION_DEFAULTS, FileSelection
 from knowledge_pipeline.sources.web_location import WebLocation, build_web_location

@@ -69,10 +69,7 @@ def test_a_ticket_is_a_conversation_with_what_its_fields_say(jira):
         "parent": "PROJ-77",
         "created": "2026-03-01T09:00:02+00:00",
         "attachments": ["a.png", "trace.log"],
-        "mentions": [
-            {"kind": "duplicates", "target": "PROJ-1"},
-            {"kind": "references", "target": "PROJ-77"},
-        ],
+        "mentions": [{"kind": "duplicates", "target": "PROJ-1"}, {"kind": "references", "target": "PROJ-77"}],
     }
     starts = [segment["start_char"] for segment in document.metadata["segments"]]
     assert [document.text[start:].split(" ")[0] for start in starts] == ["PROJ-2", "Details:\n-", "Comment"]

@@ -524,10 +524,7 @@ def test_a_history_out_of_order_is_not_believed(server):
         ),
         (lambda server: server.scopes.clear(), r"lacks the scope channels:read .* install the app again"),
         (lambda server: server.scopes.remove("channels:history"), r"lacks the scope channels:history"),
-        (
-            lambda server: server.answer_next(b"<html>sign in</html>"),
-            r"no API at connection\.url .*web page",
-        ),
+        (lambda server: server.answer_next(b"<html>sign in</html>"), r"no API at connection\.url .*web page"),
         (lambda server: server.answer_next(b"", 404), r"no API at connection\.url .*status 404"),
         (
             lambda server: server.answer_next(b"", 302, Location="https://elsewhere.example/"),

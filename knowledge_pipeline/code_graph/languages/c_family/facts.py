@@ -151,7 +151,6 @@ def _read_field(builder: FactsBuilder, node: Node) -> None:
 
 
 def _is_function_pointer(builder: FactsBuilder, declarator: Node) -> bool:
-    """Whether what looks like a function is a pointer to one."""
     return "(*" in builder.text(declarator)[:60].replace(" ", "")
 
 
@@ -182,7 +181,6 @@ def _read_parameter(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_declaration(builder: FactsBuilder, node: Node) -> None:
-    """Variables, of a function or of the file."""
     scope, kind = builder.scope(node), part_of(node, "type")
     if not scope and _has_storage_class(builder, node, "extern"):
         return  # what it stands for is where it is defined
@@ -227,22 +225,10 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
 EXTRACTION = ExtractionRules(
     expressions=EXPRESSIONS,
     handlers={
-        "include": _read_include,
-        "namespace": _read_namespace,
-        "namespace.alias": _read_namespace_alias,
-        "bases": _read_bases,
-        "function": _read_function,
-        "typedef": _read_typedef,
-        "alias": _read_alias,
-        "field": _read_field,
-        "enumerator": _read_enumerator,
-        "parameter": _read_parameter,
-        "declaration": _read_declaration,
-        "assignment": _read_assignment,
-        "loop": _read_loop,
+        "include": _read_include, "namespace": _read_namespace, "namespace.alias": _read_namespace_alias,
+        "bases": _read_bases, "function": _read_function, "typedef": _read_typedef, "alias": _read_alias,
+        "field": _read_field, "enumerator": _read_enumerator, "parameter": _read_parameter,
+        "declaration": _read_declaration, "assignment": _read_assignment, "loop": _read_loop,
     },
-    builtins=BUILTINS,
-    sees_sibling_names=True,
-    qualify=qualify,
-    is_private=_is_static,
-)
+    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify, is_private=_is_static,
+)  # fmt: skip

@@ -76,10 +76,6 @@ def declarator_values(writer: PathWriter, type_node: Node | None, derivation: st
     return add_prefix("()", values) if derivation == "()" else values
 
 
-def _scoped_path(writer: PathWriter, node: Node) -> str | None:
-    return ".".join(split_scoped_name(writer.short_text(node, _MAX_PATH + 1))) or None
-
-
 def _typed_path(writer: PathWriter, node: Node) -> str | None:
     return own_value(writer.values_of_type(part_of(node, "type")))
 
@@ -104,20 +100,17 @@ EXPRESSIONS = ExpressionSyntax(
         **dict.fromkeys(("template_function", "template_type", "template_method"), ("name", "")),
     },
     transparent={
-        "pointer_expression": "argument",
-        "parenthesized_expression": 0,
-        "struct_specifier": "name",
-        "union_specifier": "name",
-        "enum_specifier": "name",
-        "class_specifier": "name",
+        "pointer_expression": "argument", "parenthesized_expression": 0, "struct_specifier": "name",
+        "union_specifier": "name", "enum_specifier": "name", "class_specifier": "name",
         "assignment_expression": "right",
     },
     choices={"conditional_expression": ("consequence", "alternative")},
     path_writers={
-        "qualified_identifier": _scoped_path,
+        "qualified_identifier": lambda writer, node: (
+            ".".join(split_scoped_name(writer.short_text(node, _MAX_PATH + 1))) or None
+        ),
         "cast_expression": _typed_path,
         "compound_literal_expression": _typed_path,
     },
-    rewrite_call=_rewrite_call,
-    types=TYPES,
-)
+    rewrite_call=_rewrite_call, types=TYPES,
+)  # fmt: skip

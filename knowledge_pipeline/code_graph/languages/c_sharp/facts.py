@@ -145,7 +145,6 @@ def _read_property(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_field(builder: FactsBuilder, node: Node) -> None:
-    """Fields are definitions."""
     scope = builder.scope(node)
     for declaration in children_of_type(node, "variable_declaration"):
         for name, values in _list_variables(builder, declaration):
@@ -249,27 +248,14 @@ def _read_constructor_call(builder: FactsBuilder, node: Node) -> None:
 
 
 EXTRACTION = ExtractionRules(
-    is_private=has_private_modifier,
-    expressions=EXPRESSIONS,
+    is_private=has_private_modifier, expressions=EXPRESSIONS,
     handlers={
-        "using": _read_using,
-        "bases": _read_bases,
-        "type.parameter": _read_type_parameter,
-        "constraint": _read_constraint,
-        "method": _read_method,
-        "property": _read_property,
-        "field": _read_field,
-        "local": _read_local,
+        "using": _read_using, "bases": _read_bases, "type.parameter": _read_type_parameter,
+        "constraint": _read_constraint, "method": _read_method, "property": _read_property,
+        "field": _read_field, "local": _read_local,
         "enum.member": lambda builder, node: builder.add_enum_constant(node, part_of(node, "name")),
-        "parameters": _read_parameters,
-        "lambda": _read_lambda,
-        "loop": _read_loop,
-        "pattern": _read_pattern,
-        "attribute": _read_attribute,
-        "constructed": _read_constructor_call,
+        "parameters": _read_parameters, "lambda": _read_lambda, "loop": _read_loop, "pattern": _read_pattern,
+        "attribute": _read_attribute, "constructed": _read_constructor_call,
     },
-    builtins=BUILTINS,
-    sees_sibling_names=True,
-    qualify=qualify,
-    finish=_read_namespaces,
-)
+    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify, finish=_read_namespaces,
+)  # fmt: skip

@@ -60,22 +60,17 @@ EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"identifier", "this", "base"}),
     calls={"invocation_expression": ("function",), "object_creation_expression": ("type",)},
     suffixed={
-        "generic_name": (0, ""),
-        "alias_qualified_name": ("name", ""),
+        "generic_name": (0, ""), "alias_qualified_name": ("name", ""),
         "conditional_access_expression": (-1, ""),  # the part after `?` knows what is before it
         "element_access_expression": ("expression", "[]"),
         "await_expression": (0, "[]"),  # what a task gives
     },
     transparent={
-        "parenthesized_expression": 0,
-        "postfix_unary_expression": 0,
-        "checked_expression": 0,
-        "nullable_type": "type",
-        "ref_expression": 0,
+        "parenthesized_expression": 0, "postfix_unary_expression": 0, "checked_expression": 0,
+        "nullable_type": "type", "ref_expression": 0,
     },
     choices={"conditional_expression": ("consequence", "alternative")},
-    casts={"cast_expression": "type", "as_expression": "right"},
-    default_operator="??",
+    casts={"cast_expression": "type", "as_expression": "right"}, default_operator="??",
     contents={
         "array_creation_expression": lambda writer, node: writer.values_of_type(
             first_of_type(node, "array_type")
@@ -83,9 +78,8 @@ EXPRESSIONS = ExpressionSyntax(
         "object_creation_expression": lambda writer, node: writer.values_of_type(part_of(node, "type")),
     },
     path_writers={
-        "qualified_name": _qualified_path,
-        "member_access_expression": _access_path,
+        "qualified_name": _qualified_path, "member_access_expression": _access_path,
         "member_binding_expression": _binding_path,
     },
     types=TYPES,
-)
+)  # fmt: skip

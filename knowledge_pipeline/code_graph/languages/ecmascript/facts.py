@@ -85,19 +85,15 @@ def _read_variable(builder: FactsBuilder, node: Node) -> None:
             bind_callback_parameters(builder, value, values)
     if value is not None and not is_function:
         bind_pattern(builder, scope, target, builder.writer.values(value))
-        _define_local_object(builder, scope, target, value)
+        # a local object with functions of its own is a definition, for they are named after it
+        literal = unwrap_expression(value)
+        if not scope or target.type != "identifier" or literal is None or literal.type != "object":
+            return
+        defined = builder.writer.definition_names
+        if any((each.start_byte, each.end_byte) in defined for each in literal.named_children):
+            builder.add_definition(f"{scope}.{builder.text(target)}", "variable", target)
     elif value is None and declared is None:
         bind_pattern(builder, scope, target, [])
-
-
-def _define_local_object(builder: FactsBuilder, scope: str, target: Node, value: Node) -> None:
-    """A local object with functions of its own is a definition, for they are named after it."""
-    literal = unwrap_expression(value)
-    if not scope or target.type != "identifier" or literal is None or literal.type != "object":
-        return
-    defined = builder.writer.definition_names
-    if any((each.start_byte, each.end_byte) in defined for each in literal.named_children):
-        builder.add_definition(f"{scope}.{builder.text(target)}", "variable", target)
 
 
 def _read_global(builder: FactsBuilder, node: Node) -> None:
@@ -168,7 +164,11 @@ def _read_call(builder: FactsBuilder, node: Node) -> None:
         return
     name, of = builder.writer.short_text(part_of(called, "property"), 24), part_of(called, "object")
     if name in ("push", "unshift", "add", "set"):
-        _read_addition(builder, of, given[1 if name == "set" else 0 :])
+        call_arguments = given[1 if name == "set" else 0 :]
+        path = builder.writer.path(of)
+        if call_arguments and path:
+            added = call_arguments[0]
+            builder.bind_all(builder.scope(added), f"{path}[]", builder.writer.values(added))
     elif given[0].type in _FUNCTION_NODES and (name in CALLBACK_METHODS or name == "then"):
         values = builder.writer.values(of)
         _bind_first_parameter(builder, given[0], values if name == "then" else iterated_values(values))
@@ -185,13 +185,6 @@ def _read_new(builder: FactsBuilder, node: Node) -> None:
     _bind_callbacks(builder, part_of(node, "constructor"), list_arguments(node))
 
 
-def _read_addition(builder: FactsBuilder, container: Node | None, call_arguments: list[Node]) -> None:
-    path = builder.writer.path(container)
-    if call_arguments and path:
-        added = call_arguments[0]
-        builder.bind_all(builder.scope(added), f"{path}[]", builder.writer.values(added))
-
-
 def _bind_first_parameter(builder: FactsBuilder, function: Node, values: Values) -> None:
     """Give the first parameter of a function values, where it declares no type."""
     target = part_of(function, "parameter") or part_of(part_of(function, "parameters"), 0)
@@ -201,32 +194,15 @@ def _bind_first_parameter(builder: FactsBuilder, function: Node, values: Values)
 
 
 EXTRACTION = ExtractionRules(
-    is_private=is_not_exported,
-    expressions=EXPRESSIONS,
+    is_private=is_not_exported, expressions=EXPRESSIONS,
     handlers={
-        "import": read_import,
-        "export": read_export,
-        "global": _read_global,
-        "variable": _read_variable,
-        "assignment": _read_assignment,
-        "loop": _read_loop,
-        "function": read_function,
-        "return": read_return,
-        "yield": read_yield,
-        "heritage": read_heritage,
-        "super": read_super_call,
-        "field": read_field,
-        "property": read_property,
-        "member": read_enum_member,
-        "alias": read_type_alias,
-        "typename": read_type_name,
-        "parameter": read_type_parameter,
-        "decorator": _read_decorator,
-        "element": _read_jsx_element,
-        "invoked": _read_call,
-        "made": _read_new,
+        "import": read_import, "export": read_export, "global": _read_global, "variable": _read_variable,
+        "assignment": _read_assignment, "loop": _read_loop, "function": read_function, "return": read_return,
+        "yield": read_yield, "heritage": read_heritage, "super": read_super_call, "field": read_field,
+        "property": read_property, "member": read_enum_member, "alias": read_type_alias,
+        "typename": read_type_name, "parameter": read_type_parameter, "decorator": _read_decorator,
+        "element": _read_jsx_element, "invoked": _read_call, "made": _read_new,
         "signature": read_call_signature,
     },
-    builtins=BUILTINS,
-    qualify_within=qualify_within,
-)
+    builtins=BUILTINS, qualify_within=qualify_within,
+)  # fmt: skip

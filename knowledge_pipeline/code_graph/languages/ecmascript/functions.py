@@ -46,7 +46,12 @@ def read_function(builder: FactsBuilder, node: Node) -> None:
                 builder.bind_all(scope, f"@{place}", values, declared=True)
             place += 1
     if is_known:
-        _bind_result(builder, scope, node, body)
+        declared = part_of(node, "return_type")
+        builder.bind_all(scope, "@()", values_of_type(builder.writer, declared), declared=True)
+        if node.type == "arrow_function" and body is not None and body.type != "statement_block":
+            builder.bind_all(scope, "@()", builder.writer.values(body))
+        if any(each.type == "get" for each in node.children[:6]):
+            builder.bind(scope, "@", "@()")
 
 
 def bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Values, depth: int = 0) -> None:
@@ -104,15 +109,6 @@ def _iter_definition_spans(builder: FactsBuilder) -> Iterator[tuple[int, int]]:
     for each in builder.outline.definitions:
         value = part_of(each.node, "value") or part_of(each.node, "right") or each.node
         yield value.start_byte, value.end_byte
-
-
-def _bind_result(builder: FactsBuilder, scope: str, node: Node, body: Node | None) -> None:
-    declared = part_of(node, "return_type")
-    builder.bind_all(scope, "@()", values_of_type(builder.writer, declared), declared=True)
-    if node.type == "arrow_function" and body is not None and body.type != "statement_block":
-        builder.bind_all(scope, "@()", builder.writer.values(body))
-    if any(each.type == "get" for each in node.children[:6]):
-        builder.bind(scope, "@", "@()")
 
 
 def _bind_parameter(builder: FactsBuilder, scope: str, node: Node, pattern: Node) -> Values:

@@ -58,13 +58,10 @@ def _parse_package(manifest: dict[str, Any]) -> dict[str, str]:
 
 
 def _iter_exports(exports: object) -> Iterator[Value]:
-    if isinstance(exports, dict):
-        table = cast("dict[str, Any]", exports)
-        if any(key.startswith(".") for key in table):
-            for key, value in table.items():
-                yield from ((key, target) for target in _iter_targets(value))
-            return
-    yield from ((".", target) for target in _iter_targets(exports))
+    table = cast("dict[str, Any]", exports) if isinstance(exports, dict) else {}
+    by_path: dict[str, object] = table if any(key.startswith(".") for key in table) else {".": exports}
+    for key, value in by_path.items():
+        yield from ((key, target) for target in _iter_targets(value))
 
 
 def _iter_targets(target: object, depth: int = 0) -> Iterator[str]:

@@ -94,7 +94,6 @@ _TsConfig = tuple[str | None, Mapping[str, tuple[str, ...]]]
 
 
 def _load_tsconfigs(layout: Layout) -> dict[str, _TsConfig]:
-    """Folders with a tsconfig.json: what it says."""
     found: dict[str, _TsConfig] = {}
     for path in sorted(layout.paths):
         folder, _, name = path.rpartition("/")
@@ -127,7 +126,6 @@ def _load_tsconfig(path: str, layout: Layout, depth: int) -> _TsConfig:
 
 
 def _resolve_package_import(name: str, folder: str, layout: Layout) -> str | None:
-    """By the name of a package of the source."""
     packages = layout.get_or_build(_index_packages)
     parts = name.split("/")
     own = 2 if name.startswith("@") else 1

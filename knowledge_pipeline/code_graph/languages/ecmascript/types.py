@@ -105,14 +105,10 @@ def callback_parameter_values(writer: PathWriter, node: Node, depth: int = 0) ->
     """What a function gives to functions that it is given: (".@0.@1", "Store()")."""
     listed = part_of(node, "parameters")
     given = [each for each in listed.named_children if each.type in _PARAMETERS] if listed is not None else []
-    given = [each for each in given if not _is_this(each)]
+    patterns = [part_of(each, "pattern") for each in given]
+    given = [each for each, of in zip(given, patterns, strict=True) if of is None or of.type != "this"]
     for place, each in enumerate(given[:MAX_PARAMETERS]):
         yield from add_prefix(f".@{place}", values_of_type(writer, part_of(each, "type"), depth))
-
-
-def _is_this(parameter: Node) -> bool:
-    pattern = part_of(parameter, "pattern")
-    return pattern is not None and pattern.type == "this"
 
 
 def _constructor_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
@@ -158,11 +154,6 @@ def _conditional_values(writer: PathWriter, node: Node, depth: int) -> Iterator[
         yield from values_of_type(writer, part_of(node, part), depth)
 
 
-def _this_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
-    del writer, node, depth
-    yield "", "@self"
-
-
 def _first_child(node: Node) -> Node | None:
     return next((each for each in node.named_children if each.type != "comment"), None)
 
@@ -175,16 +166,9 @@ _COMPOSITE_NODES = split_words(
     """
 )
 _READERS: dict[str, Callable[[PathWriter, Node, int], Iterator[Value]]] = {
-    "type_identifier": _named_values,
-    "nested_type_identifier": _named_values,
-    "generic_type": _generic_values,
-    "array_type": _array_values,
-    "tuple_type": _tuple_values,
-    "function_type": _function_values,
-    "constructor_type": _constructor_values,
-    "type_query": _type_query_values,
-    "lookup_type": _lookup_values,
-    "object_type": _object_values,
-    "conditional_type": _conditional_values,
-    "this_type": _this_values,
-}
+    "type_identifier": _named_values, "nested_type_identifier": _named_values,
+    "generic_type": _generic_values, "array_type": _array_values, "tuple_type": _tuple_values,
+    "function_type": _function_values, "constructor_type": _constructor_values,
+    "type_query": _type_query_values, "lookup_type": _lookup_values, "object_type": _object_values,
+    "conditional_type": _conditional_values, "this_type": lambda writer, node, depth: iter([("", "@self")]),
+}  # fmt: skip

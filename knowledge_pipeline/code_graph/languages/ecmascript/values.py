@@ -97,10 +97,6 @@ def _is_require(writer: PathWriter, node: Node) -> bool:
     )
 
 
-def _callee_text(writer: PathWriter, node: Node) -> str:
-    return writer.short_text(part_of(node, "function"), 60)
-
-
 def rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`require("./m")` as its module, `f.bind(x)` as `f`; None for other calls."""
     module = imported_module(writer, node)
@@ -119,24 +115,20 @@ def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     called = part_of(node, "function")
     if called is None:
         return
-    name, given = _callee_text(writer, node), list_arguments(node)
+    name, given = writer.short_text(part_of(node, "function"), 60), list_arguments(node)
     if name in _PASS_THROUGH_CALLS and given:
         for each in given[:4] if name == "Object.assign" else given[:1]:
             yield from writer.values(each)
     elif name in _MEMO_CALLS and given:
         yield from called_values(writer.values(given[0]))
     elif name in _STATE_CALLS:
-        yield from _state_values(writer, node, given)
+        held = _type_argument_values(writer, node)
+        yield from add_prefix("[0]", held or (writer.values(given[0]) if given else []))
     elif name in _REF_CALLS:
         held = _type_argument_values(writer, node)
         yield from add_prefix(".current", held or (writer.values(given[0]) if given else []))
     elif called.type == "member_expression":
         yield from _method_values(writer, called, given)
-
-
-def _state_values(writer: PathWriter, node: Node, call_arguments: list[Node]) -> Iterator[Value]:
-    held = _type_argument_values(writer, node)
-    yield from add_prefix("[0]", held or (writer.values(call_arguments[0]) if call_arguments else []))
 
 
 def _method_values(writer: PathWriter, callee: Node, call_arguments: list[Node]) -> Iterator[Value]:
@@ -244,42 +236,29 @@ def _cast_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     yield from said or writer.values(parts[0] if parts else None)
 
 
-def _cast_path(writer: PathWriter, node: Node) -> str | None:
-    return own_value(_cast_values(writer, node))
-
-
 _TRANSPARENT_NODES = {
-    "parenthesized_expression": 0,
-    "await_expression": 0,
-    "non_null_expression": 0,
-    "instantiation_expression": 0,
-    "assignment_expression": "right",
-    "sequence_expression": -1,
-}
+    "parenthesized_expression": 0, "await_expression": 0, "non_null_expression": 0,
+    "instantiation_expression": 0, "assignment_expression": "right", "sequence_expression": -1,
+}  # fmt: skip
 
 EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"identifier", "this", "type_identifier", "shorthand_property_identifier"}),
     members={
-        "member_expression": ("object", "property"),
-        "nested_type_identifier": ("module", "name"),
+        "member_expression": ("object", "property"), "nested_type_identifier": ("module", "name"),
         "nested_identifier": ("object", "property"),
     },
     calls={"call_expression": ("function",), "new_expression": ("constructor",)},
-    indexes={"subscript_expression": ("object", "index")},
-    transparent=_TRANSPARENT_NODES,
+    indexes={"subscript_expression": ("object", "index")}, transparent=_TRANSPARENT_NODES,
     choices={"ternary_expression": ("consequence", "alternative")},
     contents={
-        "call_expression": _call_values,
-        "new_expression": _new_values,
-        "object": _object_values,
-        "array": _array_values,
-        "arrow_function": _function_values,
-        "function_expression": _function_values,
-        "binary_expression": _choice_values,
-        "as_expression": _cast_values,
-        "satisfies_expression": _cast_values,
-        "type_assertion": _cast_values,
+        "call_expression": _call_values, "new_expression": _new_values, "object": _object_values,
+        "array": _array_values, "arrow_function": _function_values, "function_expression": _function_values,
+        "binary_expression": _choice_values, "as_expression": _cast_values,
+        "satisfies_expression": _cast_values, "type_assertion": _cast_values,
     },
-    path_writers=dict.fromkeys(("as_expression", "satisfies_expression", "type_assertion"), _cast_path),
+    path_writers=dict.fromkeys(
+        ("as_expression", "satisfies_expression", "type_assertion"),
+        lambda writer, node: own_value(_cast_values(writer, node)),
+    ),
     rewrite_call=rewrite_call,
-)
+)  # fmt: skip

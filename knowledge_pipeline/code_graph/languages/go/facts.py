@@ -86,10 +86,6 @@ def _read_embedded(builder: FactsBuilder, node: Node) -> None:
         builder.skip_reference(_unwrap_type(node))
 
 
-def _read_function(builder: FactsBuilder, node: Node) -> None:
-    builder.bind_result(builder.scope(node), part_of(node, "result"))
-
-
 def _read_type_parameter(builder: FactsBuilder, node: Node) -> None:
     """`T` stands for what it is constrained to."""
     bound = next(iter(builder.values_of_type(part_of(node, "type"))), ("", ""))[1]
@@ -230,26 +226,14 @@ def _symbol_kind(definition: OutlineDefinition) -> SymbolKind | None:
 
 
 EXTRACTION = ExtractionRules(
-    is_private=is_lower_case,
-    expressions=EXPRESSIONS,
+    is_private=is_lower_case, expressions=EXPRESSIONS,
     handlers={
-        "package": _read_package,
-        "import": _read_import,
-        "type": _read_type,
-        "field": _read_field,
+        "package": _read_package, "import": _read_import, "type": _read_type, "field": _read_field,
         "embedded": _read_embedded,
-        "function": _read_function,
-        "type.parameter": _read_type_parameter,
-        "parameter": _read_parameter,
-        "variable": _read_variable,
-        "constants": _read_constants,
-        "assignment": _read_assignment,
-        "range": _read_range,
-        "switch": _read_type_switch,
-        "receive": _read_assignment,
-        "keyed": _read_keyed_element,
+        "function": lambda builder, node: builder.bind_result(builder.scope(node), part_of(node, "result")),
+        "type.parameter": _read_type_parameter, "parameter": _read_parameter, "variable": _read_variable,
+        "constants": _read_constants, "assignment": _read_assignment, "range": _read_range,
+        "switch": _read_type_switch, "receive": _read_assignment, "keyed": _read_keyed_element,
     },
-    builtins=BUILTINS,
-    sees_sibling_names=True,
-    symbol_kind=_symbol_kind,
-)
+    builtins=BUILTINS, sees_sibling_names=True, symbol_kind=_symbol_kind,
+)  # fmt: skip

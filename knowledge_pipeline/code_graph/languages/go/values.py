@@ -38,16 +38,12 @@ def _result_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
 TYPES = TypeSyntax(
     generic={"generic_type": "type_arguments"},
     arrays={
-        "slice_type": "element",
-        "array_type": "element",
-        "implicit_length_array_type": "element",
-        "map_type": "value",
-        "channel_type": "value",
+        "slice_type": "element", "array_type": "element", "implicit_length_array_type": "element",
+        "map_type": "value", "channel_type": "value",
     },
     transparent={"pointer_type": 0, "parenthesized_type": 0, "type_elem": 0, "type_constraint": 0},
-    functions={"function_type": "result"},
-    read_special=_result_values,
-)
+    functions={"function_type": "result"}, read_special=_result_values,
+)  # fmt: skip
 
 
 def _unary_path(writer: PathWriter, node: Node) -> str | None:
@@ -102,21 +98,15 @@ EXPRESSIONS = ExpressionSyntax(
     calls={"call_expression": ("function",), "type_conversion_expression": ("type",)},
     indexes={"index_expression": ("operand", "index")},
     transparent={
-        "parenthesized_expression": 0,
-        "pointer_type": 0,
-        "slice_expression": "operand",
-        "generic_type": "type",
-        "type_instantiation_expression": 0,
-        "literal_element": 0,
+        "parenthesized_expression": 0, "pointer_type": 0, "slice_expression": "operand",
+        "generic_type": "type", "type_instantiation_expression": 0, "literal_element": 0,
     },
     casts={"composite_literal": "type", "type_assertion_expression": "type"},
     contents={
-        "call_expression": _call_values,
-        "type_conversion_expression": _conversion_values,
+        "call_expression": _call_values, "type_conversion_expression": _conversion_values,
         "func_literal": lambda writer, node: add_prefix("()", writer.values_of_type(part_of(node, "result"))),
         "unary_expression": _unary_values,
     },
     path_writers={"qualified_type": PathWriter.dotted_text, "unary_expression": _unary_path},
-    rewrite_call=_rewrite_call,
-    types=TYPES,
-)
+    rewrite_call=_rewrite_call, types=TYPES,
+)  # fmt: skip

@@ -67,7 +67,6 @@ def _read_method(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_field(builder: FactsBuilder, node: Node) -> None:
-    """Fields are definitions."""
     scope = builder.scope(node)
     for each in children_of_type(node, "variable_declarator"):
         name = _bind_variable(builder, scope, node, each, local=False)
@@ -202,27 +201,15 @@ _CALLBACK_METHODS = split_words(
 )
 
 EXTRACTION = ExtractionRules(
-    is_private=has_private_modifier,
-    expressions=EXPRESSIONS,
+    is_private=has_private_modifier, expressions=EXPRESSIONS,
     handlers={
-        "package": _read_package,
-        "import": _read_import,
-        "bases": _read_bases,
-        "type.parameter": _read_type_parameter,
-        "method": _read_method,
-        "field": _read_field,
+        "package": _read_package, "import": _read_import, "bases": _read_bases,
+        "type.parameter": _read_type_parameter, "method": _read_method, "field": _read_field,
         "local": _read_local,
         "enum.constant": lambda builder, node: builder.add_enum_constant(node, part_of(node, "name")),
-        "record": _read_record,
-        "parameter": _read_parameter,
-        "lambda": _read_lambda,
-        "loop": _read_loop,
-        "resource": _read_resource,
-        "check": _read_instanceof,
-        "pattern": _read_pattern,
-        "method.reference": _read_method_reference,
-        "constructed": _read_constructor_call,
+        "record": _read_record, "parameter": _read_parameter, "lambda": _read_lambda, "loop": _read_loop,
+        "resource": _read_resource, "check": _read_instanceof, "pattern": _read_pattern,
+        "method.reference": _read_method_reference, "constructed": _read_constructor_call,
     },
-    builtins=BUILTINS,
-    sees_sibling_names=True,
-)
+    builtins=BUILTINS, sees_sibling_names=True,
+)  # fmt: skip

@@ -54,18 +54,13 @@ EXPRESSIONS = ExpressionSyntax(
     calls={"method_invocation": ("object", "name"), "object_creation_expression": ("type",)},
     indexes={"array_access": ("array", "index")},
     transparent={
-        "parenthesized_expression": 0,
-        "assignment_expression": "right",
-        "generic_type": 0,
+        "parenthesized_expression": 0, "assignment_expression": "right", "generic_type": 0,
         "annotated_type": -1,
     },
-    choices={"ternary_expression": ("consequence", "alternative")},
-    casts={"cast_expression": "type"},
+    choices={"ternary_expression": ("consequence", "alternative")}, casts={"cast_expression": "type"},
     path_writers={
-        "field_access": _access_path,
-        "scoped_type_identifier": _scoped_path,
+        "field_access": _access_path, "scoped_type_identifier": _scoped_path,
         "scoped_identifier": PathWriter.dotted_text,
     },
-    implicit_receiver="@around.",
-    types=TYPES,
-)
+    implicit_receiver="@around.", types=TYPES,
+)  # fmt: skip

@@ -227,26 +227,14 @@ def _read_when_subject(builder: FactsBuilder, node: Node) -> None:
 
 
 EXTRACTION = ExtractionRules(
-    is_private=has_private_modifier,
-    expressions=EXPRESSIONS,
+    is_private=has_private_modifier, expressions=EXPRESSIONS,
     handlers={
-        "package": _read_package,
-        "import": _read_import,
-        "base": _read_base,
-        "alias": _read_alias,
-        "type.parameter": _read_type_parameter,
-        "function": _read_function,
-        "property": _read_property,
+        "package": _read_package, "import": _read_import, "base": _read_base, "alias": _read_alias,
+        "type.parameter": _read_type_parameter, "function": _read_function, "property": _read_property,
         "class.parameter": _read_class_parameter,
         "enum.entry": lambda builder, node: builder.add_enum_constant(node, part_of(node, 0)),
-        "parameters": _read_parameters,
-        "lambda": _read_lambda,
-        "loop": _read_loop,
-        "catch": _read_catch,
-        "check": _read_type_check,
-        "subject": _read_when_subject,
+        "parameters": _read_parameters, "lambda": _read_lambda, "loop": _read_loop, "catch": _read_catch,
+        "check": _read_type_check, "subject": _read_when_subject,
     },
-    builtins=BUILTINS,
-    sees_sibling_names=True,
-    qualify=qualify,
-)
+    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify,
+)  # fmt: skip

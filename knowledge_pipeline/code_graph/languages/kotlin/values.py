@@ -148,20 +148,14 @@ def _call_values(writer: PathWriter, node: Node) -> Values:
 
 
 EXPRESSIONS = ExpressionSyntax(
-    names=frozenset(),
-    calls={"call_expression": (0,), "infix_expression": (0, 1)},
+    names=frozenset(), calls={"call_expression": (0,), "infix_expression": (0, 1)},
     suffixed={"index_expression": (0, "[]"), "unary_expression": ("argument", "")},
-    transparent={"parenthesized_expression": 0},
-    casts={"as_expression": "right"},
-    default_operator="?:",
+    transparent={"parenthesized_expression": 0}, casts={"as_expression": "right"}, default_operator="?:",
     contents={"call_expression": _call_values},
     path_writers={
-        "identifier": _identifier_path,
-        "user_type": _user_type_path,
-        "navigation_expression": _navigation_path,
-        "this_expression": _this_path,
+        "identifier": _identifier_path, "user_type": _user_type_path,
+        "navigation_expression": _navigation_path, "this_expression": _this_path,
         "super_expression": lambda writer, node: "@super",
     },
-    rewrite_call=_rewrite_call,
-    types=TYPES,
-)
+    rewrite_call=_rewrite_call, types=TYPES,
+)  # fmt: skip

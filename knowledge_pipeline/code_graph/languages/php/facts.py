@@ -92,24 +92,20 @@ EXPRESSIONS = ExpressionSyntax(
         "nullsafe_member_access_expression": ("object", "name"),
     },
     calls={
-        "function_call_expression": ("function",),
-        "member_call_expression": ("object", "name"),
-        "nullsafe_member_call_expression": ("object", "name"),
-        "scoped_call_expression": ("scope", "name"),
+        "function_call_expression": ("function",), "member_call_expression": ("object", "name"),
+        "nullsafe_member_call_expression": ("object", "name"), "scoped_call_expression": ("scope", "name"),
     },
     suffixed={"subscript_expression": (0, "[]")},
     transparent={"parenthesized_expression": 0, "clone_expression": 0, "assignment_expression": "right"},
     choices={"conditional_expression": ("body", "alternative")},
     contents={"array_creation_expression": _array_values},
     path_writers={
-        "qualified_name": _qualified_path,
-        "namespace_name": _qualified_path,
-        "object_creation_expression": _new_path,
-        "class_constant_access_expression": _class_constant_path,
+        "qualified_name": _qualified_path, "namespace_name": _qualified_path,
+        "object_creation_expression": _new_path, "class_constant_access_expression": _class_constant_path,
         "scoped_property_access_expression": _static_path,
     },
     types=_TYPES,
-)
+)  # fmt: skip
 
 
 def _read_namespace(builder: FactsBuilder, node: Node) -> None:
@@ -141,10 +137,6 @@ def _read_bases(builder: FactsBuilder, node: Node) -> None:
     kind = "implements" if node.type == "class_interface_clause" else "extends"
     for each in children_of_type(node, "name", "qualified_name"):
         builder.add_use(kind, builder.writer.path(each), each, scope)
-
-
-def _read_function(builder: FactsBuilder, node: Node) -> None:
-    builder.bind_result(builder.scope(node), part_of(node, "return_type"))
 
 
 def _read_field(builder: FactsBuilder, node: Node) -> None:
@@ -214,24 +206,15 @@ def _read_return(builder: FactsBuilder, node: Node) -> None:
 
 
 EXTRACTION = ExtractionRules(
-    is_private=has_private_modifier,
-    expressions=EXPRESSIONS,
+    is_private=has_private_modifier, expressions=EXPRESSIONS,
     handlers={
-        "namespace": _read_namespace,
-        "import": _read_import,
-        "require": _read_require,
-        "bases": _read_bases,
-        "function": _read_function,
-        "field": _read_field,
-        "constant": _read_constant,
-        "parameter": _read_parameter,
-        "caught": _read_catch,
-        "assignment": _read_assignment,
-        "loop": _read_loop,
-        "new": _read_new,
-        "return": _read_return,
+        "namespace": _read_namespace, "import": _read_import, "require": _read_require, "bases": _read_bases,
+        "function": lambda builder, node: builder.bind_result(
+            builder.scope(node), part_of(node, "return_type")
+        ),
+        "field": _read_field, "constant": _read_constant,
+        "parameter": _read_parameter, "caught": _read_catch, "assignment": _read_assignment,
+        "loop": _read_loop, "new": _read_new, "return": _read_return,
     },
-    builtins=BUILTINS,
-    sees_sibling_names=True,
-    qualify=qualify,
-)
+    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify,
+)  # fmt: skip

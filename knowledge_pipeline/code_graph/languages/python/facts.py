@@ -177,19 +177,15 @@ def _read_call(builder: FactsBuilder, node: Node) -> None:
     if called is None or given is None:
         return
     if called.type == "attribute":
-        _read_addition(builder, called, given)
+        place = _ADDING_METHODS.get(builder.text(part_of(called, "attribute")))
+        if place is None or given.named_child_count <= place:
+            return
+        path = builder.writer.path(part_of(called, "object"))
+        if path:
+            values = builder.writer.values(given.named_children[place])
+            builder.bind_all(builder.scope(called), f"{path}[]", values)
     elif builder.text(called) == "isinstance" and given.named_child_count == 2:
         _read_isinstance(builder, node, *given.named_children)
-
-
-def _read_addition(builder: FactsBuilder, callee: Node, call_arguments: Node) -> None:
-    place = _ADDING_METHODS.get(builder.text(part_of(callee, "attribute")))
-    if place is None or call_arguments.named_child_count <= place:
-        return
-    path = builder.writer.path(part_of(callee, "object"))
-    if path:
-        values = builder.writer.values(call_arguments.named_children[place])
-        builder.bind_all(builder.scope(callee), f"{path}[]", values)
 
 
 def _read_isinstance(builder: FactsBuilder, node: Node, subject: Node, kinds: Node) -> None:
@@ -231,24 +227,12 @@ def _finish(builder: FactsBuilder, captures: Captures) -> None:
 
 
 EXTRACTION = ExtractionRules(
-    is_private=is_underscored,
-    expressions=EXPRESSIONS,
+    is_private=is_underscored, expressions=EXPRESSIONS,
     handlers={
-        "import": _read_import,
-        "from": _read_from_import,
-        "outer": _read_outer_names,
-        "def": read_definition,
-        "type": _read_class,
-        "decorator": _read_decorator,
-        "assignment": _read_assignment,
-        "loop": _read_loop,
-        "alias": _read_alias,
-        "lambda": read_lambda,
-        "return": read_return,
-        "yield": read_yield,
-        "call": _read_call,
-        "string": _read_quoted_annotation,
+        "import": _read_import, "from": _read_from_import, "outer": _read_outer_names, "def": read_definition,
+        "type": _read_class, "decorator": _read_decorator, "assignment": _read_assignment, "loop": _read_loop,
+        "alias": _read_alias, "lambda": read_lambda, "return": read_return, "yield": read_yield,
+        "call": _read_call, "string": _read_quoted_annotation,
     },
-    builtins=BUILTINS,
-    finish=_finish,
-)
+    builtins=BUILTINS, finish=_finish,
+)  # fmt: skip

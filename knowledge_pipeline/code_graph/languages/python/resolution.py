@@ -41,7 +41,15 @@ class Python(Language):
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """A module's file, its package's `__init__`, or its folder where it has none."""
         if name.startswith("."):
-            return _resolve_relative(name, path, layout)
+            folder = path.rstrip("/") if path.endswith("/") else path.rpartition("/")[0]
+            dots = len(name) - len(name.lstrip("."))
+            for _ in range(dots - 1):
+                if not folder:
+                    return ()
+                folder = folder.rpartition("/")[0]
+            rest = name[dots:].replace(".", "/")
+            found = _find_module_file(f"{folder}/{rest}".strip("/"), layout)
+            return (found,) if found else ()
         parts = name.split(".")
         roots = layout.get_or_build(_index_import_roots).get(parts[0], ())
         if parts[0] in sys.stdlib_module_names:
@@ -82,20 +90,7 @@ class Python(Language):
         return ".".join([*inner, *module, *([name] if name else [])])
 
 
-def _resolve_relative(name: str, path: str, layout: Layout) -> tuple[str, ...]:
-    folder = path.rstrip("/") if path.endswith("/") else path.rpartition("/")[0]
-    dots = len(name) - len(name.lstrip("."))
-    for _ in range(dots - 1):
-        if not folder:
-            return ()
-        folder = folder.rpartition("/")[0]
-    rest = name[dots:].replace(".", "/")
-    found = _find_module_file(f"{folder}/{rest}".strip("/"), layout)
-    return (found,) if found else ()
-
-
 def _find_module_file(base: str, layout: Layout) -> str | None:
-    """The file of a module by its path without suffix."""
     for suffix in _SUFFIXES:
         if (path := f"{base}/__init__{suffix}".lstrip("/")) in layout.paths:
             return path

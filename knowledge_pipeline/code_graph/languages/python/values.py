@@ -84,30 +84,22 @@ def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     elif name.endswith("defaultdict") and given:
         yield from (("[]", f"{value}()") for suffix, value in writer.values(given[0]) if not suffix)
     elif name in _FIELD_CALLS:
-        yield from _field_values(writer, node)
+        factories = (_find_keyword_argument(writer, node, name) for name in ("default_factory", "factory"))
+        factory = next((each for each in factories if each is not None), None)
+        if factory is not None:
+            yield from ((suffix, f"{value}()") for suffix, value in writer.values(factory) if not suffix)
+        else:
+            yield from writer.values(_find_keyword_argument(writer, node, "default"))
     elif name.endswith(".items") and not given:
         of = writer.path(called)
         if of:
             yield from (("", f"{of}()"), ("[][1]", of.removesuffix(".items") + "[]"))
     elif name.endswith((".enter_context", "closing", "nullcontext")) and given:
-        yield from _context_values(writer, name, given[0])
-
-
-def _field_values(writer: PathWriter, node: Node) -> Iterator[Value]:
-    factories = (_find_keyword_argument(writer, node, name) for name in ("default_factory", "factory"))
-    factory = next((each for each in factories if each is not None), None)
-    if factory is not None:
-        yield from ((suffix, f"{value}()") for suffix, value in writer.values(factory) if not suffix)
-    else:
-        yield from writer.values(_find_keyword_argument(writer, node, "default"))
-
-
-def _context_values(writer: PathWriter, name: str, argument: Node) -> Iterator[Value]:
-    for suffix, value in writer.values(argument):
-        if name.endswith(".enter_context"):
-            yield suffix, f"{value}.__enter__()"
-        else:
-            yield ".__enter__()" + suffix, value
+        for suffix, value in writer.values(given[0]):
+            if name.endswith(".enter_context"):
+                yield suffix, f"{value}.__enter__()"
+            else:
+                yield ".__enter__()" + suffix, value
 
 
 def _list_values(writer: PathWriter, node: Node) -> Iterator[Value]:
@@ -142,24 +134,16 @@ def _comprehension_values(writer: PathWriter, node: Node) -> Iterator[Value]:
 
 
 EXPRESSIONS = ExpressionSyntax(
-    names=frozenset({"identifier"}),
-    members={"attribute": ("object", "attribute")},
-    calls={"call": ("function",)},
-    indexes={"subscript": ("value", "subscript")},
+    names=frozenset({"identifier"}), members={"attribute": ("object", "attribute")},
+    calls={"call": ("function",)}, indexes={"subscript": ("value", "subscript")},
     transparent={"parenthesized_expression": 0, "await": 0, "named_expression": "value", "as_pattern": 0},
     choices={"conditional_expression": (0, 2), "boolean_operator": ("left", "right")},
     contents={
-        "call": _call_values,
-        "list": _list_values,
-        "set": _list_values,
-        "tuple": _tuple_values,
-        "expression_list": _tuple_values,
-        "dictionary": _dictionary_values,
-        "list_comprehension": _comprehension_values,
-        "set_comprehension": _comprehension_values,
-        "generator_expression": _comprehension_values,
-        "dictionary_comprehension": _comprehension_values,
+        "call": _call_values, "list": _list_values, "set": _list_values, "tuple": _tuple_values,
+        "expression_list": _tuple_values, "dictionary": _dictionary_values,
+        "list_comprehension": _comprehension_values, "set_comprehension": _comprehension_values,
+        "generator_expression": _comprehension_values, "dictionary_comprehension": _comprehension_values,
         "lambda": lambda writer, node: add_prefix("()", writer.values(part_of(node, "body"))),
     },
     rewrite_call=rewrite_call,
-)
+)  # fmt: skip

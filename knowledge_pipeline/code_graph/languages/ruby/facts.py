@@ -183,18 +183,12 @@ def _read_bare_name(builder: FactsBuilder, node: Node) -> None:
 
 
 EXTRACTION = ExtractionRules(
-    is_private=follows_private,
-    expressions=_EXPRESSIONS,
+    is_private=follows_private, expressions=_EXPRESSIONS,
     handlers={
-        "superclass": _read_superclass,
-        "sent": _read_call,
-        "method": _read_method,
-        "parameters": _read_parameters,
-        "assignment": _read_assignment,
-        "return": _read_return,
+        "superclass": _read_superclass, "sent": _read_call, "method": _read_method,
+        "parameters": _read_parameters, "assignment": _read_assignment, "return": _read_return,
         "alone": _read_bare_name,
     },
-    builtins=BUILTINS | frozenset(f"@around.{each}" for each in BUILTINS),
-    sees_sibling_names=True,
+    builtins=BUILTINS | frozenset(f"@around.{each}" for each in BUILTINS), sees_sibling_names=True,
     symbol_kind=_symbol_kind,
-)
+)  # fmt: skip

@@ -116,7 +116,6 @@ def _list_package_folders(layout: Layout) -> frozenset[str]:
 
 
 def _index_crates(layout: Layout) -> Mapping[str, CrateRoot]:
-    """The libraries of the source by name."""
     found: dict[str, CrateRoot] = {}
     for each in sorted(layout.paths):
         if not is_manifest(each):

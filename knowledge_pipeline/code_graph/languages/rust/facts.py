@@ -85,10 +85,6 @@ def _read_trait(builder: FactsBuilder, node: Node) -> None:
             builder.skip_reference(each)
 
 
-def _read_function(builder: FactsBuilder, node: Node) -> None:
-    builder.bind_result(builder.scope(node), part_of(node, "return_type"))
-
-
 def _read_bound(builder: FactsBuilder, node: Node) -> None:
     """`T: Store` stands for a `Store`."""
     name = part_of(node, "name") or part_of(node, "left")
@@ -213,31 +209,18 @@ def _add_crate_imports(builder: FactsBuilder, captures: Captures) -> None:
 
 
 EXTRACTION = ExtractionRules(
-    is_private=lacks_pub,
-    expressions=EXPRESSIONS,
+    is_private=lacks_pub, expressions=EXPRESSIONS,
     handlers={
-        "import": read_import,
-        "module": read_module,
-        "impl": _read_impl,
-        "trait": _read_trait,
-        "function": _read_function,
-        "bound": _read_bound,
-        "field": _read_field,
+        "import": read_import, "module": read_module, "impl": _read_impl, "trait": _read_trait,
+        "function": lambda builder, node: builder.bind_result(
+            builder.scope(node), part_of(node, "return_type")
+        ),
+        "bound": _read_bound, "field": _read_field,
         "variant": lambda builder, node: builder.add_enum_constant(node, part_of(node, "name")),
-        "constant": _read_constant,
-        "alias": _read_alias,
-        "parameter": _read_parameter,
-        "closure": _read_closure,
-        "let": _read_let,
-        "loop": _read_loop,
-        "match": _read_match,
-        "literal": _read_struct_literal,
-        "macro": _read_macro,
-        "tokens": _read_macro_tokens,
+        "constant": _read_constant, "alias": _read_alias, "parameter": _read_parameter,
+        "closure": _read_closure, "let": _read_let, "loop": _read_loop, "match": _read_match,
+        "literal": _read_struct_literal, "macro": _read_macro, "tokens": _read_macro_tokens,
     },
-    builtins=BUILTINS,
-    sees_sibling_names=True,
-    qualify=qualify,
-    type_part_kinds=frozenset({"impl"}),
+    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify, type_part_kinds=frozenset({"impl"}),
     finish=_add_crate_imports,
-)
+)  # fmt: skip

@@ -23,7 +23,15 @@ def bind_pattern(
         return
     kind = node.type
     if kind in ("identifier", "shorthand_field_identifier"):
-        _bind_name(builder, node, values, declared=declared)
+        name = builder.text(node)
+        if name[:1].isupper() or name == "_":  # a constant, or a variant
+            return
+        builder.skip_reference(node)
+        scope = builder.scope(node)
+        if declared:
+            builder.bind_declared(scope, name, values)
+        else:
+            builder.bind_observed(scope, name, [each for each in values if first_segment(each[1]) != name])
     elif kind in _TRANSPARENT_NODES:
         inner = [each for each in node.named_children if each.type != "mutable_specifier"]
         bind_pattern(builder, inner[0] if inner else None, values, declared=declared, depth=depth + 1)
@@ -54,15 +62,3 @@ def _bind_fields(builder: FactsBuilder, node: Node, depth: int) -> None:
             continue
         values = [("", f"{of}().{builder.text(name)}")] if of else []
         bind_pattern(builder, part_of(each, "pattern") or name, values, depth=depth + 1)
-
-
-def _bind_name(builder: FactsBuilder, node: Node, values: Values, *, declared: bool) -> None:
-    name = builder.text(node)
-    if name[:1].isupper() or name == "_":  # a constant, or a variant
-        return
-    builder.skip_reference(node)
-    scope = builder.scope(node)
-    if declared:
-        builder.bind_declared(scope, name, values)
-    else:
-        builder.bind_observed(scope, name, [each for each in values if first_segment(each[1]) != name])

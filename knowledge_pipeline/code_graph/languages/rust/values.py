@@ -33,25 +33,21 @@ def special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | 
 
 
 TYPES = TypeSyntax(
-    generic={"generic_type": "type_arguments"},
-    arrays={"array_type": "element"},
+    generic={"generic_type": "type_arguments"}, arrays={"array_type": "element"},
     transparent={
-        "reference_type": "type",
-        "pointer_type": "type",
-        "dynamic_type": "trait",
-        "abstract_type": "trait",
+        "reference_type": "type", "pointer_type": "type", "dynamic_type": "trait", "abstract_type": "trait",
         "bounded_type": 0,
     },
-    functions={"function_type": "return_type"},
-    read_special=special_type_values,
-)
+    functions={"function_type": "return_type"}, read_special=special_type_values,
+)  # fmt: skip
 
 
 def absolute_path(node: Node, parts: list[str], writer: PathWriter, file_head: str) -> str:
     """A path with `self` and `super` as the file sees them, whatever modules are written within it."""
     if parts[0] not in ("self", "super"):
         return ".".join(parts)
-    around, each = [], node.parent
+    around: list[str] = []
+    each = node.parent
     while each is not None:
         if each.type == "mod_item" and (name := part_of(each, "name")) is not None:
             around.insert(0, writer.text(name))
@@ -87,29 +83,19 @@ def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
 
 EXPRESSIONS = ExpressionSyntax(
     names=split_words("identifier type_identifier self super crate shorthand_field_identifier"),
-    members={"field_expression": ("value", "field")},
-    calls={"call_expression": ("function",)},
+    members={"field_expression": ("value", "field")}, calls={"call_expression": ("function",)},
     suffixed={
-        "try_expression": (0, "[]"),
-        "struct_expression": ("name", "()"),
-        "index_expression": (0, "[]"),
+        "try_expression": (0, "[]"), "struct_expression": ("name", "()"), "index_expression": (0, "[]"),
     },
     transparent={
-        "generic_function": "function",
-        "generic_type": "type",
-        "generic_type_with_turbofish": "type",
-        "reference_expression": "value",
-        "unary_expression": 0,
-        "parenthesized_expression": 0,
-        "await_expression": 0,
-        "reference_type": "type",
-        "dynamic_type": "trait",
+        "generic_function": "function", "generic_type": "type", "generic_type_with_turbofish": "type",
+        "reference_expression": "value", "unary_expression": 0, "parenthesized_expression": 0,
+        "await_expression": 0, "reference_type": "type", "dynamic_type": "trait",
     },
     contents={"closure_expression": _closure_values, "call_expression": _call_values},
     path_writers={
-        "scoped_identifier": _scoped_path,
-        "scoped_type_identifier": _scoped_path,
+        "scoped_identifier": _scoped_path, "scoped_type_identifier": _scoped_path,
         "type_cast_expression": lambda writer, node: own_value(writer.values_of_type(part_of(node, "type"))),
     },
     types=TYPES,
-)
+)  # fmt: skip

@@ -73,10 +73,6 @@ def _read_bases(builder: FactsBuilder, node: Node) -> None:
         builder.add_use("calls", builder.writer.path(kinds[0]), kinds[0], scope)
 
 
-def _read_alias(builder: FactsBuilder, node: Node) -> None:
-    builder.bind_result(builder.scope(node), part_of(node, "type"))
-
-
 def _read_type_parameters(builder: FactsBuilder, node: Node) -> None:
     """`T <: Base` stands for its bound."""
     scope = builder.scope(node)
@@ -178,10 +174,6 @@ def _read_lambda(builder: FactsBuilder, node: Node) -> None:
             builder.bind_observed(scope, builder.text(name), handed)
 
 
-def _read_enum_case(builder: FactsBuilder, node: Node) -> None:
-    builder.add_enum_constant(node, part_of(node, "name"), "()" if node.type == "full_enum_case" else "")
-
-
 def _read_enumerator(builder: FactsBuilder, node: Node) -> None:
     """`x <- xs` is one of xs, `y = f(x)` that value."""
     name, values = part_of(node, 0), builder.writer.values(part_of(node, 1))
@@ -197,24 +189,16 @@ def _read_pattern(builder: FactsBuilder, node: Node) -> None:
 
 
 EXTRACTION = ExtractionRules(
-    is_private=has_private_modifier,
-    expressions=EXPRESSIONS,
+    is_private=has_private_modifier, expressions=EXPRESSIONS,
     handlers={
-        "package": _read_package,
-        "import": _read_import,
-        "bases": _read_bases,
-        "alias": _read_alias,
-        "type.parameters": _read_type_parameters,
-        "function": _read_function,
-        "value": _read_value,
-        "class.parameters": _read_class_parameters,
-        "parameters": _read_parameters,
-        "lambda": _read_lambda,
-        "enum.case": _read_enum_case,
-        "enumerator": _read_enumerator,
-        "pattern": _read_pattern,
+        "package": _read_package, "import": _read_import, "bases": _read_bases,
+        "alias": lambda builder, node: builder.bind_result(builder.scope(node), part_of(node, "type")),
+        "type.parameters": _read_type_parameters, "function": _read_function, "value": _read_value,
+        "class.parameters": _read_class_parameters, "parameters": _read_parameters, "lambda": _read_lambda,
+        "enum.case": lambda builder, node: builder.add_enum_constant(
+            node, part_of(node, "name"), "()" if node.type == "full_enum_case" else ""
+        ),
+        "enumerator": _read_enumerator, "pattern": _read_pattern,
     },
-    builtins=BUILTINS,
-    sees_sibling_names=True,
-    qualify=qualify,
-)
+    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify,
+)  # fmt: skip

@@ -92,29 +92,21 @@ def _match_values(writer: PathWriter, node: Node) -> Values:
 EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"identifier", "type_identifier"}),
     calls={
-        "call_expression": ("function",),
-        "instance_expression": (0,),
+        "call_expression": ("function",), "instance_expression": (0,),
         "infix_expression": ("left", "operator"),
     },
     transparent={
-        "parenthesized_expression": 0,
-        "generic_type": "type",
-        "method_value": 0,
-        "ascription_expression": 0,
+        "parenthesized_expression": 0, "generic_type": "type", "method_value": 0, "ascription_expression": 0,
     },
     choices={"if_expression": ("consequence", "alternative")},
     contents={
         "call_expression": _call_values,
         "instance_expression": lambda writer, node: writer.values_of_type(part_of(node, 0)),
-        "block": lambda writer, node: writer.values(part_of(node, -1)),
-        "match_expression": _match_values,
+        "block": lambda writer, node: writer.values(part_of(node, -1)), "match_expression": _match_values,
     },
     path_writers={
-        "stable_type_identifier": PathWriter.dotted_text,
-        "stable_identifier": PathWriter.dotted_text,
-        "field_expression": _access_path,
-        "generic_function": _generic_path,
-        "wildcard": _wildcard_path,
+        "stable_type_identifier": PathWriter.dotted_text, "stable_identifier": PathWriter.dotted_text,
+        "field_expression": _access_path, "generic_function": _generic_path, "wildcard": _wildcard_path,
     },
     types=TYPES,
-)
+)  # fmt: skip

@@ -76,7 +76,6 @@ def _enclosing_call(node: Node) -> Node | None:
 
 
 def _argument_label(writer: PathWriter, argument: Node) -> str:
-    """The label of an argument, or its place."""
     label = part_of(argument, "name")
     if label is not None:
         return writer.text(label)
@@ -108,20 +107,12 @@ def _result_path(writer: PathWriter, node: Node) -> str | None:
 _CALL_NODES = frozenset({"call_expression", "constructor_expression"})
 _CALL_PART_NODES = frozenset({"value_argument", "value_arguments", "call_suffix", "constructor_suffix"})
 _CONTEXT_PATHS: Mapping[str, PathReader] = {
-    "value_argument": _argument_path,
-    "assignment": lambda writer, node: writer.path(part_of(node, "target")),
-    "property_declaration": _property_path,
-    "control_transfer_statement": _result_path,
-    "function_body": _result_path,
-    "computed_property": _result_path,
-    "computed_getter": _result_path,
-}
+    "value_argument": _argument_path, "assignment": lambda writer, node: writer.path(part_of(node, "target")),
+    "property_declaration": _property_path, "control_transfer_statement": _result_path,
+    "function_body": _result_path, "computed_property": _result_path, "computed_getter": _result_path,
+}  # fmt: skip
 _FIRST_CHILD_NODES = frozenset({"call_expression", "navigation_expression", "postfix_expression"})
 _TRANSPARENT_NODES = _FIRST_CHILD_NODES | {
-    "nil_coalescing_expression",
-    "ternary_expression",
-    "tuple_expression",
-    "try_expression",
-    "await_expression",
-    "statements",
-}
+    "nil_coalescing_expression", "ternary_expression", "tuple_expression", "try_expression",
+    "await_expression", "statements",
+}  # fmt: skip

@@ -75,10 +75,6 @@ def _is_first_of_class(declaration: Node, node: Node) -> bool:
     return declared is not None and declared.type == "class" and first is not None and first.id == node.id
 
 
-def _read_alias(builder: FactsBuilder, node: Node) -> None:
-    builder.bind_result(builder.scope(node), find_parameter_type(node))
-
-
 def _read_bound(builder: FactsBuilder, node: Node) -> None:
     """`T: Item` stands for its bound."""
     name = part_of(node, "constrained_type") or part_of(node, 0)
@@ -168,24 +164,13 @@ def _read_implicit_member(builder: FactsBuilder, node: Node) -> None:
 EXTRACTION = ExtractionRules(
     expressions=EXPRESSIONS,
     handlers={
-        "import": _read_import,
-        "base": _read_base,
-        "alias": _read_alias,
-        "bound": _read_bound,
-        "function": _read_function,
-        "property": read_property,
-        "requirement": read_requirement,
-        "entry": _read_enum_entry,
-        "lambda": _read_lambda,
-        "implicit": _read_implicit_member,
-        "loop": read_loop,
-        "conditions": read_conditions,
-        "switch": read_switch,
-        "catch": read_catch,
+        "import": _read_import, "base": _read_base,
+        "alias": lambda builder, node: builder.bind_result(builder.scope(node), find_parameter_type(node)),
+        "bound": _read_bound, "function": _read_function, "property": read_property,
+        "requirement": read_requirement, "entry": _read_enum_entry, "lambda": _read_lambda,
+        "implicit": _read_implicit_member, "loop": read_loop, "conditions": read_conditions,
+        "switch": read_switch, "catch": read_catch,
     },
-    builtins=BUILTINS,
-    sees_sibling_names=True,
-    qualify_within=qualify_within,
-    type_part_kinds=frozenset({"extension"}),
-    is_private=has_private_modifier,
-)
+    builtins=BUILTINS, sees_sibling_names=True, qualify_within=qualify_within,
+    type_part_kinds=frozenset({"extension"}), is_private=has_private_modifier,
+)  # fmt: skip

@@ -24,7 +24,10 @@ def bind_pattern(builder: FactsBuilder, scope: str, node: Node, values: Values, 
             builder.bind_declared(scope, builder.text(each), builder.values_of_type(kind))
             builder.skip_reference(each)
         if has_child(node, "is"):
-            _bind_narrowed(builder, scope, values, kind)
+            # `case is Special` says more of what is switched over
+            path = own_value(values)
+            if path is not None and path.isidentifier():
+                builder.bind_all(scope, path, builder.values_of_type(kind), declared=True)
         return
     case, inner = _find_case_name(node), list(children_of_type(node, "pattern"))
     if case is not None:
@@ -54,7 +57,9 @@ def read_conditions(builder: FactsBuilder, node: Node) -> None:
         elif each.type == "=" and at + 1 < len(node.children):
             _read_condition(builder, scope, waiting, declared, node.children[at + 1])
             waiting, declared = [], None
-        elif each.type in (",", "case", "if", "guard", "while") and not _is_inside_case(waiting):
+        elif waiting and waiting[0].type == ".":  # a comma between the patterns of a case: `.found(a, b)`
+            continue
+        elif each.type in (",", "case", "if", "guard", "while"):
             waiting, declared = [], None
 
 
@@ -91,11 +96,6 @@ def read_catch(builder: FactsBuilder, node: Node) -> None:
         bind_pattern(builder, scope, pattern, [])
 
 
-def _is_inside_case(pending: list[Node]) -> bool:
-    """Whether a comma is one between the patterns of a case: `.found(a, b)`."""
-    return bool(pending) and pending[0].type == "."
-
-
 def _read_condition(
     builder: FactsBuilder, scope: str, pending: list[Node], declared: Node | None, value: Node
 ) -> None:
@@ -127,16 +127,12 @@ def _bind_case(
         builder.add_use("references", f"{of}.{name}", case)
     for at, each in enumerate(patterns):
         held = values if name == "some" else [("", f"{of}.{name}@{at}")] if of else []
-        _bind_inner_pattern(builder, scope, each, held, depth)
-
-
-def _bind_inner_pattern(builder: FactsBuilder, scope: str, pattern: Node, values: Values, depth: int) -> None:
-    """A name alone, within a case that is matched by `let`, is bound, too."""
-    only = pattern.named_children
-    if len(only) == 1 and only[0].type == "simple_identifier" and _find_case_name(pattern) is None:
-        _bind_name(builder, scope, only[0], values)
-    else:
-        bind_pattern(builder, scope, pattern, values, depth + 1)
+        # a name alone, within a case that is matched by `let`, is bound, too
+        only = each.named_children
+        if len(only) == 1 and only[0].type == "simple_identifier" and _find_case_name(each) is None:
+            _bind_name(builder, scope, only[0], held)
+        else:
+            bind_pattern(builder, scope, each, held, depth + 1)
 
 
 def _find_case_name(pattern: Node) -> Node | None:
@@ -174,16 +170,8 @@ def _bind_name(builder: FactsBuilder, scope: str, name: Node, values: Values) ->
 
 
 def _values_at_place(values: Values, position: int, count: int) -> Values:
-    """What a place in a tuple is worth."""
     if count == 1:
         return values
     step = f"[{position}]"
     known = [(suffix.removeprefix(step), path) for suffix, path in values if suffix.startswith(step)]
     return known + [("", path + step) for suffix, path in values if not suffix]
-
-
-def _bind_narrowed(builder: FactsBuilder, scope: str, values: Values, type_node: Node) -> None:
-    """`case is Special` says more of what is switched over."""
-    path = own_value(values)
-    if path is not None and path.isidentifier():
-        builder.bind_all(scope, path, builder.values_of_type(type_node), declared=True)

@@ -14,7 +14,14 @@ _MAX_PARTS = 8
 def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     """`Self`, metatypes, tuples and compositions; None for all others."""
     if node.type == "user_type":
-        return _named_type_values(writer, node, depth)
+        names = [writer.text(each) for each in children_of_type(node, "type_identifier")]
+        if names == ["Self"]:
+            return [("", "@class()")]
+        if len(names) > 1 and names[-1] in ("Type", "Protocol"):
+            return [("", ".".join(names[:-1]))]
+        if names == ["Optional"] and (held := first_of_type(node, "type_arguments")) is not None:
+            return writer.values_of_type(part_of(held, 0), depth + 1)
+        return None
     if node.type == "tuple_type":
         items = [part_of(each, -1) for each in children_of_type(node, "tuple_type_item")][:_MAX_PARTS]
         if len(items) == 1:
@@ -26,30 +33,14 @@ def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values |
     return None
 
 
-def _named_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
-    names = [writer.text(each) for each in children_of_type(node, "type_identifier")]
-    if names == ["Self"]:
-        return [("", "@class()")]
-    if len(names) > 1 and names[-1] in ("Type", "Protocol"):
-        return [("", ".".join(names[:-1]))]
-    if names == ["Optional"] and (held := first_of_type(node, "type_arguments")) is not None:
-        return writer.values_of_type(part_of(held, 0), depth + 1)
-    return None
-
-
 TYPES = TypeSyntax(
-    generic={"user_type": "type_arguments"},
-    arrays={"array_type": "name", "dictionary_type": -1},
+    generic={"user_type": "type_arguments"}, arrays={"array_type": "name", "dictionary_type": -1},
     transparent={
-        "optional_type": "wrapped",
-        "opaque_type": 0,
-        "existential_type": 0,
-        "type_annotation": "name",
+        "optional_type": "wrapped", "opaque_type": 0, "existential_type": 0, "type_annotation": "name",
         "metatype": 0,
     },
-    functions={"function_type": -1},
-    read_special=_special_type_values,
-)
+    functions={"function_type": -1}, read_special=_special_type_values,
+)  # fmt: skip
 
 
 def find_result_type(function: Node) -> Node | None:

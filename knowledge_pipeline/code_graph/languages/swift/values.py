@@ -36,10 +36,6 @@ BUILTINS = split_words(
 _COLLECTION_CONSTRUCTORS = frozenset({"Array", "Set", "Optional", "ContiguousArray", "ArraySlice"})
 
 
-def _user_type_path(writer: PathWriter, node: Node) -> str | None:
-    return ".".join(writer.text(each) for each in children_of_type(node, "type_identifier")) or None
-
-
 def _identifier_path(writer: PathWriter, node: Node) -> str | None:
     """`$0` as what the function that its closure is given to hands to it."""
     text = writer.text(node)
@@ -138,33 +134,24 @@ EXPRESSIONS = ExpressionSyntax(
     names=frozenset({"type_identifier"}),
     calls={"call_expression": (0,), "constructor_expression": ("constructed_type",)},
     transparent={
-        "try_expression": "expr",
-        "await_expression": "expr",
-        "postfix_expression": "target",
-        "directly_assignable_expression": 0,
-        "key_path_expression": 0,
+        "try_expression": "expr", "await_expression": "expr", "postfix_expression": "target",
+        "directly_assignable_expression": 0, "key_path_expression": 0,
     },
     choices={"nil_coalescing_expression": ("value", "if_nil"), "ternary_expression": ("if_true", "if_false")},
-    suffixed={"nil_coalescing_expression": ("value", "")},
-    casts={"as_expression": "name"},
+    suffixed={"nil_coalescing_expression": ("value", "")}, casts={"as_expression": "name"},
     contents={
-        "array_literal": _collection_values,
-        "dictionary_literal": _collection_values,
-        "tuple_expression": _tuple_values,
-        "call_expression": _call_values,
-        "if_statement": _branch_values,
+        "array_literal": _collection_values, "dictionary_literal": _collection_values,
+        "tuple_expression": _tuple_values, "call_expression": _call_values, "if_statement": _branch_values,
         "switch_statement": _branch_values,
     },
     path_writers={
-        "simple_identifier": _identifier_path,
-        "self_expression": lambda writer, node: "@self",
+        "simple_identifier": _identifier_path, "self_expression": lambda writer, node: "@self",
         "super_expression": lambda writer, node: "@super",
-        "user_type": _user_type_path,
-        "navigation_expression": _navigation_path,
-        "prefix_expression": _implicit_member_path,
+        "user_type": lambda writer, node: (
+            ".".join(map(writer.text, children_of_type(node, "type_identifier"))) or None
+        ),
+        "navigation_expression": _navigation_path, "prefix_expression": _implicit_member_path,
         "tuple_expression": _tuple_path,
     },
-    rewrite_call=_rewrite_call,
-    is_call=is_call,
-    types=TYPES,
-)
+    rewrite_call=_rewrite_call, is_call=is_call, types=TYPES,
+)  # fmt: skip

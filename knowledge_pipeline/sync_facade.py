@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for code on any other loop or on none."""
+"""An event loop on a thread of its own, and synchronous facades over objects that live on it."""
 
 from __future__ import annotations
 
@@ -111,6 +111,15 @@ class SyncFacade(Generic[TargetT]):
     ) -> ResultT:
         """Wait for a method of the asynchronous object."""
         return self._loop.wait_for(method(self._target, *args, **kwargs))
+
+    async def run(
+        self,
+        method: Callable[Concatenate[TargetT, ParamsT], Coroutine[Any, Any, ResultT]],
+        *args: ParamsT.args,
+        **kwargs: ParamsT.kwargs,
+    ) -> ResultT:
+        """Await a method of the asynchronous object on any loop."""
+        return await self._loop.run(method(self._target, *args, **kwargs))
 
 
 def blocking(
