@@ -32,9 +32,12 @@ class Bucket(Protocol):
 
     def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
         """Every object whose key begins with a prefix, in few calls; complete, or an exception."""
+        ...
 
     def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object, one more than `limit_bytes` at most; DocumentSkipped without it."""
+        ...
 
     def close(self) -> None:
         """Free the connections."""
+        ...

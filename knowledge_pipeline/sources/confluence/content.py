@@ -65,24 +65,31 @@ class Edition(Protocol):
 
     def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """The wanted spaces, all current ones if no key is given: key by id."""
+        ...
 
     def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
         """Every page and blog post of the spaces, no bodies; `is_filtered`: not all spaces are wanted."""
+        ...
 
     def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
         """Those of the wanted ones (kind by id) that exist in the spaces, without bodies."""
+        ...
 
     def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
         """Those of the wanted ones (kind by id) that can be read, with bodies but without ancestors."""
+        ...
 
     def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page with its body, or why it cannot be read."""
+        ...
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """The labels of a page that the search does not know yet."""
+        ...
 
     def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
         """Display names by account id or user key; who cannot be resolved is left out."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,18 +31,23 @@ class PageWriter(Protocol):
 
     def render_blocks(self, element: Element) -> Iterator[str]:
         """An element's content as blocks of Markdown."""
+        ...
 
     def render_line(self, element: Element) -> str:
         """An element's content as one line of text."""
+        ...
 
     def format_person(self, account: str) -> str:
         """How a person is named in text."""
+        ...
 
     def add_reference(self, target: str) -> None:
         """Note that the page refers to something."""
+        ...
 
     def add_page_reference(self, title: str, space: str | None) -> str:
         """Note that the page refers to a page, and give what it is called."""
+        ...
 
 
 def parse_storage(storage: str) -> Element:

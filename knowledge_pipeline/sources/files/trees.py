@@ -33,18 +33,22 @@ class FileTree(Protocol):
 
     def list_entries(self) -> Iterator[FileEntry]:
         """Every wanted file, each once; errors as `Source.discover`."""
+        ...
 
     def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
         """The first bytes of a listed file; DocumentSkipped where it cannot be read."""
+        ...
 
     def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
         """A whole file, from what its entry said; errors as `Source.fetch`.
 
         A file of more than `limit_bytes` is skipped.
         """
+        ...
 
     def close(self) -> None:
         """Free what was opened."""
+        ...
 
 
 def format_too_large(size_bytes: int, limit_bytes: int) -> str:

@@ -27,9 +27,11 @@ class History(Protocol):
 
     def find_newest_commit(self) -> str | None:
         """The commit that the history ends with, up to date; None: nothing was ever committed."""
+        ...
 
     def to_source_error(self, failure: GitError) -> KnowledgeError:
         """The error to raise when the history cannot be read."""
+        ...
 
 
 class MirrorHistory:

@@ -55,7 +55,7 @@ class JiraClient:
         """Whether it is Cloud; without a token, Jira itself is asked."""
         if self._is_cloud is None:
             answer = {} if self.is_authenticated else self.get("serverInfo", version="2")
-            self._is_cloud = answer.get("deploymentType") == "Cloud"
+            self._is_cloud = bool(answer.get("deploymentType") == "Cloud")
         return self._is_cloud
 
     def get(self, path: str, version: str | None = None, **parameters: Any) -> Any:

@@ -25,9 +25,11 @@ class NameLookup(Protocol):
 
     def person_name(self, account: str) -> str | None:
         """The display name of a person or a bot."""
+        ...
 
     def channel_name(self, channel_id: str) -> str | None:
         """The name of a channel, without `#`."""
+        ...
 
 
 class RawIds:
